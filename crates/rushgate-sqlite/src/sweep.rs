@@ -141,10 +141,11 @@ mod tests {
     fn a_sweep_counts_what_it_did() {
         let (conn, counters) = (Connection::open_in_memory().unwrap(), Counters::default());
         conn.execute_batch(include_str!("../migrations/0001_init.sql")).unwrap();
+        conn.execute_batch(include_str!("../migrations/0014_released_with.sql")).unwrap();
         sweep_at(&conn, &counters);
         assert_eq!((counters.read().statements, counters.read().transactions), (1, 0), "nothing to sweep");
         conn.execute("INSERT INTO lock VALUES ('a', 1, NULL, 0, 0, '', 0, '', x'', 0)", []).unwrap();
         sweep_at(&conn, &counters);
-        assert_eq!((counters.read().statements, counters.read().transactions), (1 + 8, 1));
+        assert_eq!((counters.read().statements, counters.read().transactions), (1 + 9, 1));
     }
 }

@@ -87,6 +87,15 @@ pub use rushgate_ledger::{
 };
 pub use tokio_util::sync::CancellationToken;
 
+/// The complete programs of the guides.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../../docs/start/rust.md")]
+    mod start {}
+    #[doc = include_str!("../../../docs/how-to/flash-sale.md")]
+    mod flash_sale {}
+}
+
 #[doc(no_inline)]
 pub use rushgate_core::{
     Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
