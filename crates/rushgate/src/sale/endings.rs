@@ -19,6 +19,8 @@ const LOOK_MAX: Duration = Duration::from_millis(200);
 const FEW: usize = 16;
 /// Page size of event reads.
 const PAGE: u32 = 1_000;
+/// Up to this number of new events, the events are read. After more of them, every waiter is woken.
+const EVENTS_MOST: u64 = 10 * PAGE as u64;
 
 /// Waiters of this process, by reservation of one sale.
 #[derive(Default)]
@@ -29,6 +31,9 @@ struct Waiting {
     of: HashMap<ReservationId, Vec<oneshot::Sender<()>>>,
     /// Whether a poller is running for the sale.
     is_looked_at: bool,
+    /// Generation and event number up to which waiters were woken. It outlives a poller: one that starts while
+    /// the waiters of its predecessor still read would wake them all once more.
+    known: Option<(u32, u64)>,
 }
 
 impl Endings {
@@ -93,14 +98,10 @@ impl Drop for Looker {
 impl Looker {
     async fn look(mut self) {
         let sale = &self.sale;
-        let (mut known, mut pause) = (None, LOOK_MIN);
+        let mut pause = LOOK_MIN;
         while !sale.shared.endings.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
-            // If the sale cannot be read, wake all waiters: each gets the error itself.
-            known = self.tell_since(known).await.ok();
-            if known.is_none() {
-                sale.shared.endings.tell_all();
-            }
+            self.tell_changes().await;
             tokio::select! {
                 () = moved => pause = LOOK_MIN,
                 () = sleep(pause) => pause = (pause * 2).min(LOOK_MAX),
@@ -111,21 +112,32 @@ impl Looker {
         self.is_over = true;
     }
 
-    /// Wakes the waiters whose reservation may have changed since `known` (generation and event number), and
-    /// returns the current values.
+    /// Wakes the waiters whose reservation may have changed since the last read. If the sale cannot be read,
+    /// it wakes all of them: each gets the error itself.
+    async fn tell_changes(&self) {
+        let endings = &self.sale.shared.endings;
+        let known = endings.lock().known;
+        let now = self.tell_since(known).await.ok();
+        endings.lock().known = now;
+        if now.is_none() {
+            endings.tell_all();
+        }
+    }
+
+    /// Wakes the waiters whose reservation may have changed since `known`, and returns the current values.
     async fn tell_since(&self, known: Option<(u32, u64)>) -> Result<(u32, u64)> {
-        let sale = &self.sale;
-        let state = sale.state().await?;
+        let endings = &self.sale.shared.endings;
+        let state = self.sale.state().await?;
         let now = (state.generation, state.seq);
         match known {
             Some(known) if known == now => {}
             Some((generation, seq))
-                if generation == now.0 && seq < now.1 && !sale.shared.endings.are_few() =>
+                if generation == now.0 && are_readable(seq, now.1) && !endings.are_few() =>
             {
                 self.tell_of_events(seq, now.1).await?;
             }
-            // First read, rebuilt sale or lost writes: any reservation may have changed.
-            _ => sale.shared.endings.tell_all(),
+            // First read, rebuilt sale, lost writes or very many events: any reservation may have changed.
+            _ => endings.tell_all(),
         }
         Ok(now)
     }
@@ -140,4 +152,9 @@ impl Looker {
         }
         Ok(())
     }
+}
+
+/// Whether there are events after `known` that are worth reading.
+fn are_readable(known: u64, last: u64) -> bool {
+    last.checked_sub(known).is_some_and(|new| (1..=EVENTS_MOST).contains(&new))
 }
