@@ -18,7 +18,7 @@ use mortal::DiesAfterCommit;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate::{CancellationToken, EventKind, OrderWorker, Rushgate, SaleId, SaleState, connect_ledger};
-use rushgate_core::SaleStore;
+use rushgate_core::Verbs;
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, PostgresServer, SentinelGroup, SentinelSetup};
 use rustix::process::Signal;

@@ -29,6 +29,17 @@ pub fn check_batch(n: usize) -> Result<()> {
     check_range("the batch size", n as u64, 1, Claim::BATCH_MAX as u64)
 }
 
+/// Checks a batch and each of its items.
+pub(crate) fn check_all<T>(items: &[T], check: impl Fn(&T) -> Result<()>) -> Result<()> {
+    check_batch(items.len())?;
+    items.iter().try_for_each(check)
+}
+
+/// Checks the size of a page.
+pub(crate) fn check_page(n: u32, max: u64) -> Result<()> {
+    check_range("the page limit", n.into(), 1, max)
+}
+
 /// Checks a batch of tasks. Together they may wait for at most 10,000 others.
 pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
     check_batch(tasks.len())?;

@@ -9,6 +9,7 @@
 
 mod audit;
 mod check;
+mod declare;
 mod draw;
 mod error;
 mod file;
@@ -29,6 +30,7 @@ mod store;
 mod task_event;
 mod time;
 mod units;
+pub mod verb;
 mod wait;
 
 pub use audit::{
@@ -36,38 +38,40 @@ pub use audit::{
     ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{check_batch, check_duration, check_range, check_tasks};
+pub use declare::{Effect, Verb};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};
 pub use file::create_private;
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
 pub use lock::{
-    Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, LockStore, Notice, Owner,
-    Queued, ReleaseWith, Released, ReleasedWith, WaiterState,
+    Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, Notice, Owner, Queued,
+    ReleaseWith, Released, ReleasedWith, WaiterState,
 };
 pub use name::{
     BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, OutboxId, QueueName, SaleId, ScheduleId,
     Sku, TaskId, TaskKey, normalized,
 };
-pub use outbox::{OutboxStore, Relay, Relayed};
+pub use outbox::{Relay, Relayed};
 pub use pass::{BadPass, Pass};
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
     GiveBack, GivenBack, Heartbeat, KeyLimits, Lifted, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
-    PastRun, Payload, Priority, QueueLimits, QueueStats, QueueStore, Rate, Retention, Retried, Retry,
-    Revived, Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
+    PastRun, Payload, Priority, QueueLimits, QueueStats, Rate, Retention, Retried, Retry, Revived, Selection,
+    Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
 };
 pub use receipt::{BadReceipt, Receipt};
-pub use room::{ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState, RoomStore};
+pub use room::{ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState};
 pub use sale::{
     BadOrder, Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
     MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,
-    SaleSpec, SaleState, SaleStatus, SaleStore, Settled, SkuSpec, SkuState, StockChange, StockChanged,
-    Stocktake, Switch, UnitChoice, Verdict,
+    SaleSpec, SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake,
+    Switch, UnitChoice, Verdict,
 };
-pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, ScheduleStore, Scheduled};
-pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo, Warning};
+pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
+pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
+pub use verb::{Reply, Request, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};

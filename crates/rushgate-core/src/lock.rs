@@ -4,80 +4,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use crate::{
-    Answer, ClientId, Enqueued, Fence, Lease, LockName, NewTask, Op, Page, QueueName, Result, Timestamp,
-    Token,
-};
-
-/// The locks of a store.
-///
-/// A lock has at most one holder and a FIFO wait queue. The step that finds the lock held also adds the caller to
-/// the queue, and a release hands the lock to the first live waiter in the same step. All times are the store's.
-///
-/// Rules that every backend keeps and the contract suite checks:
-/// - Every grant carries a [`Fence`] (fencing token) greater than all before it for that name.
-/// - A step by a token that does not hold the lock changes nothing.
-/// - A step sent twice with one token takes effect once and gets the same answer twice.
-pub trait LockStore: Send + Sync {
-    /// Acquires the lock, confirms a grant, or refreshes the position in the wait queue: all three are one
-    /// request.
-    ///
-    /// - The token holds the lock: [`Acquired::Granted`] with its fencing token, and the lease is renewed.
-    /// - The lock is free and no live waiter is ahead: granted. (`barging` ignores waiters.)
-    /// - Otherwise, with `wait`: [`Acquired::Queued`]. The token is in the queue once, however often it asks,
-    ///   until the wait expires. Without `wait`: [`Acquired::Busy`].
-    ///
-    /// If the holder's lease has expired, this step grants the lock to the first live waiter, for any caller.
-    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired>;
-
-    /// Releases the lock and hands it to the first live waiter.
-    ///
-    /// [`Released::Released`] also if this token is among the [latest to release it](Released::REMEMBERED).
-    /// [`Released::NotHeld`] if it does not hold the lock or its lease has expired; then the step only hands an
-    /// expired lock to the first live waiter.
-    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released>;
-
-    /// Releases the lock like [`release`](Self::release) and enqueues a task, atomically. Nothing happens if the
-    /// token does not hold the lock or the queue refuses the task.
-    ///
-    /// A release is remembered by its `op`. If the token does not hold the lock, the call is answered as the release
-    /// with this `op` was. A refusal is not remembered, so the holder can try again with the same `op`.
-    ///
-    /// In a Redis Cluster, lock and queue can be on different nodes, so this is not atomic: it checks the lock,
-    /// enqueues the task, then releases the lock. A client that dies in between leaves a lock that ends with its
-    /// lease, and possibly the task.
-    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith>;
-
-    /// Extends leases, in the given order; each gets its own answer. An expired lease is not extended, even if
-    /// the lock is free.
-    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>>;
-
-    /// Returns the grant that the token holds now, if any.
-    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>>;
-
-    /// Leaves the wait queue. If the token has just been granted the lock, releases it.
-    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left>;
-
-    /// Releases every lock that the client holds and removes its waiters; returns how many locks.
-    fn release_all(&self, client: ClientId) -> Answer<'_, u64>;
-
-    /// Force-releases the lock and hands it to the next waiter. A [`Notice`] informs the holder, whose writes
-    /// with the old fencing token are refused. Returns the holder that lost the lock.
-    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>>;
-
-    /// Returns the holder and the wait queue.
-    fn show(&self, name: &LockName) -> Answer<'_, LockState>;
-
-    /// Lists locks that are held or waited for, by name.
-    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>>;
-
-    /// Waits for a notification for a token: it was granted a lock, or lost one by force.
-    ///
-    /// Listening starts at the call. A notification is a hint and may be late, duplicated or lost; the answers of
-    /// [`acquire`](Self::acquire) and [`extend`](Self::extend) are authoritative. Dropping the future stops
-    /// listening.
-    fn notice(&self, token: Token) -> Answer<'_, Notice>;
-}
+use crate::{ClientId, Enqueued, Fence, Lease, LockName, NewTask, Op, QueueName, Result, Timestamp, Token};
 
 /// A request to acquire a lock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +43,7 @@ pub struct Owner {
     pub label: String,
 }
 
-/// Outcome of [`LockStore::acquire`].
+/// Outcome of [`Verbs::acquire`](crate::Verbs::acquire).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Acquired {
     /// The token holds the lock.
@@ -158,7 +85,7 @@ pub struct Busy {
     pub waiters: u64,
 }
 
-/// Outcome of [`LockStore::release`].
+/// Outcome of [`Verbs::release`](crate::Verbs::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Released {
@@ -222,7 +149,7 @@ impl ReleaseWith {
     }
 }
 
-/// Outcome of [`LockStore::release_with`].
+/// Outcome of [`Verbs::release_with`](crate::Verbs::release_with).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReleasedWith {
     /// The lock is released, with the outcome of the enqueue: neither [`Enqueued::Full`] nor
@@ -254,7 +181,7 @@ pub enum Extended {
     NotHeld,
 }
 
-/// Outcome of [`LockStore::leave`].
+/// Outcome of [`Verbs::leave`](crate::Verbs::leave).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Left {
@@ -271,7 +198,7 @@ pub enum Left {
 pub enum Notice {
     /// The token was granted the lock for its full lease: no confirmation needed.
     Granted(Grant),
-    /// The token was granted the lock for the claim window: [`extend`](LockStore::extend) turns it into the full
+    /// The token was granted the lock for the claim window: [`extend`](crate::Verbs::extend) turns it into the full
     /// lease.
     Handed(Grant),
     /// Ask the store: the token was granted a lock for the claim window, or its wait queue changed.

@@ -4,160 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    Answer, Closed, ContentType, Error, Fence, IfDead, Lease, Op, QueueName, Result, Revision, TaskEvents,
-    TaskId, TaskKey, Timestamp, Unmet, Waited, Waits,
-};
-
-/// The queues of a store: one live record per task id in a queue.
-///
-/// A record is *waiting* (scheduled until its due time, then ready) or *leased*. A task that failed for good
-/// becomes a dead letter, kept beside the queue. Scheduled and ready tasks share one ordered set, so nothing
-/// moves at the due time. A queue with a [`Retention`] also keeps *done* tasks and their results.
-///
-/// Tasks may share a [`TaskKey`], such as a tenant. Tasks of one key and priority form a *key group*, ordered by
-/// due time and arrival. Only the first of a group is available; the others are *blocked*. A group has one place
-/// in the queue: when its first task is claimed, the next one queues behind everything that is already due. So
-/// keys take turns, however long their groups are.
-///
-/// A task may [wait for others](NewTask::after) of its queue, or be the callback of a batch that is
-/// [open](NewTask::held_open) for [members](NewTask::part_of). It is *blocked* until they have finished, whatever
-/// its due time. Then it takes the place that its due time and arrival give it, as if it had never been blocked.
-///
-/// Rules that every backend keeps and the contract suite checks:
-/// - Order is priority, then due time, then arrival. The due time of a key group is that of its first task, or
-///   the time of the group's last turn if that is later; its arrival is renewed with each turn.
-/// - A claimed task that is released without a delay, or whose lease expires, keeps its priority, due time and
-///   arrival, and its key group gets the turn back. A failed task goes behind what was due before its next attempt.
-/// - Nothing exceeds the queue's [limits](QueueLimits).
-/// - No task is claimed or popped at its [deadline](NewTask::deadline) or later.
-/// - A [unique](NewTask::unique_for) ID cannot be enqueued again before its uniqueness window ends, even if its
-///   record is gone.
-/// - An expired lease counts as released at the time of expiry, on the store's clock, for every caller.
-/// - A step with a [`Ticket`] acts only on that revision and that claim. Otherwise the ticket is stale and
-///   nothing changes.
-/// - A mutating call repeated with its [`Op`] gets the same answer. The answers of the latest 1,000 calls of a
-///   client are kept; fewer, but at least 16, if their claimed payloads exceed 32 MiB.
-pub trait QueueStore: Send + Sync {
-    /// Enqueues tasks in the given order, in one step. Each gets its own answer.
-    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>>;
-
-    /// Returns the first `n` due tasks without claiming them (1 to 1,000), and only the first of each key group.
-    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>>;
-
-    /// Removes and returns the first `n` due tasks (1 to 1,000). If the caller dies they are lost, so most
-    /// programs want [`claim`](Self::claim).
-    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>>;
-
-    /// Claims up to `n` due tasks under a lease and counts an attempt for each.
-    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed>;
-
-    /// Completes claimed tasks. A task that was replaced while it ran is enqueued again with the newer payload;
-    /// the result of the finished run is then dropped.
-    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>>;
-
-    /// Retries failed tasks: each is due again after its delay, or becomes a dead letter when no attempts remain.
-    /// A task that was canceled while it ran is removed.
-    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>>;
-
-    /// Releases claimed tasks: the attempt does not count, and each task keeps its place. With a delay, the task
-    /// is due after it instead. A task that was canceled while it ran is removed.
-    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>>;
-
-    /// Extends the leases of claimed tasks, stores their progress, and reports which were canceled or lost.
-    fn extend_tasks(
-        &self,
-        queue: &QueueName,
-        beats: Vec<Heartbeat>,
-        lease: Lease,
-    ) -> Answer<'_, Vec<TaskExtended>>;
-
-    /// Removes a task if it was not enqueued again since the ticket was read and no worker holds it. A ticket
-    /// from a claim removes its own claimed task.
-    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued>;
-
-    /// Removes a task of any revision. A running task is marked instead, and its worker learns of it at the next
-    /// extension.
-    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled>;
-
-    /// Returns when the [uniqueness window](NewTask::unique_for) of an ID ends, whether or not its task is live;
-    /// `None` if it has none.
-    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>>;
-
-    /// Clears the [uniqueness window](NewTask::unique_for) of an ID, so that it can be enqueued again at once. A
-    /// live task of that ID stays as it is.
-    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted>;
-
-    /// Closes a batch: its [callback](NewTask::held_open) takes no more members and runs as soon as everything
-    /// that it waits for has finished.
-    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed>;
-
-    /// Returns what a live task waits for, and the progress. `None` if it is not live or never waited for
-    /// anything.
-    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>>;
-
-    /// Returns the finished tasks that a live task waited for, with their results: 1 to 100 by ID, after `after`.
-    /// They are kept until the task itself has finished, whatever the queue's [`Retention`].
-    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>>;
-
-    /// Returns a task by ID: the live one, or else the retained one.
-    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
-
-    /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
-    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>>;
-
-    /// Returns counts by state, and the lag. A queue that was never used is empty.
-    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats>;
-
-    /// Lists the names of the queues, in order.
-    fn queues(&self) -> Answer<'_, Vec<QueueName>>;
-
-    /// Pauses or resumes `pop` and `claim`. All other verbs keep working.
-    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()>;
-
-    /// Sets the queue's limits. Existing tasks stay, and running tasks continue. A changed rate limit starts
-    /// counting from zero. Done tasks that exceed the new retention are deleted.
-    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()>;
-
-    /// Returns events with numbers greater than `after`: the first `limit` (1 to 1,000). A queue keeps events
-    /// only if its [limits](QueueLimits::events) say so. Each event is written in the step that it describes.
-    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents>;
-
-    /// Lists dead letters by ID: 1 to 10,000 after `after` (empty for the beginning).
-    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>>;
-
-    /// Returns a dead letter by ID.
-    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>>;
-
-    /// Requeues dead letters: due at once, with all attempts and without a deadline. One whose ID is live again
-    /// stays dead.
-    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived>;
-
-    /// Deletes dead letters and returns how many.
-    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64>;
-
-    /// Waits until the queue may have a task to claim, because one was enqueued or released.
-    ///
-    /// Listening starts at the call. A notification is a hint, and goes to one listener of a process at a time.
-    /// Due times and expiring leases cause none: use [`Claimed::next_due`]. If another process enqueues a task
-    /// that is due earlier than all others, the store notifies a listener so that it asks for `next_due` again;
-    /// inside a process the caller knows. Dropping the future stops listening.
-    fn ready(&self, queue: &QueueName) -> Answer<'_, ()>;
-
-    /// Waits until a task may have finished: done, canceled, dead or gone. Returns at once if no task of that ID
-    /// is live, or if the queue has no [`Retention`], because then nothing is published.
-    ///
-    /// Listening starts at the call. A notification is a hint: read the task after it. Dropping the future stops
-    /// listening.
-    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()>;
-
-    /// Waits until the queue may have an event with a number greater than `after`. Returns at once if it has one,
-    /// or if its latest event has a smaller number.
-    ///
-    /// Listening starts at the call. A notification is a hint: read the events after it. Leases and deadlines
-    /// that expire cause none until a call to the store notices them. Dropping the future stops listening.
-    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()>;
-}
+use crate::{ContentType, Error, Fence, IfDead, Lease, Result, Revision, TaskId, TaskKey, Timestamp, Unmet};
 
 /// A task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,7 +50,7 @@ pub struct NewTask {
     /// What happens when a task that it waits for becomes a dead letter or can never finish.
     pub if_dead: IfDead,
     /// Whether the task is the callback of an open batch: it takes [members](Self::part_of) and waits until the
-    /// batch is [closed](QueueStore::close_batch). As with [`after`](Self::after), a task whose ID is live is
+    /// batch is [closed](crate::Verbs::close_batch). As with [`after`](Self::after), a task whose ID is live is
     /// only kept.
     pub held_open: bool,
     /// The [open](Self::held_open) batch callback of the same queue that the task is a member of, and that waits
@@ -535,7 +382,7 @@ impl Claim {
     pub const BATCH_MAX: usize = 1_000;
 }
 
-/// The answer to [`QueueStore::claim`].
+/// The answer to [`Verbs::claim`](crate::Verbs::claim).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
     /// The claimed tasks.
@@ -634,7 +481,7 @@ impl From<Ticket> for GiveBack {
     }
 }
 
-/// Outcome of one [`QueueStore::give_back`].
+/// Outcome of one [`Verbs::give_back`](crate::Verbs::give_back).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GivenBack {
@@ -683,7 +530,7 @@ pub enum TaskExtended {
     Lost,
 }
 
-/// Outcome of [`QueueStore::dequeue`].
+/// Outcome of [`Verbs::dequeue`](crate::Verbs::dequeue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dequeued {
@@ -695,7 +542,7 @@ pub enum Dequeued {
     Stale,
 }
 
-/// Outcome of [`QueueStore::cancel`].
+/// Outcome of [`Verbs::cancel`](crate::Verbs::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cancelled {
@@ -707,7 +554,7 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// Outcome of [`QueueStore::lift`].
+/// Outcome of [`Verbs::lift`](crate::Verbs::lift).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Lifted {
@@ -1029,7 +876,7 @@ pub enum Selection {
     All,
 }
 
-/// Outcome of [`QueueStore::revive`].
+/// Outcome of [`Verbs::revive`](crate::Verbs::revive).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Revived {
     /// Number of tasks that were requeued.

@@ -2,58 +2,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, Beacon, BuyerId, Commitment, DrawSecret, Drawn, Rate, SaleId, Timestamp};
-
-/// The waiting rooms of sales: buyers join, get a position, and are admitted at a steady rate.
-///
-/// A room has at most one entry per buyer: a serial (0, 1, 2, … by arrival) and the time of admission. How many
-/// positions have been **served** follows from the store's clock and the room's [`Pace`] alone: no background
-/// work is needed. Positions of buyers who left are passed over, and idle capacity is not saved up.
-///
-/// In a [`RoomOrder::FirstCome`] room the position is the serial. In a [`RoomOrder::Draw`] room nobody is
-/// admitted before the draw. The entry is [closed](Self::close_entry) first: the draw assigns new positions to
-/// the buyers who had joined by then ([`Drawn::place`]), and later buyers stand behind them.
-///
-/// A sale has at most one room. Every verb fails with [`is_not_found`](crate::Error::is_not_found) for an unknown
-/// sale. A rebuild of the sale leaves its room unchanged.
-pub trait RoomStore: Send + Sync {
-    /// Opens the sale's room, or changes its rules while buyers wait. Positions stay, served positions stay
-    /// served, and the new rate applies from there. Repeating the same rules changes nothing.
-    ///
-    /// `secret` decides a draw; an open room keeps its own. Changing the order fails with
-    /// [`is_invalid`](crate::Error::is_invalid).
-    fn set_room(&self, sale: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState>;
-
-    /// Returns the room, if the sale has one.
-    fn room(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>>;
-
-    /// Adds the buyer to the room and returns the serial; `None` without a room. A buyer who is in the room keeps
-    /// the serial, unless the admission token has expired: then the buyer joins again at the end.
-    fn join(&self, sale: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>>;
-
-    /// Reads the buyer's position, and admits the buyer if it is served; `None` without a room. A buyer is
-    /// admitted once: a repeated call returns the same expiry.
-    ///
-    /// After a draw the caller computes the position from the buyer's serial; without it, or with another serial,
-    /// nobody is admitted. Without a draw the store knows the position.
-    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>>;
-
-    /// Closes the entry to the draw; `None` without a room. Everyone who has joined by then takes part, and later
-    /// buyers stand behind them by arrival. The entry is closed once: later calls change nothing and return the
-    /// time and the number of entrants. Fails with [`is_invalid`](crate::Error::is_invalid) for a room without a
-    /// draw.
-    fn close_entry(&self, sale: &SaleId) -> Answer<'_, Option<RoomState>>;
-
-    /// Draws the order: reveals the secret and starts admissions; `None` without a room. The entry must be closed
-    /// first, so that the number of entrants can be published before anyone knows the beacon. A room is drawn
-    /// once: later calls change nothing and return the beacon that was used. Fails with
-    /// [`is_invalid`](crate::Error::is_invalid) for a room without a draw.
-    fn draw(&self, sale: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>>;
-
-    /// Closes the room and removes all waiting buyers; returns whether there was one. Then every buyer may
-    /// reserve.
-    fn close_room(&self, sale: &SaleId) -> Answer<'_, bool>;
-}
+use crate::{BuyerId, Commitment, Drawn, Rate, SaleId, Timestamp};
 
 /// Rules of a waiting room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -216,7 +165,7 @@ impl RoomState {
     }
 }
 
-/// Outcome of [`RoomStore::join`].
+/// Outcome of [`Verbs::join`](crate::Verbs::join).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
     /// Serial of the buyer.
@@ -229,7 +178,7 @@ pub struct Joined {
     pub room: RoomState,
 }
 
-/// Outcome of [`RoomStore::draw`].
+/// Outcome of [`Verbs::draw`](crate::Verbs::draw).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Draw {
     /// The entry is not closed yet. Nothing was drawn.
@@ -256,7 +205,7 @@ pub struct Enter {
     pub place: Option<(u64, u64)>,
 }
 
-/// Outcome of [`RoomStore::enter`].
+/// Outcome of [`Verbs::enter`](crate::Verbs::enter).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entered {
     /// Serial of the buyer, if joined, and when the admission token expires or expired, if admitted.

@@ -7,117 +7,9 @@ use sha1::Sha1;
 use siphasher::sip::SipHasher24;
 
 use crate::{
-    Answer, BadReceipt, BuyerId, ContentType, Error, HoldTime, LedgerOrder, Op, Page, Payload, QueueName,
-    Receipt, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
+    BadReceipt, BuyerId, ContentType, Error, HoldTime, LedgerOrder, Payload, QueueName, ReservationId,
+    Result, SaleId, SaleSecret, Sku, Timestamp, UnitNumber, UnitRange, units,
 };
-
-/// The sales of a store: numbered units of SKUs, reserved by buyers.
-///
-/// One atomic step takes a reservation's **numbered** units, counts them against the buyer's limit, appends an
-/// event and enqueues the order. Stock and orders cannot diverge. At any time a unit is in exactly one place:
-/// free, held, confirmed or withdrawn.
-///
-/// ```text
-///                    ┌─ confirm ─► confirming ─┐            ┌─► confirmed
-/// reserve ─► held ───┼─ cancel ──► cancelling ─┼─ settle ───┼─► cancelled   (units free again)
-///                    └─ deadline ► expiring ───┘            ├─► expired     (units free again)
-///                                                           └─► rejected    (the ledger refused)
-/// ```
-/// The store's record decides atomically which comes first: confirmation, cancellation or the deadline. With a
-/// ledger, the middle states wait until it has committed ([`settle`](Self::settle)); without one, `held` leads
-/// straight to a final state.
-///
-/// # Generations
-/// A store can lose writes that it acknowledged: by a failover, or because an old backup replaced it. The client
-/// that notices [halts](Self::pause_sale) the sale. A rebuild reads the sale from the ledger, loads it beside the
-/// old state, and [switches](Self::switch) to it atomically under the next generation. A signed [`Receipt`]
-/// restores a hold that the ledger does not know ([`restore`](Self::restore)).
-pub trait SaleStore: Send + Sync {
-    /// Creates a sale without opening it, and reserves its order queue. Repeating the call gives the same answer.
-    /// Fails with [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks, unless the handle is
-    /// [for orders](crate::Store::for_orders): it creates a sale again that the store lost, and takes its queue over.
-    fn create(&self, sale: SaleSpec) -> Answer<'_, Created>;
-
-    /// Opens the sale, from its `opens_at` on if it has one. Returns the resulting status. An open sale stays
-    /// open, and an ended one stays ended.
-    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
-
-    /// Ends the sale permanently: no more reservations. Holds can still be confirmed, be canceled and expire.
-    /// Returns the resulting status.
-    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus>;
-
-    /// Reserves units.
-    ///
-    /// Checks in this order: replay, open, limit of the buyer, stock of every line. Then it takes all lines or
-    /// none. If the limit or a line fails, expired holds are ended first, as in [`expire`](Self::expire): up to
-    /// [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by deadline.
-    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved>;
-
-    /// Confirms a hold that was paid for. A hold whose deadline has passed expires instead, and the confirmation
-    /// is refused.
-    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
-
-    /// Cancels a hold. A hold whose deadline has passed ends as expired.
-    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision>;
-
-    /// Ends up to `n` holds (1 to 1,000) whose deadline has passed, by deadline, and returns how many.
-    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32>;
-
-    /// Applies what the ledger has committed for orders of `generation`, in the given order. Only a reservation
-    /// in the matching middle state changes, so repeating the call changes nothing. Verdicts for another
-    /// generation than the sale's change nothing: a rebuild has read them from the ledger.
-    fn settle(
-        &self,
-        sale: &SaleId,
-        generation: u32,
-        verdicts: Vec<(ReservationId, Verdict)>,
-    ) -> Answer<'_, Vec<Settled>>;
-
-    /// Adds units (numbered from the last one on) or withdraws the highest free ones permanently, all or nothing.
-    ///
-    /// The store keeps the answer for at least [`StockChange::REMEMBERED`], so a process that starts later gets
-    /// the same answer. The same `Op` with another request is [`StockChanged::KeyReused`].
-    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged>;
-
-    /// Halts the sale, because the store of that generation cannot be trusted: nothing is reserved, decided,
-    /// expired or restocked until a rebuild. Returns whether the sale is halted; a sale of another generation
-    /// stays as it is. Fails with [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because
-    /// it could not be rebuilt.
-    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool>;
-
-    /// Begins to rebuild the sale from the ledger: halts it, and creates space for the load. The latest rebuild
-    /// wins: parts of earlier ones are refused from then on, and their loaded data is dropped.
-    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()>;
-
-    /// Loads a part of the ledger's data for the next generation. Loading a part again changes nothing. A part
-    /// has up to 1,000 orders (none to ask whether this rebuild is still the latest), or 1 to 10,000 units.
-    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt>;
-
-    /// Replaces the sale with the loaded data in one step, if it adds up, and resumes the sale.
-    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt>;
-
-    /// Restores the units of a receipt if the store has lost the reservation: the same units if they are free,
-    /// others otherwise. The sale need not be open, because it was when the reservation was made.
-    ///
-    /// A receipt of the current generation for an unknown reservation proves a lost write: a sale with a ledger
-    /// is then halted, as by [`pause_sale`](Self::pause_sale).
-    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored>;
-
-    /// Returns the sale and its stock.
-    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState>;
-
-    /// Lists sales by ID.
-    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>>;
-
-    /// Returns a reservation.
-    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>>;
-
-    /// Returns events with a number greater than `after`, in order: at most `limit` (1 to 10,000).
-    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>>;
-
-    /// Returns a snapshot of everything that the store knows of the sale, for the audit.
-    fn books(&self, sale: &SaleId) -> Answer<'_, crate::Books>;
-}
 
 /// Maximum number of units per line.
 pub const MAX_UNITS_PER_LINE: u32 = 1_000;
@@ -171,7 +63,7 @@ pub struct SkuSpec {
     pub per_buyer: u32,
 }
 
-/// Outcome of [`SaleStore::create`].
+/// Outcome of [`Verbs::create`](crate::Verbs::create).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Created {
@@ -229,7 +121,7 @@ pub struct Reserve {
     pub choice: UnitChoice,
 }
 
-/// Outcome of [`SaleStore::reserve`].
+/// Outcome of [`Verbs::reserve`](crate::Verbs::reserve).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Reserved {
@@ -359,7 +251,7 @@ pub enum Decision {
     Pending(Hold),
     /// The reservation was decided differently before; the state of the hold says how. Refund a payment for it.
     Refused(Hold),
-    /// No such reservation. If the store lost it, its [`Receipt`] restores it.
+    /// No such reservation. If the store lost it, its [`Receipt`](crate::Receipt) restores it.
     Unknown,
     /// Not decided, because the sale is halted. Retry once it has resumed.
     Paused,
@@ -427,7 +319,7 @@ impl StockChange {
     }
 }
 
-/// Outcome of [`SaleStore::stock`].
+/// Outcome of [`Verbs::stock`](crate::Verbs::stock).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum StockChanged {
@@ -556,7 +448,7 @@ pub enum Rebuilt {
     Incomplete,
 }
 
-/// Outcome of [`SaleStore::restore`].
+/// Outcome of [`Verbs::restore`](crate::Verbs::restore).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Restored {

@@ -1,31 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use crate::{Answer, Page, Payload, Priority, QueueName, Revision, ScheduleId, TaskId, Timestamp};
-
-/// The schedules of a store: each enqueues a task repeatedly.
-///
-/// A store knows when a schedule fires next and which task it enqueues, but not why: the recurrence is opaque text. A
-/// scheduler interprets it, computes the next time, and asks the store to fire the revision that it read. The store
-/// fires only if that revision is current. A schedule therefore fires once per occurrence, however many schedulers
-/// run, and the others take over when one dies.
-pub trait ScheduleStore: Send + Sync {
-    /// Creates or changes a schedule. An unchanged schedule keeps its next time, so every process of a fleet may save
-    /// it at startup.
-    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled>;
-
-    /// Deletes a schedule and returns whether it existed. Tasks that it enqueued stay.
-    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool>;
-
-    /// Lists the schedules of a queue by ID.
-    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>>;
-
-    /// Returns up to `n` due schedules (1 to 1,000), by due time, and when the next one is due.
-    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules>;
-
-    /// Enqueues the tasks of due occurrences and sets the next time, atomically. Tasks whose ID is live are kept, and
-    /// the queue's capacity does not apply. A repeated call is stale.
-    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired>;
-}
+use crate::{Payload, Priority, Revision, ScheduleId, TaskId, Timestamp};
 
 /// A schedule to create or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +33,7 @@ impl NewSchedule {
     pub const MAX: u64 = 10_000;
 }
 
-/// Outcome of [`ScheduleStore::schedule`].
+/// Outcome of [`Verbs::schedule`](crate::Verbs::schedule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Scheduled {
@@ -117,7 +92,7 @@ impl Schedule {
     }
 }
 
-/// The answer to [`ScheduleStore::due_schedules`].
+/// The answer to [`Verbs::due_schedules`](crate::Verbs::due_schedules).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DueSchedules {
     /// The store's clock.
@@ -141,7 +116,7 @@ pub struct Fire {
     pub next: Option<Timestamp>,
 }
 
-/// Outcome of [`ScheduleStore::fire`].
+/// Outcome of [`Verbs::fire`](crate::Verbs::fire).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Fired {

@@ -4,17 +4,26 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{LockStore, OutboxStore, QueueStore, Result, RoomStore, SaleStore, ScheduleStore};
+use crate::{Notice, QueueName, Reply, Request, Result, TaskId, Token};
 
-/// The return type of every store method: a future of a [`Result`].
+/// The return type of every verb: a future of a [`Result`].
 ///
-/// One method is one atomic step: one script, one transaction, one round trip. The step is sent when the method is
+/// One verb is one atomic step: one script, one transaction, one round trip. The step is sent when the method is
 /// **called**, not when the future is first polled. Dropping the future does not undo the step. To query or undo it,
 /// use the token of the call.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A store of locks, queues, schedules, outbox positions, sales and waiting rooms.
-pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStore + RoomStore {
+/// A store of locks, queues, schedules, outbox positions, sales and waiting rooms: what a backend implements.
+///
+/// Callers use the methods of [`Verbs`](crate::Verbs), which every store has.
+pub trait Store: Send + Sync {
+    /// Carries out a request whose limits were checked, in one atomic step. See [`Answer`].
+    fn step(&self, request: Request) -> Answer<'static, Reply>;
+
+    /// Waits for a notification. Listening starts at the call and stops when the future is dropped. A notification is a
+    /// hint: it may be late, repeated or lost. It holds a [`Notice`] if the topic is a [token](Topic::Token).
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>>;
+
     /// Returns a handle to this store that may change queues [reserved](crate::SaleSpec::orders) for the orders of
     /// sales. Order workers and the methods of a sale use it. Any other handle may read such a queue; its changes
     /// fail with [`is_queue_reserved`](crate::Error::is_queue_reserved).
@@ -39,6 +48,31 @@ pub trait Store: LockStore + QueueStore + ScheduleStore + OutboxStore + SaleStor
     /// Waits until all steps sent before this call have finished, then closes the store. Waits at most 2 s for a
     /// server that does not answer. Later calls fail with [`is_unavailable`](crate::Error::is_unavailable).
     fn close(&self) -> Answer<'_, ()>;
+}
+
+/// What to be notified of.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// A token was granted a lock, or lost one by force. See [`notice`](crate::Verbs::notice).
+    Token(Token),
+    /// A queue may have a task to claim. See [`ready`](crate::Verbs::ready).
+    Ready(QueueName),
+    /// A task may have finished. See [`over`](crate::Verbs::over).
+    Over(QueueName, TaskId),
+    /// A queue may have an event with a greater number. See [`happens`](crate::Verbs::happens).
+    Happens(QueueName, u64),
+}
+
+impl Topic {
+    /// What an error says was being done, such as `wait for a task`.
+    pub fn doing(&self) -> &'static str {
+        match self {
+            Self::Token(_) => "wait for a notification of a lock",
+            Self::Ready(_) => "wait for a task",
+            Self::Over(..) => "wait for a task to finish",
+            Self::Happens(..) => "follow a queue",
+        }
+    }
 }
 
 /// Description of a store.
@@ -72,14 +106,12 @@ pub enum Durability {
     D2,
     /// The loss of one machine, if the replica that takes over had acknowledged the write.
     D3,
-    /// Whatever the ledger's database survives.
-    D4,
 }
 
 /// Counters of the work that one client has sent to its store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCalls {
-    /// Trait methods called.
+    /// Requests sent.
     pub calls: u64,
     /// Write transactions committed. Concurrent calls share a transaction; reads need none.
     pub transactions: u64,

@@ -32,7 +32,7 @@ pub enum TaskEnd {
     Cancelled,
     /// The overflow policy dropped it: the queue was at capacity.
     Dropped,
-    /// A client took it with [`pop`](crate::QueueStore::pop). Whether it was executed is unknown.
+    /// A client took it with [`pop`](crate::Verbs::pop). Whether it was executed is unknown.
     Popped,
     /// It was dequeued, or its dead letter was deleted.
     Deleted,
@@ -109,7 +109,7 @@ pub enum Unmet {
     Taken,
 }
 
-/// Outcome of [`QueueStore::close_batch`](crate::QueueStore::close_batch).
+/// Outcome of [`Verbs::close_batch`](crate::Verbs::close_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Closed {

@@ -95,13 +95,13 @@ pub(crate) trait Post: Send + Sync + 'static {
 pub(crate) struct Inbox {
     /// The ID in the name of the channel.
     pub(crate) id: u64,
-    pub(crate) listeners: Listeners,
+    pub(crate) listeners: Arc<Listeners>,
     post: OnceLock<Weak<dyn Post>>,
 }
 
 impl Inbox {
     pub(crate) fn new() -> Arc<Self> {
-        Arc::new(Self { id: rand::random(), listeners: Listeners::default(), post: OnceLock::new() })
+        Arc::new(Self { id: rand::random(), listeners: Arc::default(), post: OnceLock::new() })
     }
 
     /// Sets the receiver of requests to the store. Only the first call counts.

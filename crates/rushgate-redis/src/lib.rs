@@ -51,6 +51,7 @@ mod sentinel;
 mod slot;
 mod store;
 mod url;
+mod verbs;
 mod way;
 mod work;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{Notice, QueueName, TaskId, Token};
 use tokio::sync::oneshot;
@@ -41,8 +41,8 @@ struct Queue {
 }
 
 /// Removes its listener when dropped.
-pub(crate) struct Listening<'a> {
-    listeners: &'a Listeners,
+pub(crate) struct Listening {
+    listeners: Arc<Listeners>,
     number: u64,
     what: What,
 }
@@ -54,7 +54,7 @@ enum What {
     Events(QueueName),
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Listening {
     fn drop(&mut self) {
         let mut inner = self.listeners.lock();
         match &self.what {
@@ -94,10 +94,10 @@ impl Listeners {
 
     /// Adds a listener. If the store is closed, its channel ends at once.
     fn listen<T>(
-        &self,
+        self: &Arc<Self>,
         what: What,
         enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>),
-    ) -> (Listening<'_>, oneshot::Receiver<T>) {
+    ) -> (Listening, oneshot::Receiver<T>) {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         inner.next += 1;
@@ -105,17 +105,20 @@ impl Listeners {
         if !inner.closed {
             enter(&mut inner, number, tell);
         }
-        (Listening { listeners: self, number, what }, told)
+        (Listening { listeners: Arc::clone(self), number, what }, told)
     }
 
-    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+    pub(crate) fn listen_token(self: &Arc<Self>, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
         self.listen(What::Token(token), |inner, number, tell| match inner.missed.remove(&token) {
             Some(notice) => drop(tell.send(notice)),
             None => drop(inner.tokens.entry(token).or_default().insert(number, tell)),
         })
     }
 
-    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>, Register) {
+    pub(crate) fn listen_queue(
+        self: &Arc<Self>,
+        queue: &QueueName,
+    ) -> (Listening, oneshot::Receiver<()>, Register) {
         let mut register = Register::Done;
         let (listening, told) = self.listen(What::Queue(queue.clone()), |inner, number, tell| {
             if inner.queues.len() >= QUEUES_MAX {
@@ -131,10 +134,10 @@ impl Listeners {
     }
 
     pub(crate) fn listen_over(
-        &self,
+        self: &Arc<Self>,
         queue: &QueueName,
         id: &TaskId,
-    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+    ) -> (Listening, oneshot::Receiver<()>) {
         let task = (queue.clone(), id.clone());
         self.listen(What::Over(task.clone()), |inner, number, tell| {
             inner.over.entry(task).or_default().insert(number, tell);
@@ -142,10 +145,10 @@ impl Listeners {
     }
 
     pub(crate) fn listen_events(
-        &self,
+        self: &Arc<Self>,
         queue: &QueueName,
         after: u64,
-    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+    ) -> (Listening, oneshot::Receiver<()>) {
         self.listen(What::Events(queue.clone()), |inner, number, tell| {
             inner.followers.entry(queue.clone()).or_default().insert(number, (after, tell));
         })

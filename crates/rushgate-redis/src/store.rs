@@ -1,23 +1,16 @@
-//! Implements the store traits: each method sends its operation and decodes the answer.
+//! The public store: connects, sends calls, and runs the verbs that take several calls.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
-use std::future::ready;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Acquire, Acquired, Answer, Beacon, Books, BuyerId, Cancelled, Claim, Claimed, ClientId, Closed,
-    Completed, Completion, Created, DeadLetter, Decision, Dequeued, Draw, DrawSecret, DueSchedules, Enqueued,
-    Enter, Entered, Error, Event, Extend, Extended, Fire, Fired, GiveBack, GivenBack, Grant, Heartbeat, Hold,
-    Holder, Joined, Lease, Left, Lifted, Listing, Load, LockName, LockState, LockStore, NewSchedule, NewTask,
-    Notice, Op, OutboxStore, Page, PauseReason, QueueLimits, QueueName, QueueStats, QueueStore, Rebuilt,
-    Receipt, Relay, Relayed, ReleaseWith, Released, ReleasedWith, ReservationId, Reserve, Reserved, Restored,
-    Result, Retried, Retry, Revived, RoomRules, RoomState, RoomStore, SaleId, SaleSpec, SaleState,
-    SaleStatus, SaleStore, Schedule, ScheduleId, ScheduleStore, Scheduled, Selection, Settled, Sku,
-    StockChange, StockChanged, Store, StoreCalls, StoreInfo, Switch, Task, TaskEvents, TaskExtended, TaskId,
-    TaskInfo, TaskState, Ticket, Timestamp, Token, Verdict, Waited, Waits, Warning, check_batch, check_range,
-    check_tasks,
+    Answer, Books, ClientId, Created, DeadLetter, Enqueued, Error, Extend, Extended, Listing, LockName,
+    LockState, Notice, Op, Page, QueueName, ReleaseWith, ReleasedWith, Reply as Answered, Request, Result,
+    SaleId, SaleSpec, SaleState, Store, StoreCalls, StoreInfo, TaskId, TaskInfo, TaskState, Topic, Warning,
 };
+
+use tokio::sync::oneshot;
 
 use crate::check::Checked;
 use crate::command::{Call, Command};
@@ -25,11 +18,11 @@ use crate::driver::Driver;
 use crate::inbox::{Inbox, Post};
 use crate::keys::{self, QueueSet};
 use crate::lane::Walk;
-use crate::listeners::Register;
+use crate::listeners::{Listening, Register};
 use crate::reply::{Reply, strange};
 use crate::sale::{self, Home};
 use crate::url::Url;
-use crate::{lock, outbox, queue, room, schedule};
+use crate::{lock, queue};
 
 /// COUNT of each SCAN.
 const SCAN_COUNT: &str = "1000";
@@ -60,14 +53,14 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 /// dropped, requests that were sent are still executed in the background; [`close`](rushgate_core::Store::close) waits
 /// for them.
 pub struct RedisStore {
-    inner: Arc<Inner>,
-    for_orders: bool,
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) for_orders: bool,
 }
 
 pub(crate) struct Inner {
     url: String,
-    driver: Driver,
-    inbox: Arc<Inbox>,
+    pub(crate) driver: Driver,
+    pub(crate) inbox: Arc<Inbox>,
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
     apart: Mutex<Latest>,
@@ -142,52 +135,66 @@ impl RedisStore {
         Ok(Self { inner, for_orders: false })
     }
 
-    /// Sends a request, unless it is outside its limits.
-    fn send<T: Send + 'static>(
+    /// Sends a call.
+    pub(crate) fn send<T: 'static>(
         &self,
-        doing: &'static str,
-        checked: Result<()>,
-        call: impl FnOnce() -> Call,
+        call: Call,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
-        if let Err(error) = checked {
-            return refuse(error, doing);
-        }
-        let answer = self.inner.driver.call(call());
-        Box::pin(async move { answer.await.and_then(read).map_err(|error| error.doing(doing)) })
+        reply: fn(T) -> Answered,
+    ) -> Answer<'static, Answered> {
+        let answer = self.inner.driver.call(call);
+        Box::pin(async move { answer.await.and_then(read).map(reply) })
     }
 
-    /// Runs an operation of several steps, even if the caller drops the returned future.
-    fn run<T: Send + 'static>(
+    /// Sends a call that changes a queue, with the key that allows it to change a reserved one if this handle has that
+    /// right.
+    pub(crate) fn change<T: 'static>(
         &self,
-        doing: &'static str,
-        checked: Result<()>,
-        steps: impl AsyncSteps<T>,
-    ) -> Answer<'_, T> {
-        if let Err(error) = checked {
-            return refuse(error, doing);
-        }
-        let answer = self.inner.driver.run(steps.start(Arc::clone(&self.inner)));
-        Box::pin(async move { answer.await.map_err(|error| error.doing(doing)) })
+        queue: &QueueName,
+        call: Call,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+        reply: fn(T) -> Answered,
+    ) -> Answer<'static, Answered> {
+        let call = if self.for_orders { call.key(keys::for_orders(queue)) } else { call };
+        self.send(call, read, reply)
     }
-}
 
-fn refuse<T: Send + 'static>(error: Error, doing: &'static str) -> Answer<'static, T> {
-    Box::pin(ready(Err(error.doing(doing))))
-}
+    /// Sends a call that may be the first use of a queue.
+    pub(crate) fn put<T: 'static>(
+        &self,
+        queue: &QueueName,
+        call: Call,
+        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
+        reply: fn(T) -> Answered,
+    ) -> Answer<'static, Answered> {
+        let entered = self.inner.enter_queue(queue);
+        let answer = self.change(queue, call, read, reply);
+        Box::pin(async move {
+            let entered = entered.await;
+            let answer = answer.await?;
+            // The directory may be on another node. A queue that it does not list was not acknowledged.
+            entered.map(|()| answer).map_err(Error::maybe_happened)
+        })
+    }
 
-/// Steps that receive the store when they start.
-trait AsyncSteps<T>: Send + 'static {
-    fn start(self, inner: Arc<Inner>) -> impl Future<Output = Result<T>> + Send + 'static;
-}
+    /// Runs several steps, even if the caller drops the returned future.
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        steps: impl Future<Output = Result<T>> + Send + 'static,
+        reply: fn(T) -> Answered,
+    ) -> Answer<'static, Answered> {
+        let answer = self.inner.driver.run(steps);
+        Box::pin(async move { answer.await.map(reply) })
+    }
 
-impl<T, F, S> AsyncSteps<T> for F
-where
-    F: FnOnce(Arc<Inner>) -> S + Send + 'static,
-    S: Future<Output = Result<T>> + Send + 'static,
-{
-    fn start(self, inner: Arc<Inner>) -> impl Future<Output = Result<T>> + Send + 'static {
-        self(inner)
+    pub(crate) fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'static, Answered> {
+        if !self.inner.driver.is_cluster() {
+            let call = lock::release_with(op, &release);
+            return self.put(&release.queue, call, lock::read_released_with, Answered::ReleaseWith);
+        }
+        let put = queue::enqueue(op, &release.queue, std::slice::from_ref(&release.task));
+        let put = if self.for_orders { put.key(keys::for_orders(&release.queue)) } else { put };
+        self.run(Arc::clone(&self.inner).release_apart(op, release, put), Answered::ReleaseWith)
     }
 }
 
@@ -205,7 +212,7 @@ impl Inner {
         Ok(names)
     }
 
-    async fn list(&self, page: Page) -> Result<Vec<LockState>> {
+    pub(crate) async fn list(self: Arc<Self>, page: Page) -> Result<Vec<LockState>> {
         let names = self.lock_names().await?.into_iter();
         let names: Vec<_> = names.filter(|name| name.as_str() > page.after.as_str()).collect();
         let mut states = Vec::new();
@@ -224,12 +231,7 @@ impl Inner {
 
     /// Releases a lock with a task when the two are on different servers: checks that the token holds the lock,
     /// enqueues the task, then releases the lock. A retry of the call continues where the earlier one failed.
-    async fn release_apart(
-        self: &Arc<Self>,
-        op: Op,
-        release: ReleaseWith,
-        put: Call,
-    ) -> Result<ReleasedWith> {
+    async fn release_apart(self: Arc<Self>, op: Op, release: ReleaseWith, put: Call) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
         let known = self.apart().get(op);
         let put_in = match known {
@@ -284,7 +286,22 @@ impl Inner {
         self.apart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn release_all(&self, client: ClientId) -> Result<u64> {
+    /// Sends all extensions at once.
+    pub(crate) fn extend(
+        &self,
+        leases: &[Extend],
+    ) -> impl Future<Output = Result<Vec<Extended>>> + Send + use<> {
+        let asked: Vec<_> = leases.iter().map(|lease| self.driver.call(lock::extend(lease))).collect();
+        async move {
+            let mut answers = Vec::with_capacity(asked.len());
+            for answer in asked {
+                answers.push(lock::read_extended(answer.await?)?);
+            }
+            Ok(answers)
+        }
+    }
+
+    pub(crate) async fn release_all(self: Arc<Self>, client: ClientId) -> Result<u64> {
         let names: Vec<_> = self.lock_names().await?.into_iter().collect();
         let mut released = 0;
         for some in names.chunks(100) {
@@ -312,124 +329,6 @@ async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
         if cursor == "0" {
             return Ok(());
         }
-    }
-}
-
-impl LockStore for RedisStore {
-    fn acquire(&self, request: Acquire) -> Answer<'_, Acquired> {
-        let (checked, inbox) = (request.check(), self.inner.inbox.id);
-        self.send("acquire a lock", checked, || lock::acquire(&request, inbox), lock::read_acquired)
-    }
-
-    fn release(&self, name: &LockName, token: Token) -> Answer<'_, Released> {
-        self.send("release a lock", Ok(()), || lock::release(name, token), lock::read_released)
-    }
-
-    fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'_, ReleasedWith> {
-        const DOING: &str = "release a lock with a task";
-        let checked = release.check();
-        if self.inner.driver.is_cluster() {
-            let for_orders = self.for_orders;
-            let steps = move |inner: Arc<Inner>| async move {
-                let put = queue::enqueue(op, &release.queue, std::slice::from_ref(&release.task));
-                let put = if for_orders { put.key(keys::for_orders(&release.queue)) } else { put };
-                inner.release_apart(op, release, put).await
-            };
-            return self.run(DOING, checked, steps);
-        }
-        let (queue, call) = (&release.queue, || lock::release_with(op, &release));
-        self.put(DOING, queue, checked, call, lock::read_released_with)
-    }
-
-    fn extend(&self, leases: Vec<Extend>) -> Answer<'_, Vec<Extended>> {
-        const DOING: &str = "extend locks";
-        if let Err(error) = check_batch(leases.len()) {
-            return refuse(error, DOING);
-        }
-        let asked: Vec<_> = leases.iter().map(|lease| self.inner.driver.call(lock::extend(lease))).collect();
-        Box::pin(async move {
-            let mut answers = Vec::with_capacity(asked.len());
-            for answer in asked {
-                answers.push(answer.await.and_then(lock::read_extended).map_err(|error| error.doing(DOING))?);
-            }
-            Ok(answers)
-        })
-    }
-
-    fn held(&self, name: &LockName, token: Token) -> Answer<'_, Option<Grant>> {
-        self.send("check whether a lock is held", Ok(()), || lock::held(name, token), lock::read_held)
-    }
-
-    fn leave(&self, name: &LockName, token: Token) -> Answer<'_, Left> {
-        self.send("leave the wait queue of a lock", Ok(()), || lock::leave(name, token), lock::read_left)
-    }
-
-    fn release_all(&self, client: ClientId) -> Answer<'_, u64> {
-        self.run("release all locks", Ok(()), move |inner: Arc<Inner>| async move {
-            inner.release_all(client).await
-        })
-    }
-
-    fn force_release(&self, name: &LockName) -> Answer<'_, Option<Holder>> {
-        let read = |reply: Reply| lock::read_holder(reply.list()?);
-        self.send("force-release a lock", Ok(()), || lock::force_release(name), read)
-    }
-
-    fn show(&self, name: &LockName) -> Answer<'_, LockState> {
-        let of = name.clone();
-        let read = |reply| lock::read_state(of, reply);
-        self.send("show a lock", Ok(()), || lock::show(name), read)
-    }
-
-    fn list(&self, page: Page) -> Answer<'_, Vec<LockState>> {
-        let checked = page.check();
-        self.run("list locks", checked, move |inner: Arc<Inner>| async move { inner.list(page).await })
-    }
-
-    fn notice(&self, token: Token) -> Answer<'_, Notice> {
-        let (listening, told) = self.inner.inbox.listeners.listen_token(token);
-        Box::pin(async move {
-            let _listening = listening;
-            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for a notification of a lock"))
-        })
-    }
-}
-
-impl RedisStore {
-    /// Sends a request that changes a queue, with the key that allows it to change a reserved one if this handle has
-    /// that right.
-    fn change<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        queue: &QueueName,
-        checked: Result<()>,
-        call: impl FnOnce() -> Call,
-        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
-        let call = || if self.for_orders { call().key(keys::for_orders(queue)) } else { call() };
-        self.send(doing, checked, call, read)
-    }
-
-    /// Sends a request that may be the first use of a queue.
-    fn put<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        queue: &QueueName,
-        checked: Result<()>,
-        call: impl FnOnce() -> Call,
-        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
-        if checked.is_err() {
-            return self.send(doing, checked, call, read);
-        }
-        let entered = self.inner.enter_queue(queue);
-        let answer = self.change(doing, queue, checked, call, read);
-        Box::pin(async move {
-            let entered = entered.await;
-            let answer = answer.await?;
-            // The directory may be on another node. A queue that it does not list was not acknowledged.
-            entered.map(|()| answer).map_err(|error| error.maybe_happened().doing(doing))
-        })
     }
 }
 
@@ -466,7 +365,7 @@ impl Inner {
         true
     }
 
-    async fn queues(&self) -> Result<Vec<QueueName>> {
+    pub(crate) async fn queues(self: Arc<Self>) -> Result<Vec<QueueName>> {
         let all = Command::new("ZRANGE").arg(keys::QUEUES).arg("0").arg("-1");
         let mut entered = self.driver.command(all).await?.list()?;
         let mut asked = Vec::new();
@@ -482,7 +381,11 @@ impl Inner {
         Ok(names)
     }
 
-    async fn tasks(&self, queue: QueueName, mut listing: Listing) -> Result<Vec<TaskInfo>> {
+    pub(crate) async fn tasks(
+        self: Arc<Self>,
+        queue: QueueName,
+        mut listing: Listing,
+    ) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
         let (mut infos, limit) = (Vec::new(), listing.limit as usize);
         // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested are
@@ -553,7 +456,12 @@ impl Inner {
         }
     }
 
-    async fn dead(&self, queue: QueueName, mut after: String, limit: u32) -> Result<Vec<DeadLetter>> {
+    pub(crate) async fn dead(
+        self: Arc<Self>,
+        queue: QueueName,
+        mut after: String,
+        limit: u32,
+    ) -> Result<Vec<DeadLetter>> {
         let mut letters = Vec::new();
         loop {
             let wanted = (limit as usize - letters.len()).min(PAGE);
@@ -587,232 +495,45 @@ impl Inner {
     }
 }
 
-impl QueueStore for RedisStore {
-    fn enqueue(&self, op: Op, queue: &QueueName, tasks: Vec<NewTask>) -> Answer<'_, Vec<Enqueued>> {
-        let checked = check_tasks(&tasks);
-        self.put("enqueue", queue, checked, || queue::enqueue(op, queue, &tasks), queue::read_enqueued)
-    }
-
-    fn top(&self, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
-        let checked = check_batch(n as usize);
-        self.send("read a queue's first tasks", checked, || queue::top(queue, n), queue::read_tasks)
-    }
-
-    fn pop(&self, op: Op, queue: &QueueName, n: u32) -> Answer<'_, Vec<Task>> {
-        let checked = check_batch(n as usize);
-        self.change("pop tasks", queue, checked, || queue::pop(op, queue, n), queue::read_tasks)
-    }
-
-    fn claim(&self, op: Op, queue: &QueueName, claim: Claim) -> Answer<'_, Claimed> {
-        let (of, inbox) = (queue.clone(), Arc::clone(&self.inner.inbox));
-        let read = move |reply| {
-            let (claimed, wakes) = queue::read_claimed(reply)?;
-            inbox.listeners.saw(&of, wakes);
-            Ok(claimed)
-        };
-        self.change("claim tasks", queue, claim.check(), || queue::claim(op, queue, &claim), read)
-    }
-
-    fn complete(&self, op: Op, queue: &QueueName, done: Vec<Completion>) -> Answer<'_, Vec<Completed>> {
-        let checked = check_batch(done.len()).and_then(|()| done.iter().try_for_each(Completion::check));
-        self.change(
-            "complete tasks",
-            queue,
-            checked,
-            || queue::complete(op, queue, &done),
-            queue::read_completed,
-        )
-    }
-
-    fn retry(&self, op: Op, queue: &QueueName, failed: Vec<Retry>) -> Answer<'_, Vec<Retried>> {
-        let checked = check_batch(failed.len()).and_then(|()| failed.iter().try_for_each(Retry::check));
-        self.change("retry tasks", queue, checked, || queue::retry(op, queue, &failed), queue::read_retried)
-    }
-
-    fn give_back(&self, op: Op, queue: &QueueName, back: Vec<GiveBack>) -> Answer<'_, Vec<GivenBack>> {
-        let checked = check_batch(back.len()).and_then(|()| back.iter().try_for_each(GiveBack::check));
-        self.change(
-            "release tasks",
-            queue,
-            checked,
-            || queue::give_back(op, queue, &back),
-            queue::read_given_back,
-        )
-    }
-
-    fn extend_tasks(
-        &self,
-        queue: &QueueName,
-        beats: Vec<Heartbeat>,
-        lease: Lease,
-    ) -> Answer<'_, Vec<TaskExtended>> {
-        let checked = check_batch(beats.len()).and_then(|()| beats.iter().try_for_each(Heartbeat::check));
-        self.change(
-            "extend tasks",
-            queue,
-            checked,
-            || queue::extend(queue, &beats, lease),
-            queue::read_extended,
-        )
-    }
-
-    fn dequeue(&self, op: Op, queue: &QueueName, ticket: Ticket) -> Answer<'_, Dequeued> {
-        self.change(
-            "dequeue a task",
-            queue,
-            Ok(()),
-            || queue::dequeue(op, queue, &ticket),
-            queue::read_dequeued,
-        )
-    }
-
-    fn cancel(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Cancelled> {
-        self.change("cancel a task", queue, Ok(()), || queue::cancel(op, queue, id), queue::read_cancelled)
-    }
-
-    fn unique_until(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Timestamp>> {
-        let call = || queue::unique_until(queue, id);
-        self.send("check a uniqueness window", Ok(()), call, queue::read_unique_until)
-    }
-
-    fn lift(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Lifted> {
-        self.send("clear a uniqueness window", Ok(()), || queue::lift(op, queue, id), queue::read_lifted)
-    }
-
-    fn close_batch(&self, op: Op, queue: &QueueName, id: &TaskId) -> Answer<'_, Closed> {
-        self.change("close a batch", queue, Ok(()), || queue::close_batch(op, queue, id), queue::read_closed)
-    }
-
-    fn waits(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<Waits>> {
-        self.send("read the dependencies of a task", Ok(()), || queue::waits(queue, id), queue::read_waits)
-    }
-
-    fn waited(&self, queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Answer<'_, Vec<Waited>> {
-        let checked = check_range("the page limit", limit.into(), 1, 100);
-        let call = || queue::waited(queue, id, after, limit);
-        self.send("list the dependencies of a task", checked, call, queue::read_waited)
-    }
-
-    fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>> {
-        let read = |reply| Ok(queue::read_infos(reply)?.pop());
-        self.send("read a task", Ok(()), || queue::tasks(queue, false, [id]), read)
-    }
-
-    fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>> {
-        let (checked, queue) = (listing.check(), queue.clone());
-        self.run(
-            "list tasks",
-            checked,
-            move |inner: Arc<Inner>| async move { inner.tasks(queue, listing).await },
-        )
-    }
-
-    fn stats(&self, queue: &QueueName) -> Answer<'_, QueueStats> {
-        self.send("count a queue's tasks", Ok(()), || queue::stats(queue), queue::read_stats)
-    }
-
-    fn queues(&self) -> Answer<'_, Vec<QueueName>> {
-        self.run("list queues", Ok(()), move |inner: Arc<Inner>| async move { inner.queues().await })
-    }
-
-    fn pause(&self, queue: &QueueName, paused: bool) -> Answer<'_, ()> {
-        self.put("pause or resume a queue", queue, Ok(()), || queue::pause(queue, paused), |_| Ok(()))
-    }
-
-    fn limit(&self, queue: &QueueName, limits: QueueLimits) -> Answer<'_, ()> {
-        self.put("set a queue's limits", queue, limits.check(), || queue::limit(queue, limits), |_| Ok(()))
-    }
-
-    fn task_events(&self, queue: &QueueName, after: u64, limit: u32) -> Answer<'_, TaskEvents> {
-        let (checked, call) = (TaskEvents::check(limit), || queue::events(queue, after, limit));
-        self.send("read a queue's events", checked, call, queue::read_events)
-    }
-
-    fn dead(&self, queue: &QueueName, after: &str, limit: u32) -> Answer<'_, Vec<DeadLetter>> {
-        let checked = check_range("the page limit", limit.into(), 1, 10_000);
-        let (queue, after) = (queue.clone(), after.to_owned());
-        self.run("list dead letters", checked, move |inner: Arc<Inner>| async move {
-            inner.dead(queue, after, limit).await
-        })
-    }
-
-    fn dead_letter(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<DeadLetter>> {
-        let call = || queue::dead_letter(queue, id);
-        self.send("find a dead letter", Ok(()), call, queue::read_dead_letter)
-    }
-
-    fn revive(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, Revived> {
-        let checked = which.check();
-        self.change(
-            "requeue dead letters",
-            queue,
-            checked,
-            || queue::revive(op, queue, &which),
-            queue::read_revived,
-        )
-    }
-
-    fn bury(&self, op: Op, queue: &QueueName, which: Selection) -> Answer<'_, u64> {
-        let checked = which.check();
-        self.change(
-            "delete dead letters",
-            queue,
-            checked,
-            || queue::bury(op, queue, &which),
-            queue::read_buried,
-        )
-    }
-
-    fn ready(&self, queue: &QueueName) -> Answer<'_, ()> {
-        let (listening, told, register) = self.inner.inbox.listeners.listen_queue(queue);
-        let (inner, of) = (Arc::clone(&self.inner), queue.clone());
+impl Inner {
+    fn hear_ready(self: Arc<Self>, queue: &QueueName) -> Answer<'static, Option<Notice>> {
+        let (listening, told, register) = self.inbox.listeners.listen_queue(queue);
         match register {
             Register::Done => {}
             // Sent now, before any later request of the caller.
-            Register::From(None) => self.inner.register_first(queue),
+            Register::From(None) => self.register_first(queue),
             // A worker that claims in a loop need not register between two claims: the wake-up count shows what it
             // missed.
-            Register::From(seen) => self.inner.driver.spawn(async move {
-                tokio::time::sleep(LINGER).await;
-                inner.register_now(of, seen).await;
-            }),
+            Register::From(seen) => {
+                let (inner, of) = (Arc::clone(&self), queue.clone());
+                self.driver.spawn(async move {
+                    tokio::time::sleep(LINGER).await;
+                    inner.register_now(of, seen).await;
+                });
+            }
         }
         Box::pin(async move {
             let _listening = listening;
-            told.await.map_err(|_| self.inner.driver.why_ended().doing("wait for a task"))
+            told.await.map(|()| None).map_err(|_| self.driver.why_ended())
         })
     }
 
-    fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, ()> {
-        const DOING: &str = "wait for a task to finish";
-        let (listening, told) = self.inner.inbox.listeners.listen_over(queue, id);
-        let call = || queue::watch(queue, self.inner.inbox.id, id);
-        let watched = self.send(DOING, Ok(()), call, Reply::int);
+    /// Waits for a notification, if the server's answer is that there is something to wait for.
+    fn hear(
+        self: Arc<Self>,
+        (listening, told): (Listening, oneshot::Receiver<()>),
+        watch: Call,
+    ) -> Answer<'static, Option<Notice>> {
+        let watched = self.driver.call(watch);
         Box::pin(async move {
             let _listening = listening;
-            if watched.await? == 1 {
-                told.await.map_err(|_| self.inner.driver.why_ended().doing(DOING))?;
+            if watched.await?.int()? == 1 {
+                told.await.map_err(|_| self.driver.why_ended())?;
             }
-            Ok(())
+            Ok(None)
         })
     }
 
-    fn happens(&self, queue: &QueueName, after: u64) -> Answer<'_, ()> {
-        const DOING: &str = "follow a queue";
-        let (listening, told) = self.inner.inbox.listeners.listen_events(queue, after);
-        let call = || queue::follow(queue, self.inner.inbox.id, after);
-        let followed = self.send(DOING, Ok(()), call, Reply::int);
-        Box::pin(async move {
-            let _listening = listening;
-            if followed.await? == 1 {
-                told.await.map_err(|_| self.inner.driver.why_ended().doing(DOING))?;
-            }
-            Ok(())
-        })
-    }
-}
-
-impl Inner {
     fn register_first(self: &Arc<Self>, queue: &QueueName) {
         if !self.inbox.listeners.must_register(queue) {
             return;
@@ -828,46 +549,16 @@ impl Inner {
     }
 }
 
-impl RedisStore {
-    /// Sends a request of a sale: immediately if its specification is cached, otherwise after reading it.
-    fn on_sale<T: Send + 'static>(
-        &self,
-        doing: &'static str,
-        id: &SaleId,
-        checked: Result<()>,
-        build: impl Fn(&Home) -> Result<Call> + Send + 'static,
-        read: impl Fn(&Home, Reply) -> Result<T> + Send + 'static,
-    ) -> Answer<'_, T> {
-        if let Err(error) = checked {
-            return refuse(error, doing);
-        }
-        let (inner, id) = (Arc::clone(&self.inner), id.clone());
-        let Some(home) = self.inner.known_home(&id) else {
-            return self.run(doing, Ok(()), move |_| inner.step_of_sale(id, build, read));
-        };
-        let answer = build(&home).map(|call| self.inner.driver.call(call));
-        let answer = async move {
-            let reply = answer?.await?;
-            if !reply.is("MISSING") {
-                return read(&home, reply);
-            }
-            inner.forget_home(&id);
-            inner.step_of_sale(id, build, read).await
-        };
-        Box::pin(async move { answer.await.map_err(|error| error.doing(doing)) })
-    }
-}
-
 impl Inner {
     fn homes(&self) -> MutexGuard<'_, HashMap<SaleId, Arc<Home>>> {
         self.homes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
+    pub(crate) fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
         self.homes().get(id).cloned()
     }
 
-    fn forget_home(&self, id: &SaleId) {
+    pub(crate) fn forget_home(&self, id: &SaleId) {
         self.homes().remove(id);
     }
 
@@ -890,17 +581,18 @@ impl Inner {
         }
     }
 
-    async fn step_of_sale<T>(
+    pub(crate) async fn step_of_sale<V, T>(
         self: Arc<Self>,
         id: SaleId,
-        build: impl Fn(&Home) -> Result<Call>,
-        read: impl Fn(&Home, Reply) -> Result<T>,
+        verb: V,
+        build: fn(&Home, &V) -> Result<Call>,
+        read: fn(&Home, &V, Reply) -> Result<T>,
     ) -> Result<T> {
         for _ in 0..MAKINGS_MAX {
             let home = self.home(&id).await?;
-            let reply = self.driver.call(build(&home)?).await?;
+            let reply = self.driver.call(build(&home, &verb)?).await?;
             if !reply.is("MISSING") {
-                return read(&home, reply);
+                return read(&home, &verb, reply);
             }
             self.make_again(&id).await?;
         }
@@ -933,7 +625,7 @@ impl Inner {
         }
     }
 
-    async fn create(self: Arc<Self>, spec: SaleSpec, takes_over: bool) -> Result<Created> {
+    pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec, takes_over: bool) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
         if self.is_another(&spec).await? {
             return Ok(Created::Exists);
@@ -947,7 +639,7 @@ impl Inner {
         Ok(Created::Created)
     }
 
-    async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
+    pub(crate) async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
         let (mut after, mut states) = (page.after, Vec::new());
         loop {
             let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
@@ -960,7 +652,12 @@ impl Inner {
             while !ids.is_empty() {
                 let id = SaleId::as_stored(ids.text()?)?;
                 after = id.as_str().to_owned();
-                let state = Arc::clone(&self).step_of_sale(id, |home| Ok(sale::show(home)), sale::read_state);
+                let state = Arc::clone(&self).step_of_sale(
+                    id,
+                    (),
+                    |home, ()| Ok(sale::show(home)),
+                    |home, (), reply| sale::read_state(home, reply),
+                );
                 match state.await {
                     Ok(state) => states.push(state),
                     Err(error) if error.is_not_found() => {}
@@ -973,7 +670,7 @@ impl Inner {
         }
     }
 
-    async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
+    pub(crate) async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
             // Read the specification from the server, not from the cache.
             self.forget_home(&id);
@@ -996,212 +693,33 @@ impl Inner {
     }
 }
 
-impl ScheduleStore for RedisStore {
-    fn schedule(&self, queue: &QueueName, new: NewSchedule) -> Answer<'_, Scheduled> {
-        let call = || schedule::schedule(queue, &new);
-        self.put("save a schedule", queue, new.check(), call, schedule::read_scheduled)
-    }
-
-    fn unschedule(&self, queue: &QueueName, id: &ScheduleId) -> Answer<'_, bool> {
-        let call = || schedule::unschedule(queue, id);
-        self.send("delete a schedule", Ok(()), call, schedule::read_unscheduled)
-    }
-
-    fn schedules(&self, queue: &QueueName, page: Page) -> Answer<'_, Vec<Schedule>> {
-        let call = || schedule::schedules(queue, &page);
-        self.send("list schedules", page.check(), call, schedule::read_schedules)
-    }
-
-    fn due_schedules(&self, queue: &QueueName, n: u32) -> Answer<'_, DueSchedules> {
-        let call = || schedule::due_schedules(queue, n);
-        self.send("find due schedules", check_batch(n as usize), call, schedule::read_due_schedules)
-    }
-
-    fn fire(&self, queue: &QueueName, fire: Fire) -> Answer<'_, Fired> {
-        let call = || schedule::fire(queue, &fire);
-        self.change("fire a schedule", queue, fire.check(), call, schedule::read_fired)
-    }
-}
-
-impl OutboxStore for RedisStore {
-    fn relay(&self, queue: &QueueName, relay: Relay) -> Answer<'_, Relayed> {
-        let call = || outbox::relay(queue, &relay);
-        if relay.tasks.is_empty() {
-            return self.send("read the position of an outbox", relay.check(), call, outbox::read_relayed);
-        }
-        self.put("relay an outbox", queue, relay.check(), call, outbox::read_relayed)
-    }
-}
-
-impl SaleStore for RedisStore {
-    fn create(&self, sale: SaleSpec) -> Answer<'_, Created> {
-        let (checked, takes_over) = (sale.check(), self.for_orders);
-        self.run("create a sale", checked, move |inner: Arc<Inner>| async move {
-            inner.create(sale, takes_over).await
-        })
-    }
-
-    fn open(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
-        let read = |_: &Home, reply| sale::read_status(reply);
-        self.on_sale("open a sale", sale, Ok(()), |home| Ok(sale::open(home)), read)
-    }
-
-    fn end(&self, sale: &SaleId) -> Answer<'_, SaleStatus> {
-        let read = |_: &Home, reply| sale::read_status(reply);
-        self.on_sale("end a sale", sale, Ok(()), |home| Ok(sale::end(home)), read)
-    }
-
-    fn reserve(&self, request: Reserve) -> Answer<'_, Reserved> {
-        let (checked, id, again) = (request.check(), request.sale.clone(), request.clone());
-        let build = move |home: &Home| Ok(sale::reserve(home, &again));
-        self.on_sale("reserve", &id, checked, build, move |home, reply| {
-            sale::read_reserved(home, &request, reply)
-        })
-    }
-
-    fn confirm(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
-        let build = move |home: &Home| Ok(sale::confirm(home, id));
-        self.on_sale("confirm", sale, Ok(()), build, move |home, reply| sale::read_decision(home, id, reply))
-    }
-
-    fn cancel_hold(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Decision> {
-        let build = move |home: &Home| Ok(sale::cancel_hold(home, id));
-        self.on_sale("cancel", sale, Ok(()), build, move |home, reply| sale::read_decision(home, id, reply))
-    }
-
-    fn expire(&self, sale: &SaleId, n: u32) -> Answer<'_, u32> {
-        let build = move |home: &Home| Ok(sale::expire(home, n));
-        self.on_sale("expire holds", sale, check_batch(n as usize), build, |_, reply| {
-            sale::read_expired(reply)
-        })
-    }
-
-    fn settle(
-        &self,
-        sale: &SaleId,
-        generation: u32,
-        verdicts: Vec<(ReservationId, Verdict)>,
-    ) -> Answer<'_, Vec<Settled>> {
-        let checked = check_batch(verdicts.len());
-        let build = move |home: &Home| Ok(sale::settle(home, generation, &verdicts));
-        self.on_sale("settle", sale, checked, build, |_, reply| sale::read_settled(reply))
-    }
-
-    fn pause_sale(&self, sale: &SaleId, generation: u32, reason: PauseReason) -> Answer<'_, bool> {
-        let build = move |home: &Home| Ok(sale::pause(home, generation, reason));
-        self.on_sale("halt a sale", sale, Ok(()), build, |_, reply| sale::read_paused(reply))
-    }
-
-    fn begin_rebuild(&self, by: Op, sale: &SaleId) -> Answer<'_, ()> {
-        let build = move |home: &Home| Ok(sale::begin_rebuild(home, by));
-        self.on_sale("start the rebuild of a sale", sale, Ok(()), build, |_, reply| sale::read_begun(reply))
-    }
-
-    fn load(&self, by: Op, sale: &SaleId, generation: u32, part: Load) -> Answer<'_, Rebuilt> {
-        let checked = part.check();
-        let build = move |home: &Home| sale::load(home, by, generation, &part);
-        self.on_sale("load a part of a sale", sale, checked, build, |_, reply| sale::read_rebuilt(reply))
-    }
-
-    fn switch(&self, by: Op, sale: &SaleId, switch: Switch) -> Answer<'_, Rebuilt> {
-        let checked = switch.check();
-        let build = move |home: &Home| sale::switch(home, by, &switch);
-        self.on_sale("switch a sale to its new generation", sale, checked, build, |_, reply| {
-            sale::read_rebuilt(reply)
-        })
-    }
-
-    fn restore(&self, receipt: Receipt) -> Answer<'_, Restored> {
-        let (sale, id) = (receipt.sale.clone(), receipt.id);
-        let build = move |home: &Home| sale::restore(home, &receipt);
-        self.on_sale("restore a reservation", &sale, Ok(()), build, move |home, reply| {
-            sale::read_restored(home, id, reply)
-        })
-    }
-
-    fn stock(&self, op: Op, sale: &SaleId, sku: &Sku, change: StockChange) -> Answer<'_, StockChanged> {
-        let (of, sku) = (sku.clone(), sku.clone());
-        let build = move |home: &Home| sale::stock(home, op, &of, change);
-        self.on_sale("change the stock", sale, change.check(), build, move |_, reply| {
-            sale::read_stock(&sku, reply)
-        })
-    }
-
-    fn sale(&self, sale: &SaleId) -> Answer<'_, SaleState> {
-        self.on_sale("show a sale", sale, Ok(()), |home| Ok(sale::show(home)), sale::read_state)
-    }
-
-    fn sales(&self, page: Page) -> Answer<'_, Vec<SaleState>> {
-        self.run("list sales", page.check(), move |inner: Arc<Inner>| inner.sales(page))
-    }
-
-    fn reservation(&self, sale: &SaleId, id: ReservationId) -> Answer<'_, Option<Hold>> {
-        let build = move |home: &Home| Ok(sale::reservation(home, id));
-        self.on_sale("read a reservation", sale, Ok(()), build, move |home, reply| {
-            sale::read_reservation(home, id, reply)
-        })
-    }
-
-    fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Answer<'_, Vec<Event>> {
-        let checked = check_range("the page limit", limit.into(), 1, 10_000);
-        let build = move |home: &Home| Ok(sale::events(home, after, limit));
-        self.on_sale("read events", sale, checked, build, move |home, reply| {
-            sale::read_events(home, after, reply)
-        })
-    }
-
-    fn books(&self, sale: &SaleId) -> Answer<'_, Books> {
-        let id = sale.clone();
-        self.run(
-            "read a sale's snapshot",
-            Ok(()),
-            move |inner: Arc<Inner>| async move { inner.books(id).await },
-        )
-    }
-}
-
-impl RoomStore for RedisStore {
-    fn set_room(&self, id: &SaleId, rules: RoomRules, secret: DrawSecret) -> Answer<'_, RoomState> {
-        let of = id.clone();
-        let read = move |reply| room::read_set(&of, reply);
-        self.send("set a room", rules.check(), || room::set(id, &rules, secret), read)
-    }
-
-    fn room(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
-        let of = id.clone();
-        self.send("show a room", Ok(()), || room::show(id), move |reply| room::read_shown(&of, reply))
-    }
-
-    fn join(&self, id: &SaleId, buyer: &BuyerId) -> Answer<'_, Option<Joined>> {
-        let of = id.clone();
-        let read = move |reply| room::read_joined(&of, reply);
-        self.send("join a room", Ok(()), || room::join(id, buyer), read)
-    }
-
-    fn enter(&self, enter: Enter) -> Answer<'_, Option<Entered>> {
-        let call = room::enter(&enter);
-        self.send("enter", Ok(()), || call, move |reply| room::read_entered(&enter.sale, reply))
-    }
-
-    fn close_entry(&self, id: &SaleId) -> Answer<'_, Option<RoomState>> {
-        let of = id.clone();
-        let read = move |reply| room::read_of_draw(&of, reply);
-        self.send("close an entry", Ok(()), || room::close_entry(id), read)
-    }
-
-    fn draw(&self, id: &SaleId, beacon: Beacon) -> Answer<'_, Option<Draw>> {
-        let of = id.clone();
-        let read = move |reply| room::read_drawn(&of, reply);
-        self.send("draw", Ok(()), || room::draw(id, &beacon), read)
-    }
-
-    fn close_room(&self, id: &SaleId) -> Answer<'_, bool> {
-        let of = id.clone();
-        self.send("close a room", Ok(()), || room::close(id), move |reply| room::read_closed(&of, reply))
-    }
-}
-
 impl Store for RedisStore {
+    fn step(&self, request: Request) -> Answer<'static, Answered> {
+        self.carry(request)
+    }
+
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+        let (inner, listeners) = (Arc::clone(&self.inner), &self.inner.inbox.listeners);
+        match topic {
+            Topic::Token(token) => {
+                let (listening, told) = listeners.listen_token(token);
+                Box::pin(async move {
+                    let _listening = listening;
+                    told.await.map(Some).map_err(|_| inner.driver.why_ended())
+                })
+            }
+            Topic::Ready(queue) => inner.hear_ready(&queue),
+            Topic::Over(queue, id) => {
+                let heard = listeners.listen_over(&queue, &id);
+                inner.hear(heard, queue::watch(&queue, self.inner.inbox.id, &id))
+            }
+            Topic::Happens(queue, after) => {
+                let heard = listeners.listen_events(&queue, after);
+                inner.hear(heard, queue::follow(&queue, self.inner.inbox.id, after))
+            }
+        }
+    }
+
     fn for_orders(&self) -> Arc<dyn Store> {
         Arc::new(Self { inner: Arc::clone(&self.inner), for_orders: true })
     }

@@ -8,7 +8,7 @@ use common::crew::Crew;
 use common::{REPLICATED, put, queue, until_it_answers};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate_core::{Durability, LockStore, Page, QueueStore, Store};
+use rushgate_core::{Durability, Page, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;
 use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::crew::Crew;
 use common::{REPLICATED, in_time, put, queue, until_it_answers};
-use rushgate_core::{Durability, QueueStore, Store};
+use rushgate_core::{Durability, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, SERVICE, SentinelGroup, SentinelSetup};
 

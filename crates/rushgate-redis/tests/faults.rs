@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Decision, Durability, Enqueued,
-    HoldTime, IdempotencyKey, Lease, Line, LockName, LockStore, NewTask, Notice, Op, Owner, Payload,
-    QueueName, QueueStore, Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec,
-    SaleStore, Sku, SkuSpec, Store, TaskId, Ticket, Token, UnitChoice,
+    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, Notice, Op, Owner, Payload, QueueName,
+    Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Store, TaskId,
+    Ticket, Token, UnitChoice, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     BuyerId, HoldTime, IdempotencyKey, Line, QueueName, ReservationId, Reserve, Reserved, SaleId, SaleSecret,
-    SaleSpec, SaleStore, Sku, SkuSpec, TaskId, UnitChoice,
+    SaleSpec, Sku, SkuSpec, TaskId, UnitChoice, Verbs,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
 use rushgate_testkit::contract::Harness;

@@ -2,7 +2,7 @@
 
 mod common;
 
-use rushgate_core::{ClientId, ContentType, NewTask, Op, Payload, QueueName, QueueStore, TaskId};
+use rushgate_core::{ClientId, ContentType, NewTask, Op, Payload, QueueName, TaskId, Verbs};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
 const TASKS: usize = 100_000;

@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use rushgate_core::{ClientId, Enqueued, Lifted, NewTask, Op, Payload, QueueName, QueueStore, TaskId};
+use rushgate_core::{ClientId, Enqueued, Lifted, NewTask, Op, Payload, QueueName, TaskId, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 

@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use common::{ask, in_time, open, put, queue, token, until, until_unread};
-use rushgate_core::{Acquire, Acquired, LockName, LockStore, QueueStore, Released, Store};
+use rushgate_core::{Acquire, Acquired, LockName, Released, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::runtime::{Builder, Runtime};

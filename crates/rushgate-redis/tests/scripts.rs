@@ -4,7 +4,7 @@ mod common;
 
 use common::{ask, open, queue, token};
 use futures_util::future::join_all;
-use rushgate_core::{Acquire, Acquired, LockName, LockStore, QueueStore, Released};
+use rushgate_core::{Acquire, Acquired, LockName, Released, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 

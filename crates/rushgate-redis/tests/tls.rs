@@ -10,7 +10,7 @@ use common::crew::Crew;
 use common::{
     IN_A_CLUSTER, REPLICATED, admit, as_user, ask, put, queue, refused, until_it_answers, was_spoken_to,
 };
-use rushgate_core::{Acquired, Durability, LockStore, QueueStore, Store};
+use rushgate_core::{Acquired, Durability, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup, again_trusting};
 

@@ -632,7 +632,6 @@ const fn word_of(class: Durability) -> &'static str {
         Durability::D1 => "D1",
         Durability::D2 => "D2",
         Durability::D3 => "D3",
-        Durability::D4 => "D4",
     }
 }
 

@@ -34,6 +34,7 @@ mod store;
 mod stored;
 mod sweep;
 mod syncer;
+mod verbs;
 mod wake;
 mod writer;
 

@@ -66,8 +66,8 @@ fn take<T>(
 }
 
 /// A registered listener. Dropping it unregisters it.
-pub(crate) struct Listening<'a> {
-    listeners: &'a Listeners,
+pub(crate) struct Listening {
+    listeners: Arc<Listeners>,
     what: What,
 }
 
@@ -78,7 +78,7 @@ enum What {
     Events(QueueName, u64),
 }
 
-impl Drop for Listening<'_> {
+impl Drop for Listening {
     fn drop(&mut self) {
         let mut inner = self.listeners.lock();
         match &self.what {
@@ -104,9 +104,9 @@ impl Listeners {
 
     /// Registers a listener under a new number, and wakes the watcher.
     fn listen<T>(
-        &self,
+        self: &Arc<Self>,
         enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>) -> What,
-    ) -> (Listening<'_>, oneshot::Receiver<T>) {
+    ) -> (Listening, oneshot::Receiver<T>) {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         inner.next += 1;
@@ -114,17 +114,17 @@ impl Listeners {
         let what = enter(&mut inner, number, tell);
         drop(inner);
         self.somebody.notify_one();
-        (Listening { listeners: self, what }, told)
+        (Listening { listeners: Arc::clone(self), what }, told)
     }
 
-    pub(crate) fn listen_token(&self, token: Token) -> (Listening<'_>, oneshot::Receiver<Notice>) {
+    pub(crate) fn listen_token(self: &Arc<Self>, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
         self.listen(|inner, _, tell| {
             inner.tokens.insert(token, tell);
             What::Token(token)
         })
     }
 
-    pub(crate) fn listen_queue(&self, queue: &QueueName) -> (Listening<'_>, oneshot::Receiver<()>) {
+    pub(crate) fn listen_queue(self: &Arc<Self>, queue: &QueueName) -> (Listening, oneshot::Receiver<()>) {
         self.listen(|inner, number, tell| {
             inner.queues.entry(queue.clone()).or_default().insert(number, tell);
             What::Queue(queue.clone(), number)
@@ -132,10 +132,10 @@ impl Listeners {
     }
 
     pub(crate) fn listen_over(
-        &self,
+        self: &Arc<Self>,
         queue: &QueueName,
         id: &TaskId,
-    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+    ) -> (Listening, oneshot::Receiver<()>) {
         self.listen(|inner, number, tell| {
             inner.over.entry(queue.clone()).or_default().push(Waiter { number, what: id.clone(), tell });
             What::Over(queue.clone(), number)
@@ -143,10 +143,10 @@ impl Listeners {
     }
 
     pub(crate) fn listen_events(
-        &self,
+        self: &Arc<Self>,
         queue: &QueueName,
         after: u64,
-    ) -> (Listening<'_>, oneshot::Receiver<()>) {
+    ) -> (Listening, oneshot::Receiver<()>) {
         self.listen(|inner, number, tell| {
             inner.followers.entry(queue.clone()).or_default().push(Waiter { number, what: after, tell });
             What::Events(queue.clone(), number)

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{ask, fresh, token, url};
-use rushgate_core::{LockStore, Page, QueueStore, Store, StoreCalls};
+use rushgate_core::{Page, Store, StoreCalls, Verbs};
 use rushgate_sqlite::SqliteStore;
 
 /// Difference between two readings.
@@ -50,6 +50,6 @@ async fn what_is_refused_before_it_is_sent_is_not_counted() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&url(&path)).unwrap();
     let before = store.calls();
-    LockStore::list(&store, Page { limit: 0, ..Page::default() }).await.unwrap_err();
+    Verbs::list(&store, Page { limit: 0, ..Page::default() }).await.unwrap_err();
     assert_eq!(done(before, store.calls()), (0, 0, 0));
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{
     Process, claim, fresh, integrity, op, queue, refused, say, store, task, this_program, with_child,
 };
-use rushgate_core::{QueueStore, Store};
+use rushgate_core::{Store, Verbs};
 
 #[tokio::test]
 async fn after_damage_was_found_nothing_is_written() {

@@ -12,8 +12,7 @@ use common::{
     Process, ask, fresh, integrity, op, queue, say, sound_books, spec, store, task, token, url, wish,
 };
 use rushgate_core::{
-    Acquired, Enqueued, Error, Extend, Extended, HoldState, Lease, LockStore, QueueStore, Reserved,
-    SaleStore, Store, UnitRange,
+    Acquired, Enqueued, Error, Extend, Extended, HoldState, Lease, Reserved, Store, UnitRange, Verbs,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 

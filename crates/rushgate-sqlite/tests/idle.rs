@@ -6,7 +6,7 @@ use std::fs;
 use std::time::Duration;
 
 use common::{fresh, queue, store};
-use rushgate_core::QueueStore;
+use rushgate_core::Verbs;
 
 /// How often each watcher thread of this process has gone to sleep.
 fn naps_of_the_watcher() -> Vec<String> {

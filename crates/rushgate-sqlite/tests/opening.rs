@@ -10,9 +10,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use common::{Process, fresh, refused, sale, say, spec, store, this_program, url, with_child};
-use rushgate_core::{
-    Beacon, BuyerId, Draw, DrawSecret, QueueStore, Rate, RoomOrder, RoomRules, RoomStore, SaleStore, Store,
-};
+use rushgate_core::{Beacon, BuyerId, Draw, DrawSecret, Rate, RoomOrder, RoomRules, Store, Verbs};
 use rushgate_sqlite::SqliteStore;
 use rusqlite::Connection;
 use tempfile::TempDir;

@@ -5,7 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{fresh, op, queue, store, task};
-use rushgate_core::{Enqueued, NewTask, QueueStore, Store};
+use rushgate_core::{Enqueued, NewTask, Store, Verbs};
 use rusqlite::Connection;
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use common::{
     sound_books, spec, store, task, token, url, wait_for_parent, wish,
 };
 use rushgate_core::{
-    Acquired, ClientId, Completed, Due, Extend, Extended, Grant, Lease, LockStore, NewTask, Notice,
-    QueueStore, Released, Reserved, SaleStore, Store, Token,
+    Acquired, ClientId, Completed, Due, Extend, Extended, Grant, Lease, NewTask, Notice, Released, Reserved,
+    Store, Token, Verbs,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_testkit::ManualClock;

@@ -9,7 +9,7 @@ use std::task::{Context, Waker};
 
 use rushgate_core::{
     Answer, ClientId, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleState, Store, StoreCalls,
-    StoreInfo, Token, Warning,
+    StoreInfo, Token, Verbs, Warning,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;

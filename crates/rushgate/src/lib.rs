@@ -68,8 +68,8 @@ pub use client::Rushgate;
 pub use lock::fence;
 
 pub use lock::{
-    Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseOutcome,
-    ReleaseWithOutcome, RunOutcome,
+    Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseWithOutcome,
+    Released, RunOutcome,
 };
 pub use queue::{Enqueue, Followed, Follower, KeyRun, Over, Queue, Why};
 pub use sale::{

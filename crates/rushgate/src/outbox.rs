@@ -67,7 +67,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rushgate_core::{Due, Error, QueueName, Relay, Result};
+use rushgate_core::{Due, Error, QueueName, Relay, Result, Verbs};
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

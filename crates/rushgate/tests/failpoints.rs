@@ -21,9 +21,10 @@ use rushgate::{
     Backoff, CancellationToken, Enqueued, Job, Listing, Missed, Outcome, Queue, Recurrence, Rushgate, State,
     Store, TaskInfo, TaskState, Timestamp, Worker,
 };
+use rushgate_core::{Verb, verb};
 use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty, Moment, Trap, Verb};
+use rushgate_testkit::faults::{FaultPlan, Faulty, Moment, Trap};
 use rushgate_testkit::servers::{Kind, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
@@ -38,28 +39,30 @@ const TASKS: [&str; 4] = ["t0", "t1", "t2", "t3"];
 /// Call at which the process dies, and the outcome of the first task.
 #[derive(Clone, Copy)]
 struct Step {
-    verb: Verb,
+    /// Name of the verb.
+    verb: &'static str,
     /// Outcome that the handler reports for the first task.
     way: &'static str,
     part: &'static str,
 }
 
-const fn step(verb: Verb, way: &'static str) -> Step {
+const fn step(verb: &'static str, way: &'static str) -> Step {
     Step { verb, way, part: "worker_that_dies_at_its_failpoint" }
 }
 
-const CLAIM: Step = step(Verb::Claim, "done");
-const EXTEND: Step = step(Verb::Extend, "stays");
-const COMPLETE: Step = step(Verb::Complete, "done");
-const RETRY: Step = step(Verb::Retry, "fails");
-const DEAD: Step = step(Verb::Retry, "gives-up");
-const GIVE_BACK: Step = step(Verb::GiveBack, "snoozes");
-const FIRE: Step = step(Verb::Fire, "done");
-const ENQUEUE: Step = Step { verb: Verb::Enqueue, way: "done", part: "client_that_dies_at_its_failpoint" };
+const CLAIM: Step = step(verb::Claim::NAME, "done");
+const EXTEND: Step = step(verb::ExtendTasks::NAME, "stays");
+const COMPLETE: Step = step(verb::Complete::NAME, "done");
+const RETRY: Step = step(verb::Retry::NAME, "fails");
+const DEAD: Step = step(verb::Retry::NAME, "gives-up");
+const GIVE_BACK: Step = step(verb::GiveBack::NAME, "snoozes");
+const FIRE: Step = step(verb::Fire::NAME, "done");
+const ENQUEUE: Step =
+    Step { verb: verb::Enqueue::NAME, way: "done", part: "client_that_dies_at_its_failpoint" };
 
 /// Number of the call at which the process dies.
-const fn nth(verb: Verb) -> u64 {
-    if matches!(verb, Verb::Enqueue) { 3 } else { 1 }
+fn nth(verb: &str) -> u64 {
+    if verb == verb::Enqueue::NAME { 3 } else { 1 }
 }
 
 fn die() {
@@ -245,31 +248,31 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
     let first = left.get(TASKS[0]);
     let claimed = ran.first().map(|run| run.claimed);
     match (step.verb, moment) {
-        (Verb::Claim, Moment::Before) => {
+        (verb::Claim::NAME, Moment::Before) => {
             assert!(left.values().all(|info| info.state == TaskState::Ready) && ran.is_empty());
         }
-        (Verb::Claim, Moment::After) => {
+        (verb::Claim::NAME, Moment::After) => {
             let leased = left.values().filter(|info| info.state == TaskState::Leased).count();
             assert_eq!((first.unwrap().state, leased, ran.len()), (TaskState::Leased, 1, 0));
         }
         // A claim's number is its time, or slightly later.
-        (Verb::Extend, Moment::Before) => {
+        (verb::ExtendTasks::NAME, Moment::Before) => {
             assert!(first.unwrap().lease_until.unwrap() <= claimed.unwrap() + LEASE)
         }
-        (Verb::Extend, Moment::After) => {
+        (verb::ExtendTasks::NAME, Moment::After) => {
             assert!(first.unwrap().lease_until.unwrap() > claimed.unwrap() + LEASE)
         }
-        (Verb::Complete, Moment::After) => assert_eq!(first, None),
-        (Verb::Retry, Moment::After) if step.way == "gives-up" => {
+        (verb::Complete::NAME, Moment::After) => assert_eq!(first, None),
+        (verb::Retry::NAME, Moment::After) if step.way == "gives-up" => {
             assert_eq!(first, None);
             assert_eq!(scene.queue.dead_letter(TASKS[0]).await.unwrap().unwrap().attempts, 1);
         }
-        (Verb::Retry, Moment::After) => {
+        (verb::Retry::NAME, Moment::After) => {
             let first = first.unwrap();
             assert_eq!((first.lease_until, first.error.as_deref()), (None, Some("on purpose")));
             assert_eq!(first.task.attempt, 1);
         }
-        (Verb::GiveBack, Moment::After) => {
+        (verb::GiveBack::NAME, Moment::After) => {
             let first = first.unwrap();
             assert_eq!((first.lease_until, first.task.attempt), (None, 0), "no attempt was counted");
         }
@@ -356,8 +359,8 @@ async fn play_both(url: [Option<&str>; 2], step: Step) {
     let scene = async |moment, url| {
         let scene = Scene::set(url, step, moment).await;
         match step.verb {
-            Verb::Fire => a_scheduler_dies(scene, step, moment).await,
-            Verb::Enqueue => a_client_dies(scene, step, moment).await,
+            verb::Fire::NAME => a_scheduler_dies(scene, step, moment).await,
+            verb::Enqueue::NAME => a_client_dies(scene, step, moment).await,
             _ => a_worker_dies(scene, step, moment).await,
         }
     };

@@ -12,8 +12,9 @@ use rushgate::{
     CancellationToken, ContentType, Due, Job, Listing, NewTask, Payload, Queue, Rushgate, Store, TaskId,
     TaskState, Timestamp, Worker,
 };
+use rushgate_core::verb::ExtendTasks;
 use rushgate_testkit::ModelStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty, Verb};
+use rushgate_testkit::faults::{FaultPlan, Faulty};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinSet;
 
@@ -358,7 +359,9 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     });
     let start = Instant::now();
     let working = tokio::spawn(worker.grace(Duration::ZERO).run_until(shutdown.clone().cancelled_owned()));
-    tokio::time::timeout(secs(30), eventually(async || store.calls_of(Verb::Extend) >= BEATS)).await.unwrap();
+    tokio::time::timeout(secs(30), eventually(async || store.calls_of::<ExtendTasks>() >= BEATS))
+        .await
+        .unwrap();
     // The heartbeat comes at a third of the lease, or at a quarter if the last one was not answered by then.
     assert!(start.elapsed() >= lease / 4 * BEATS as u32, "{BEATS} calls in {:?}", start.elapsed());
     assert_eq!(running.load(SeqCst), HANDLERS);

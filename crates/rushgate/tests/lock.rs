@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
     BusyPolicy, Enqueued, ExtendOutcome, LockGuard, LockOutcome, LostReason, NewTask, Payload, QueueLimits,
-    QueueName, ReleaseOutcome, ReleaseWithOutcome, RunOutcome, Rushgate, TaskId,
+    QueueName, ReleaseWithOutcome, Released, RunOutcome, Rushgate, TaskId,
 };
 
 on_each_store! {
@@ -57,7 +57,7 @@ async fn a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence(bench
     let fence = first.fence();
     let waiting = tokio::spawn(async move { hold(&b, "x").await });
     eventually(async || a.lock("x").unwrap().waiters().await.unwrap().len() == 1).await;
-    assert_eq!(first.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(first.release().await.unwrap(), Released::Released);
     let second = waiting.await.unwrap();
     assert!(second.fence() > fence);
     assert!(second.is_held().await.unwrap());
@@ -94,7 +94,7 @@ async fn a_release_with_a_task_of_a_lost_lock_puts_nothing_in(bench: Bench) {
     let guard = hold(&gate, "x").await;
     gate.force_release("x").await.unwrap();
     let released = guard.release_with(queue.enqueue("1", Payload::empty())).await.unwrap();
-    assert!(matches!(released, ReleaseWithOutcome::AlreadyLost), "{released:?}");
+    assert!(matches!(released, ReleaseWithOutcome::NotHeld), "{released:?}");
     assert_eq!(queue.stats().await.unwrap().ready, 0);
     let guard = hold(&gate, "x").await;
     let bad = guard.release_with(queue.enqueue("no id", Payload::empty())).await;
@@ -175,7 +175,7 @@ async fn a_renewed_lease_outlives_its_length(bench: Bench) {
     eventually(async || lock.holders().await.unwrap()[0].lease_until > first.lease_until + ms(600)).await;
     assert!(!guard.is_lost());
     assert_eq!(lock.holders().await.unwrap()[0].fence, first.fence);
-    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::Released);
+    assert_eq!(guard.release().await.unwrap(), Released::Released);
 }
 
 async fn a_lease_that_is_not_renewed_is_lost_before_another_holds_it(bench: Bench) {
@@ -186,7 +186,7 @@ async fn a_lease_that_is_not_renewed_is_lost_before_another_holds_it(bench: Benc
     assert!(guard.is_lost());
     let other = other.await.unwrap();
     assert!(other.fence() > guard.fence());
-    assert_eq!(guard.release().await.unwrap(), ReleaseOutcome::AlreadyLost);
+    assert_eq!(guard.release().await.unwrap(), Released::NotHeld);
     assert!(other.is_held().await.unwrap(), "the loser's release changes nothing");
 }
 
@@ -197,7 +197,7 @@ async fn a_forced_release_tells_the_holder(bench: Bench) {
     assert_eq!(loser.token, guard.token());
     assert_eq!(guard.lost().await, LostReason::Revoked);
     assert!(!guard.is_held().await.unwrap());
-    assert_eq!(guard.extend(secs(5)).await.unwrap(), ExtendOutcome::AlreadyLost);
+    assert_eq!(guard.extend(secs(5)).await.unwrap(), ExtendOutcome::NotHeld);
 }
 
 async fn max_hold_ends_the_lock(bench: Bench) {

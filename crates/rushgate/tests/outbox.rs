@@ -15,7 +15,7 @@ use rushgate::{
     CancellationToken, ContentType, Due, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName,
     Rushgate, TaskId, TaskKey, Timestamp,
 };
-use rushgate_core::{OutboxStore as _, Relay};
+use rushgate_core::{Relay, Verbs as _};
 use rushgate_ledger::OutboxTurn;
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};

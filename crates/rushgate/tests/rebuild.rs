@@ -3,6 +3,7 @@
 
 mod common;
 
+use rushgate_core::Verbs;
 use std::future::Future;
 use std::path::Path;
 use std::pin::{Pin, pin};

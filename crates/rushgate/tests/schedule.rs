@@ -2,6 +2,7 @@
 
 mod common;
 
+use rushgate_core::Verbs;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -112,7 +112,7 @@ fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static 
         Durability::D1 if is_sqlite => Some("remove `durability=process` from the URL"),
         Durability::D1 if has_unseen_settings => None,
         Durability::D1 => Some("set `appendfsync always`, or `min-replicas-to-write` with replicas"),
-        Durability::D2 | Durability::D3 | Durability::D4 => None,
+        Durability::D2 | Durability::D3 => None,
     }
 }
 
@@ -122,7 +122,6 @@ fn promise(durability: Durability) -> &'static str {
         Durability::D1 => "a process crash, but not a power failure",
         Durability::D2 => "a power failure of this machine",
         Durability::D3 => "the loss of a machine",
-        Durability::D4 => "whatever the ledger's database survives",
     }
 }
 

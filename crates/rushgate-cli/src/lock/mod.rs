@@ -4,7 +4,7 @@ mod look;
 mod run;
 
 use anyhow::Result;
-use rushgate::{ReleaseOutcome, Token};
+use rushgate::{Released, Token};
 use serde_json::json;
 
 use crate::args::lock::{BreakArgs, LockVerb, ReleaseArgs};
@@ -31,11 +31,11 @@ pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
 async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
     let token: Token = args.token.parse()?;
     match gate.lock(&args.name)?.release(token).await? {
-        ReleaseOutcome::Released => {
+        Released::Released => {
             output.line(&json!({ "outcome": "released" }), "released")?;
             Ok(Exit::Done)
         }
-        ReleaseOutcome::AlreadyLost => {
+        Released::NotHeld => {
             let message = format_args!("the token does not hold `{}`", args.name).to_string();
             Err(Fault::refused("not_held", message).hint("run `rushgate lock show` to see the holder").into())
         }

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{Busy, Error, LockGuard, LockOutcome, LostReason, ReleaseOutcome, Rushgate, Spoken};
+use rushgate::{Busy, Error, LockGuard, LockOutcome, LostReason, Released, Rushgate, Spoken};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -228,11 +228,9 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
         .await
         .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease")));
     match released {
-        Ok(ReleaseOutcome::Released) => Ok(exit),
-        Ok(ReleaseOutcome::AlreadyLost) if on_lost == OnLost::Warn => Ok(exit),
-        Ok(ReleaseOutcome::AlreadyLost) => {
-            Err(lost(&"the lock was no longer held when the command ended").into())
-        }
+        Ok(Released::Released) => Ok(exit),
+        Ok(Released::NotHeld) if on_lost == OnLost::Warn => Ok(exit),
+        Ok(Released::NotHeld) => Err(lost(&"the lock was no longer held when the command ended").into()),
         Err(error) => {
             output.warn(format_args!("cannot release `{name}`; it expires with its lease: {error}"));
             Ok(exit)

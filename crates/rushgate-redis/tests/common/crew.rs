@@ -12,9 +12,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Error, HoldTime, IdempotencyKey,
-    Lease, Line, LockName, LockStore, NewTask, Op, Owner, Payload, QueueName, QueueStore, ReservationId,
-    Reserve, Reserved, Result, SaleId, SaleSecret, SaleSpec, SaleStore, Sku, SkuSpec, TaskId, Token,
-    UnitChoice, audit_store,
+    Lease, Line, LockName, NewTask, Op, Owner, Payload, QueueName, ReservationId, Reserve, Reserved, Result,
+    SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, TaskId, Token, UnitChoice, Verbs, audit_store,
 };
 use rushgate_redis::RedisStore;
 

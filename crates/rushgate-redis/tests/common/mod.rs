@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Acquired, ClientId, ContentType, Error, Lease, LockName, LockStore, NewTask, Notice, Op, Owner,
-    Payload, QueueName, QueueStore, Store, TaskId, Timestamp, Token,
+    Acquire, Acquired, ClientId, ContentType, Error, Lease, LockName, NewTask, Notice, Op, Owner, Payload,
+    QueueName, Store, TaskId, Timestamp, Token, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_testkit::ManualClock;

@@ -138,8 +138,8 @@ pub(crate) enum ReleasedView {
 
 pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
     match call.lock()?.release(call.body.token).await? {
-        rushgate::lock::ReleaseOutcome::Released => Ok(Reply::ok(ReleasedView::Released)),
-        rushgate::lock::ReleaseOutcome::AlreadyLost => Err(Problem::plain(Code::NotHeld)),
+        rushgate::lock::Released::Released => Ok(Reply::ok(ReleasedView::Released)),
+        rushgate::lock::Released::NotHeld => Err(Problem::plain(Code::NotHeld)),
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use rushgate_core::{
     Acquire, Books, BuyerId, Claim, ClientId, ContentType, Error, HoldTime, IdempotencyKey, Lease, Line,
     LockName, NewTask, Op, Owner, Payload, QueueName, ReservationId, Reserve, SaleId, SaleSecret, SaleSpec,
-    SaleStore, Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, audit_store,
+    Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, Verbs, audit_store,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_testkit::ManualClock;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquired, Completed, Extend, Extended, KeyLimits, QueueLimits, QueueName, Rate, Released, Timestamp,
+    Verbs,
 };
 
 use super::desk::*;

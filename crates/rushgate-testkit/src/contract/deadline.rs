@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Completed, DeadLetter, Due, Enqueued, GiveBack, KeyLimits, NewTask, OnDuplicate, OutboxId, PastEnd,
-    QueueLimits, QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskState,
+    QueueLimits, QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskState, Verbs,
 };
 
 use super::desk::*;

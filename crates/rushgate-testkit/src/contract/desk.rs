@@ -8,7 +8,7 @@ use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, Completed, ContentType, Due, Enqueued, Grant, Hold,
     HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
     ReservationId, Reserve, Reserved, Result, Retry, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec,
-    SkuState, Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, audit_store,
+    SkuState, Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, Verbs, audit_store,
 };
 
 use super::Harness;

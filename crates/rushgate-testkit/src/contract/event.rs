@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::{
     Completion, Due, Fire, GiveBack, NewSchedule, NewTask, OnDuplicate, Overflow, Page, PastRun, Priority,
     QueueLimits, QueueName, Relay, ReleaseWith, ReleasedWith, Retention, Retry, ScheduleId, Selection,
-    TaskChange, TaskEvent, TaskEvents, Ticket,
+    TaskChange, TaskEvent, TaskEvents, Ticket, Verbs,
 };
 
 use super::desk::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Completed, Completion, ContentType, Finish, Finished, GiveBack, Heartbeat, Listing,
     OnDuplicate, PastEnd, Payload, QueueLimits, QueueName, Retention, Retry, Selection, Task, TaskExtended,
-    TaskInfo, TaskProgress, TaskState,
+    TaskInfo, TaskProgress, TaskState, Verbs,
 };
 
 use super::desk::*;

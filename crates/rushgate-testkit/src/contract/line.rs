@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Claimed, Completed, Due, KeyLimits, NewTask, OnDuplicate, Priority, QueueLimits, QueueName, Rate,
-    Retried, Retry, Selection, Task, TaskKey, TaskState, Timestamp,
+    Retried, Retry, Selection, Task, TaskKey, TaskState, Timestamp, Verbs,
 };
 
 use super::desk::*;

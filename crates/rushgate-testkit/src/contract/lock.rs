@@ -1,10 +1,10 @@
-//! Contract of `LockStore`.
+//! Contract of locks.
 
 use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, Due, Enqueued, Extend, Extended, Lease, Left, NewTask, Notice, OnDuplicate, Op,
-    Overflow, Page, QueueLimits, ReleaseWith, Released, ReleasedWith, Store, Token,
+    Overflow, Page, QueueLimits, ReleaseWith, Released, ReleasedWith, Store, Token, Verbs,
 };
 
 use super::desk::*;

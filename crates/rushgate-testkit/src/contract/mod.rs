@@ -1,4 +1,4 @@
-//! The contract suite: a backend that passes it fulfills the contract of the store traits.
+//! The contract suite: a backend that passes it fulfills the contract of every verb.
 //!
 //! A backend provides a [`Harness`] and passes it to the macro once. Every case becomes a test:
 //!

@@ -1,6 +1,6 @@
-//! Contract of `OutboxStore`.
+//! Contract of outboxes.
 
-use rushgate_core::{NewTask, OnDuplicate, OutboxId, Priority, QueueLimits, QueueName, Relay};
+use rushgate_core::{NewTask, OnDuplicate, OutboxId, Priority, QueueLimits, QueueName, Relay, Verbs};
 
 use super::desk::*;
 

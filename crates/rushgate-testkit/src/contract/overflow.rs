@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     ContentType, Enqueued, Finish, GiveBack, NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits,
-    QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskState,
+    QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskState, Verbs,
 };
 
 use super::desk::*;

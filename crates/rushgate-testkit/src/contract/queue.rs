@@ -1,4 +1,4 @@
-//! Contract of `QueueStore`.
+//! Contract of queues.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, GiveBack, GivenBack,
     Listing, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection,
-    Store, Task, TaskExtended, TaskState, Ticket, Timestamp,
+    Store, Task, TaskExtended, TaskState, Ticket, Timestamp, Verbs,
 };
 
 use super::desk::*;

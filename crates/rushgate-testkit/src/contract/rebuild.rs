@@ -1,9 +1,9 @@
-//! Contract of `SaleStore` after lost writes: halts, rebuilds and receipts.
+//! Contract of sales after lost writes: halts, rebuilds and receipts.
 
 use rushgate_core::{
     BuyerId, Decision, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent, PauseReason,
     Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange, StockChanged,
-    Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verdict,
+    Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
 };
 
 use super::desk::*;

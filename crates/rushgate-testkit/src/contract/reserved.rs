@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::{
     Claim, Completed, Completion, Created, Fire, GiveBack, GivenBack, Heartbeat, Lifted, Listing,
     NewSchedule, NewTask, OnDuplicate, Page, Priority, QueueLimits, QueueName, QueueStats, Relay,
-    ReleaseWith, Result, Retry, SaleSpec, ScheduleId, Selection, Task, TaskExtended, Timestamp,
+    ReleaseWith, Result, Retry, SaleSpec, ScheduleId, Selection, Task, TaskExtended, Timestamp, Verbs,
 };
 
 use super::desk::*;

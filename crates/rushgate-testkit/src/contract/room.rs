@@ -1,11 +1,11 @@
-//! Contract of `RoomStore`.
+//! Contract of waiting rooms.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
     Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Enter, Entered, Joined, Pace, Rate, RoomOrder, RoomRules,
-    RoomState, Timestamp,
+    RoomState, Timestamp, Verbs,
 };
 
 use super::desk::*;

@@ -1,4 +1,4 @@
-//! Contract of `SaleStore`.
+//! Contract of sales.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use rushgate_core::{
     Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
     OrderIntent, OrderTask, Overflow, Page, Payload, QueueLimits, Reserve, Reserved, SaleId, SaleSpec,
-    SaleStatus, Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verdict,
+    SaleStatus, Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verbs, Verdict,
 };
 
 use super::desk::*;

@@ -1,11 +1,11 @@
-//! Contract of `ScheduleStore`.
+//! Contract of schedules.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
     DueSchedules, Fire, Fired, NewSchedule, Page, Priority, QueueLimits, QueueName, Revision, Schedule,
-    ScheduleId, Scheduled, Timestamp,
+    ScheduleId, Scheduled, Timestamp, Verbs,
 };
 
 use super::desk::*;

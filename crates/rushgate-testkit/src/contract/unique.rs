@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Enqueued, Fire, Fired, Lifted, NewSchedule, NewTask, OnDuplicate, OutboxId, Overflow, Page,
-    Priority, QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp,
+    Priority, QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp, Verbs,
 };
 
 use super::desk::*;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Claim, Closed, Completion, ContentType, Due, Enqueued, IfDead, KeyLimits, Listing, NewTask,
     OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName, Relay, Retention, Retry, Selection,
-    TaskEnd, TaskKey, TaskState, Unmet, Waited, Waits,
+    TaskEnd, TaskKey, TaskState, Unmet, Verbs, Waited, Waits,
 };
 
 use super::desk::*;

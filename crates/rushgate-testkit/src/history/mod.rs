@@ -14,11 +14,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{SaleStore, Store, audit_store};
+use rushgate_core::{Effect, Request, Store, Verbs, audit_store};
 
 use crate::contract::Harness;
 use crate::{ManualClock, ModelStore};
-use call::{Answer, Call};
+use call::{Answer, send};
 use plan::{Plan, Step};
 
 /// Environment variable with the seed to replay.
@@ -167,11 +167,12 @@ impl History {
         Mismatch { seed: self.seed, step: self.step, why, last }
     }
 
-    async fn call(&mut self, call: &Call) -> Result<(), Mismatch> {
+    async fn call(&mut self, call: &Request) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
         // A release that changed nothing is not remembered: its holder may try again.
-        let changed_nothing = matches!(call, Call::ReleaseWith(..)) && !answer.text.starts_with("Released");
-        if call.is_answered_once() && !changed_nothing {
+        let changed_nothing =
+            matches!(call, Request::ReleaseWith(_)) && !answer.text.starts_with("ReleaseWith(Released");
+        if call.effect() == Effect::Replayed && !changed_nothing {
             self.answered.push((format!("{call:?}"), answer.text.clone()));
         }
         self.plan.learn(call, answer);
@@ -179,7 +180,7 @@ impl History {
     }
 
     /// Repeats a call. With an `Op`, it must get its first answer again.
-    async fn again(&mut self, call: &Call) -> Result<(), Mismatch> {
+    async fn again(&mut self, call: &Request) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
         let sent = format!("{call:?}");
         match self.answered.iter().find(|(before, _)| *before == sent) {
@@ -192,14 +193,14 @@ impl History {
     }
 
     /// Sends a call to the model and the backend at the same time.
-    async fn compare(&mut self, call: &Call) -> Result<Answer, Mismatch> {
+    async fn compare(&mut self, call: &Request) -> Result<Answer, Mismatch> {
         let now = self.harness.now().expect("a harness for histories knows its clock");
         self.clock.set(now);
         let (model, store) = match self.plan.is_of_orders(call) {
             true => (self.model.for_orders(), self.store.for_orders()),
             false => (Arc::new(self.model.clone()) as Arc<dyn Store>, Arc::clone(&self.store)),
         };
-        let (expected, actual) = (call.send(&*model).await, call.send(&*store).await);
+        let (expected, actual) = (send(&*model, call).await, send(&*store, call).await);
         self.tell(format!("{call:?} -> {}", expected.text));
         if expected.text != actual.text {
             return Err(self.mismatch(format!(

@@ -8,24 +8,24 @@ use rushgate_core::{
     Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
     Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead, KeyLimits, Lease, Line,
     Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason,
-    Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, ReservationId,
+    Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, Request, ReservationId,
     ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule,
     ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState,
-    Ticket, Timestamp, Token, UnitChoice, Verdict,
+    Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
 };
 
-use super::call::{Answer, Call};
+use super::call::Answer;
 use super::rebuild;
 
 /// The next step of a history.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
     /// A client calls.
-    Call(Call),
+    Call(Request),
     /// Time passes.
     Pass(Duration),
     /// A reply was lost, now or earlier: the same call is sent again.
-    Again(Call),
+    Again(Request),
     /// A client dies, and its tokens are no longer used.
     Death,
     /// A rebuild of the sale starts.
@@ -42,13 +42,13 @@ pub(super) struct Plan {
     schedules: Vec<(QueueName, Schedule)>,
     /// Greatest task number that a relay has assigned.
     relayed: u64,
-    sent: Vec<Call>,
+    sent: Vec<Request>,
     holds: Vec<Hold>,
     /// Generation of the sale.
     generation: u32,
     has_ledger: bool,
     /// Remaining calls of a rebuild.
-    rebuilding: VecDeque<Call>,
+    rebuilding: VecDeque<Request>,
     numbers: u64,
 }
 
@@ -112,7 +112,7 @@ impl Plan {
     }
 
     /// Creates the sale of the history. The seed determines whether it has a ledger and opening hours.
-    pub(super) fn opening(&mut self) -> Vec<Call> {
+    pub(super) fn opening(&mut self) -> Vec<Request> {
         let sku = |name: &str| SkuSpec { sku: sku(name), units: 5, per_buyer: 3 };
         let spec = SaleSpec {
             id: the_sale(),
@@ -124,49 +124,56 @@ impl Plan {
             secret: SaleSecret::from_bytes(SECRET),
         };
         self.has_ledger = spec.orders.is_some();
-        vec![Call::Create(spec), Call::Open(the_sale())]
+        vec![Request::create(spec), Request::open(the_sale())]
     }
 
     /// Whether to send a call with authority over the orders queue, if it is reserved. Most calls to it are sent as
     /// by an order worker, so that all cases occur. About one in ten is refused, also when it is repeated.
-    pub(super) fn is_of_orders(&self, call: &Call) -> bool {
+    pub(super) fn is_of_orders(&self, call: &Request) -> bool {
         let text = format!("{call:?}");
         self.has_ledger && text.contains("\"orders\"") && text.len() % 10 > 0
     }
 
     /// Queries that together show the whole state.
-    pub(super) fn survey() -> Vec<Call> {
-        let mut calls = vec![Call::List(Page::default()), Call::Queues, Call::Sales(Page::default())];
-        calls.extend(LOCKS.iter().map(|name| Call::Show(lock(name))));
+    pub(super) fn survey() -> Vec<Request> {
+        let mut calls =
+            vec![Request::list(Page::default()), Request::queues(), Request::sales(Page::default())];
+        calls.extend(LOCKS.iter().map(|name| Request::show(lock(name))));
         for name in QUEUES {
             let all = Listing { state: None, after: String::new(), limit: 10_000 };
             let done = Listing { state: Some(TaskState::Done), ..all.clone() };
-            calls.extend([Call::Tasks(queue(name), all), Call::Tasks(queue(name), done)]);
-            calls.extend([Call::Stats(queue(name)), Call::Dead(queue(name))]);
-            calls.push(Call::TaskEvents(queue(name), 0, 1_000));
-            calls.extend([Call::Top(queue(name), 1_000), Call::Schedules(queue(name))]);
-            calls.extend(TASKS.iter().map(|id| Call::UniqueUntil(queue(name), task(id))));
-            calls.extend(TASKS.iter().map(|id| Call::Waits(queue(name), task(id))));
-            let waited = |id: &&str| Call::Waited(queue(name), task(id), String::new(), 100);
+            calls.extend([Request::tasks(queue(name), all), Request::tasks(queue(name), done)]);
+            calls.extend([Request::stats(queue(name)), Request::dead(queue(name), String::new(), 10_000)]);
+            calls.push(Request::task_events(queue(name), 0, 1_000));
+            calls
+                .extend([Request::top(queue(name), 1_000), Request::schedules(queue(name), Page::default())]);
+            calls.extend(TASKS.iter().map(|id| Request::unique_until(queue(name), task(id))));
+            calls.extend(TASKS.iter().map(|id| Request::waits(queue(name), task(id))));
+            let waited = |id: &&str| Request::waited(queue(name), task(id), String::new(), 100);
             calls.extend(TASKS.iter().map(waited));
         }
-        calls.extend([Call::Sale(the_sale()), Call::Books(the_sale()), Call::Room(the_sale())]);
+        calls.extend([Request::sale(the_sale()), Request::books(the_sale()), Request::room(the_sale())]);
         calls
     }
 
     /// Records a call and its answer.
-    pub(super) fn learn(&mut self, call: &Call, answer: Answer) {
+    pub(super) fn learn(&mut self, call: &Request, answer: Answer) {
         let Answer { tickets, schedules, hold, .. } = answer;
-        if let Call::Claim(_, queue, _) | Call::Top(queue, _) | Call::Pop(_, queue, _) = call {
+        if let Request::Claim(verb::Claim { queue, .. })
+        | Request::Top(verb::Top { queue, .. })
+        | Request::Pop(verb::Pop { queue, .. }) = call
+        {
             self.tickets.extend(tickets.into_iter().map(|ticket| (queue.clone(), ticket)));
         }
-        if let Call::Schedules(queue) | Call::DueSchedules(queue, _) = call {
+        if let Request::Schedules(verb::Schedules { queue, .. })
+        | Request::DueSchedules(verb::DueSchedules { queue, .. }) = call
+        {
             self.schedules.extend(schedules.into_iter().map(|schedule| (queue.clone(), schedule)));
         }
-        if let Call::Acquire(request) = call {
+        if let Request::Acquire(verb::Acquire { request }) = call {
             self.asked.push(request.clone());
         }
-        if let Call::Switch(_, _, switch) = call {
+        if let Request::Switch(verb::Switch { switch, .. }) = call {
             self.generation = switch.generation;
         }
         self.holds.extend(hold);
@@ -206,15 +213,15 @@ impl Plan {
         if !self.has_ledger {
             let by = self.op();
             self.rebuilding.extend([
-                Call::PauseSale(the_sale(), 1, PauseReason::Operator),
-                Call::BeginRebuild(by, the_sale()),
+                Request::pause_sale(the_sale(), 1, PauseReason::Operator),
+                Request::begin_rebuild(by, the_sale()),
             ]);
             return;
         }
         let heard_of: Vec<_> = books.reservations.iter().filter(|_| self.chance(75)).collect();
         if self.chance(50) {
             let of = if self.chance(80) { self.generation } else { 1 };
-            self.rebuilding.push_back(Call::PauseSale(the_sale(), of, PauseReason::Operator));
+            self.rebuilding.push_back(Request::pause_sale(the_sale(), of, PauseReason::Operator));
         }
         let generation = self.generation + self.rng.random_range(1..=2);
         let is_spoilt = self.chance(30);
@@ -230,14 +237,14 @@ impl Plan {
     fn rebuild_from(&mut self, books: &Books, heard_of: &[&ReservationRow], generation: u32, dropped: usize) {
         let (by, s) = (self.op(), the_sale());
         let (parts, stock) = rebuild::parts(books, heard_of, self.generation);
-        self.rebuilding.push_back(Call::BeginRebuild(by, s.clone()));
+        self.rebuilding.push_back(Request::begin_rebuild(by, s.clone()));
         for part in parts.into_iter().skip(dropped) {
-            let load = Call::Load(by, s.clone(), generation, part);
+            let load = Request::load(by, s.clone(), generation, part);
             let again = self.chance(20).then(|| load.clone());
             self.rebuilding.extend(std::iter::once(load).chain(again));
         }
         let switch = Switch { generation, grace: self.moment(), stock };
-        self.rebuilding.push_back(Call::Switch(by, s, switch));
+        self.rebuilding.push_back(Request::switch(by, s, switch));
     }
 
     /// Drops the knowledge of a client, and adds a new client.
@@ -264,7 +271,7 @@ impl Plan {
         words.choose(&mut self.rng).expect("there are words")
     }
 
-    fn pick_sent(&mut self) -> Call {
+    fn pick_sent(&mut self) -> Request {
         // The latest call is repeated most often, as clients do.
         let last = self.sent.len() - 1;
         let back = if self.chance(60) { 0 } else { self.rng.random_range(0..=last) };
@@ -301,27 +308,27 @@ impl Plan {
         }
     }
 
-    fn lock_call(&mut self) -> Call {
+    fn lock_call(&mut self) -> Request {
         let Acquire { name, token, .. } = self.known_question();
         match self.rng.random_range(0..20) {
-            0..=6 => Call::Acquire(self.new_question()),
-            7..=9 => Call::Acquire(self.known_question()),
-            10..=11 => Call::Release(name, token),
+            0..=6 => Request::acquire(self.new_question()),
+            7..=9 => Request::acquire(self.known_question()),
+            10..=11 => Request::release(name, token),
             12..=13 => {
                 let (queue, task) = (queue(self.word(&QUEUES)), self.new_task());
-                Call::ReleaseWith(self.op(), ReleaseWith { name, token, queue, task })
+                Request::release_with(self.op(), ReleaseWith { name, token, queue, task })
             }
             14 => {
                 let lease = self.lease();
                 let other = self.known_question();
                 let second = Extend { name: other.name, token: other.token, lease: self.lease() };
-                Call::Extend(vec![Extend { name, token, lease }, second])
+                Request::extend(vec![Extend { name, token, lease }, second])
             }
-            15 => Call::Held(name, token),
-            16 => Call::Leave(name, token),
-            17 => Call::ReleaseAll(self.client()),
-            18 => Call::ForceRelease(name),
-            _ => Call::Show(name),
+            15 => Request::held(name, token),
+            16 => Request::leave(name, token),
+            17 => Request::release_all(self.client()),
+            18 => Request::force_release(name),
+            _ => Request::show(name),
         }
     }
 
@@ -453,36 +460,36 @@ impl Plan {
         Selection::Ids(vec![task(self.word(&TASKS)), task(self.word(&TASKS))])
     }
 
-    fn queue_call(&mut self) -> Call {
+    fn queue_call(&mut self) -> Request {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         let n = self.rng.random_range(1..=3);
         match self.rng.random_range(0..46) {
             0..=11 => {
                 let tasks = (0..n).map(|_| self.new_task()).collect();
-                Call::Enqueue(self.op(), name, tasks)
+                Request::enqueue(self.op(), name, tasks)
             }
             12..=18 => {
                 let claim = Claim { n, lease: self.lease(), worker: "w".into() };
-                Call::Claim(self.op(), name, claim)
+                Request::claim(self.op(), name, claim)
             }
-            19..=20 => Call::Top(name, n),
-            21 => Call::Pop(self.op(), name, 1),
+            19..=20 => Request::top(name, n),
+            21 => Request::pop(self.op(), name, 1),
             22..=32 => self.ticket_call(),
-            33 => Call::Cancel(self.op(), name, task(self.word(&TASKS))),
-            34 => Call::Pause(name, self.rng.random_range(0..3) == 0),
+            33 => Request::cancel(self.op(), name, task(self.word(&TASKS))),
+            34 => Request::pause(name, self.rng.random_range(0..3) == 0),
             35 => {
                 let limits = self.limits();
-                Call::Limit(name, limits)
+                Request::limit(name, limits)
             }
-            36 => Call::Revive(self.op(), name, self.selection()),
-            37 => Call::Bury(self.op(), name, self.selection()),
-            38 => Call::Task(name, task(self.word(&TASKS))),
-            39 => Call::Lift(self.op(), name, task(self.word(&TASKS))),
-            40 => Call::UniqueUntil(name, task(self.word(&TASKS))),
-            41 => Call::CloseBatch(self.op(), name, task(self.word(&TASKS))),
-            42 => Call::Waits(name, task(self.word(&TASKS))),
-            43 => Call::Waited(name, task(self.word(&TASKS)), "b".into(), n),
-            44 => Call::TaskEvents(name, self.rng.random_range(0..60), n),
+            36 => Request::revive(self.op(), name, self.selection()),
+            37 => Request::bury(self.op(), name, self.selection()),
+            38 => Request::task(name, task(self.word(&TASKS))),
+            39 => Request::lift(self.op(), name, task(self.word(&TASKS))),
+            40 => Request::unique_until(name, task(self.word(&TASKS))),
+            41 => Request::close_batch(self.op(), name, task(self.word(&TASKS))),
+            42 => Request::waits(name, task(self.word(&TASKS))),
+            43 => Request::waited(name, task(self.word(&TASKS)), "b".into(), n),
+            44 => Request::task_events(name, self.rng.random_range(0..60), n),
             _ => {
                 let states = [
                     TaskState::Scheduled,
@@ -492,47 +499,47 @@ impl Plan {
                     TaskState::Done,
                 ];
                 let state = states.choose(&mut self.rng).copied();
-                Call::Tasks(name, Listing { state, after: "b".into(), limit: n })
+                Request::tasks(name, Listing { state, after: "b".into(), limit: n })
             }
         }
     }
 
-    fn ticket_call(&mut self) -> Call {
+    fn ticket_call(&mut self) -> Request {
         let (queue, tickets) = self.some_tickets();
         match self.rng.random_range(0..10) {
             0..=2 => {
                 let done = tickets.into_iter().map(|ticket| self.completion(ticket)).collect();
-                Call::Complete(self.op(), queue, done)
+                Request::complete(self.op(), queue, done)
             }
             3..=5 => {
                 let (delay, give_up) = (self.moment(), self.chance(20));
                 let retry = |ticket| Retry { ticket, delay, error: "no luck".into(), give_up };
-                Call::Retry(self.op(), queue, tickets.into_iter().map(retry).collect())
+                Request::retry(self.op(), queue, tickets.into_iter().map(retry).collect())
             }
             6 => {
                 let delay = if self.chance(50) { self.moment() } else { Duration::ZERO };
                 let back = |ticket| GiveBack { ticket, delay };
-                Call::GiveBack(self.op(), queue, tickets.into_iter().map(back).collect())
+                Request::give_back(self.op(), queue, tickets.into_iter().map(back).collect())
             }
-            7 => Call::Dequeue(self.op(), queue, tickets[0].clone()),
+            7 => Request::dequeue(self.op(), queue, tickets[0].clone()),
             _ => {
                 let beats = tickets.into_iter().map(|ticket| self.heartbeat(ticket)).collect();
-                Call::ExtendTasks(queue, beats, self.lease())
+                Request::extend_tasks(queue, beats, self.lease())
             }
         }
     }
 
     // ── schedules and relays ─────────────────────────────────────────────────────────────────────────────────
 
-    fn source_call(&mut self) -> Call {
+    fn source_call(&mut self) -> Request {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         match self.rng.random_range(0..16) {
-            0..=3 => Call::Schedule(name, self.new_schedule()),
-            4..=6 => Call::DueSchedules(name, self.rng.random_range(1..=3)),
+            0..=3 => Request::schedule(name, self.new_schedule()),
+            4..=6 => Request::due_schedules(name, self.rng.random_range(1..=3)),
             7..=10 => self.fire(),
-            11 => Call::Unschedule(name, schedule(self.word(&SCHEDULES))),
-            12 => Call::Schedules(name),
-            _ => Call::Relay(name, self.relay()),
+            11 => Request::unschedule(name, schedule(self.word(&SCHEDULES))),
+            12 => Request::schedules(name, Page::default()),
+            _ => Request::relay(name, self.relay()),
         }
     }
 
@@ -554,14 +561,14 @@ impl Plan {
     }
 
     /// Fires a schedule as it was read, now or earlier.
-    fn fire(&mut self) -> Call {
+    fn fire(&mut self) -> Request {
         let Some((queue, read)) = self.schedules.choose(&mut self.rng).cloned() else {
-            return Call::DueSchedules(queue("work"), 3);
+            return Request::due_schedules(queue("work"), 3);
         };
         let at = read.next.unwrap_or(START);
         let runs = (0..self.rng.random_range(0..=2)).map(|_| (task(self.word(&TASKS)), at)).collect();
         let next = self.chance(80).then(|| START + self.moment() + self.moment());
-        Call::Fire(queue, Fire { id: read.id, revision: read.revision, runs, next })
+        Request::fire(queue, Fire { id: read.id, revision: read.revision, runs, next })
     }
 
     /// A relay's call: mostly tasks with new numbers, some with numbers sent before.
@@ -578,20 +585,20 @@ impl Plan {
 
     // ── waiting rooms ────────────────────────────────────────────────────────────────────────────────────────
 
-    fn room_call(&mut self) -> Call {
+    fn room_call(&mut self) -> Request {
         let s = the_sale();
         let buyer = BuyerId::new(self.word(&BUYERS)).expect("a history's names are valid");
         match self.rng.random_range(0..20) {
-            0..=2 => Call::SetRoom(s, self.room_rules(), DrawSecret::from_bytes([7; 32])),
-            3..=8 => Call::Join(s, buyer),
+            0..=2 => Request::set_room(s, self.room_rules(), DrawSecret::from_bytes([7; 32])),
+            3..=8 => Request::join(s, buyer),
             9..=13 => {
                 let place = (self.rng.random_range(0..5), self.rng.random_range(0..5));
-                Call::Enter(Enter { sale: s, buyer, place: self.chance(80).then_some(place) })
+                Request::enter(Enter { sale: s, buyer, place: self.chance(80).then_some(place) })
             }
-            14 => Call::CloseEntry(s),
-            15..=16 => Call::Draw(s, Beacon::new(self.word(&["1", "2"])).expect("a number is short")),
-            17 if self.chance(20) => Call::CloseRoom(s),
-            _ => Call::Room(s),
+            14 => Request::close_entry(s),
+            15..=16 => Request::draw(s, Beacon::new(self.word(&["1", "2"])).expect("a number is short")),
+            17 if self.chance(20) => Request::close_room(s),
+            _ => Request::room(s),
         }
     }
 
@@ -636,30 +643,30 @@ impl Plan {
         }
     }
 
-    fn sale_call(&mut self) -> Call {
+    fn sale_call(&mut self) -> Request {
         let s = the_sale();
         let id = self.wish().id;
         match self.rng.random_range(0..42) {
-            0..=13 => Call::Reserve(self.wish()),
-            14..=17 => Call::Confirm(s, id),
-            18..=21 => Call::CancelHold(s, id),
-            22..=23 => Call::Expire(s, self.rng.random_range(1..=3)),
+            0..=13 => Request::reserve(self.wish()),
+            14..=17 => Request::confirm(s, id),
+            18..=21 => Request::cancel_hold(s, id),
+            22..=23 => Request::expire(s, self.rng.random_range(1..=3)),
             24..=31 => {
                 let verdicts = (0..4).map(|_| (self.wish().id, self.verdict())).collect();
                 let generation = if self.chance(90) { self.generation } else { 1 };
-                Call::Settle(s, generation, verdicts)
+                Request::settle(s, generation, verdicts)
             }
             40..=41 => match self.holds.choose(&mut self.rng) {
-                Some(hold) => Call::Restore(Receipt::of(&s, hold)),
-                None => Call::Sale(s),
+                Some(hold) => Request::restore(Receipt::of(&s, hold)),
+                None => Request::sale(s),
             },
-            32..=33 => Call::Stock(self.op(), s, sku(self.word(&SKUS)), self.stock_change()),
-            34 => Call::Sale(s),
-            35 => Call::Reservation(s, id),
-            36 => Call::Events(s, self.rng.random_range(0..30)),
-            37 => Call::Open(s),
-            38 if self.chance(3) => Call::End(s),
-            _ => Call::Reserve(self.wish()),
+            32..=33 => Request::stock(self.op(), s, sku(self.word(&SKUS)), self.stock_change()),
+            34 => Request::sale(s),
+            35 => Request::reservation(s, id),
+            36 => Request::events(s, self.rng.random_range(0..30), 10_000),
+            37 => Request::open(s),
+            38 if self.chance(3) => Request::end(s),
+            _ => Request::reserve(self.wish()),
         }
     }
 

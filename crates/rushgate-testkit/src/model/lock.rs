@@ -2,11 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Lease, Left,
-    LockName, LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Result,
-    Timestamp, Token, WaiterState, check_batch,
+    LockName, LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Reply, Result,
+    Timestamp, Token, WaiterState,
 };
 
-use super::queue::Answered;
 use super::{Model, Planted};
 
 /// All locks ever used. A lock's fencing token must survive its holders.
@@ -153,9 +152,8 @@ impl Model {
         }
     }
 
-    /// See [`LockStore::acquire`](rushgate_core::LockStore::acquire).
+    /// See [`Verbs::acquire`](rushgate_core::Verbs::acquire).
     pub fn acquire(&mut self, now: Timestamp, request: Acquire) -> Result<Acquired> {
-        request.check()?;
         let bug = self.bug;
         let lock = self.lock(&request.name);
         let expired = lock.holder.is_some() && lock.live_holder(now).is_none();
@@ -222,7 +220,7 @@ impl Model {
         }
     }
 
-    /// See [`LockStore::release`](rushgate_core::LockStore::release).
+    /// See [`Verbs::release`](rushgate_core::Verbs::release).
     pub fn release(&mut self, now: Timestamp, name: &LockName, token: Token) -> Result<Released> {
         let bug = self.bug;
         let anybody = bug == Some(Planted::ReleaseWithoutOwner);
@@ -244,19 +242,18 @@ impl Model {
         Ok(answer)
     }
 
-    /// See [`LockStore::release_with`](rushgate_core::LockStore::release_with).
+    /// See [`Verbs::release_with`](rushgate_core::Verbs::release_with).
     pub fn release_with(&mut self, now: Timestamp, op: Op, release: ReleaseWith) -> Result<ReleasedWith> {
-        release.check()?;
         let holds = |lock: &Lock| lock.holds(now, release.token);
         if !self.locks.by_name.get(&release.name).is_some_and(holds) {
             return Ok(match self.kept_answer(op) {
-                Some(Answered::ReleaseWith(answer)) => answer,
+                Some(Reply::ReleaseWith(answer)) => answer,
                 _ => ReleasedWith::NotHeld,
             });
         }
         let answer = self.release_with_now(now, release)?;
         if matches!(answer, ReleasedWith::Released(_)) {
-            self.keep_answer(op, Answered::ReleaseWith(answer.clone()));
+            self.keep_answer(op, Reply::ReleaseWith(answer.clone()));
         }
         Ok(answer)
     }
@@ -275,9 +272,8 @@ impl Model {
         }
     }
 
-    /// See [`LockStore::extend`](rushgate_core::LockStore::extend).
+    /// See [`Verbs::extend`](rushgate_core::Verbs::extend).
     pub fn extend(&mut self, now: Timestamp, leases: Vec<Extend>) -> Result<Vec<Extended>> {
-        check_batch(leases.len())?;
         Ok(leases.into_iter().map(|lease| self.extend_one(now, &lease)).collect())
     }
 
@@ -295,13 +291,13 @@ impl Model {
         lock.grant_now(now).map_or(Extended::NotHeld, Extended::Extended)
     }
 
-    /// See [`LockStore::held`](rushgate_core::LockStore::held).
+    /// See [`Verbs::held`](rushgate_core::Verbs::held).
     pub fn held(&self, now: Timestamp, name: &LockName, token: Token) -> Result<Option<Grant>> {
         let lock = self.locks.by_name.get(name).filter(|lock| lock.holds(now, token));
         Ok(lock.and_then(|lock| lock.grant_now(now)))
     }
 
-    /// See [`LockStore::leave`](rushgate_core::LockStore::leave).
+    /// See [`Verbs::leave`](rushgate_core::Verbs::leave).
     pub fn leave(&mut self, now: Timestamp, name: &LockName, token: Token) -> Result<Left> {
         let Some(lock) = self.locks.by_name.get_mut(name) else { return Ok(Left::Nothing) };
         if lock.holds(now, token) {
@@ -313,7 +309,7 @@ impl Model {
         Ok(if stood { Left::Line } else { Left::Nothing })
     }
 
-    /// See [`LockStore::release_all`](rushgate_core::LockStore::release_all).
+    /// See [`Verbs::release_all`](rushgate_core::Verbs::release_all).
     pub fn release_all(&mut self, now: Timestamp, client: ClientId) -> Result<u64> {
         let names: Vec<LockName> = self.locks.by_name.keys().cloned().collect();
         let mut released = 0;
@@ -329,7 +325,7 @@ impl Model {
         Ok(released)
     }
 
-    /// See [`LockStore::force_release`](rushgate_core::LockStore::force_release).
+    /// See [`Verbs::force_release`](rushgate_core::Verbs::force_release).
     pub fn force_release(&mut self, now: Timestamp, name: &LockName) -> Result<Option<Holder>> {
         let Some(lock) = self.locks.by_name.get_mut(name) else { return Ok(None) };
         let lost = lock.live_holder(now).cloned();
@@ -342,14 +338,13 @@ impl Model {
         Ok(lost)
     }
 
-    /// See [`LockStore::show`](rushgate_core::LockStore::show).
+    /// See [`Verbs::show`](rushgate_core::Verbs::show).
     pub fn show(&self, now: Timestamp, name: &LockName) -> Result<LockState> {
         Ok(self.locks.by_name.get(name).unwrap_or(&Lock::default()).state(name, now))
     }
 
-    /// See [`LockStore::list`](rushgate_core::LockStore::list).
+    /// See [`Verbs::list`](rushgate_core::Verbs::list).
     pub fn list(&self, now: Timestamp, page: &Page) -> Result<Vec<LockState>> {
-        page.check()?;
         let after = self.locks.by_name.iter().filter(|(name, _)| name.as_str() > page.after.as_str());
         let states = after.map(|(name, lock)| lock.state(name, now));
         let used = states.filter(|state| !state.holders.is_empty() || !state.waiters.is_empty());

@@ -1,4 +1,4 @@
-//! The executable specification: answers and effects of every store method, on plain maps, with the time as an
+//! The executable specification: answers and effects of every verb, on plain maps, with the time as an
 //! argument.
 //!
 //! It is written to be read. Where the model and a backend differ, the contract in `rushgate-core` decides which of
@@ -10,6 +10,7 @@ mod queue;
 mod room;
 mod sale;
 mod store;
+mod verbs;
 
 use crate::planted::Planted;
 

@@ -2,12 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Closed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Error, Fence,
-    Finish, Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op,
-    OutboxId, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
-    ReleasedWith, Result, Retried, Retry, Revision, Revived, SaleId, Schedule, ScheduleId, Selection, Sku,
-    StockChange, StockChanged, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Ticket, Timestamp, check_batch, check_range, check_tasks,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Error, Fence, Finish,
+    Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OutboxId,
+    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result,
+    Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
 };
 
 use super::{Model, Planted};
@@ -28,28 +27,9 @@ use wait::{Ended, Waiting};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queues {
     pub(super) by_name: BTreeMap<QueueName, Queue>,
-    answers: BTreeMap<Op, Answered>,
+    answers: BTreeMap<Op, Reply>,
     /// Queues with tasks that became available in the last step, once per task.
     pub(super) woken: Vec<QueueName>,
-}
-
-/// An answer kept for a repeated call.
-#[derive(Clone, Debug)]
-pub(super) enum Answered {
-    Enqueue(Vec<Enqueued>),
-    Pop(Vec<Task>),
-    Claim(Claimed),
-    Complete(Vec<Completed>),
-    Retry(Vec<Retried>),
-    GiveBack(Vec<GivenBack>),
-    Dequeue(Dequeued),
-    Cancel(Cancelled),
-    Close(Closed),
-    Lift(Lifted),
-    Revive(Revived),
-    Bury(u64),
-    Stock(((SaleId, Sku, StockChange), StockChanged)),
-    ReleaseWith(ReleasedWith),
 }
 
 /// Executes a step once per `Op`. A repetition gets the same answer.
@@ -57,10 +37,10 @@ macro_rules! once {
     ($model:ident, $op:expr, $kind:ident, $step:expr) => {{
         let op = $op;
         match $model.kept_answer(op) {
-            Some(Answered::$kind(answer)) => Ok(answer),
+            Some(Reply::$kind(answer)) => Ok(answer),
             _ => {
                 let answer = $step;
-                $model.keep_answer(op, Answered::$kind(answer.clone()));
+                $model.keep_answer(op, Reply::$kind(answer.clone()));
                 Ok(answer)
             }
         }
@@ -717,7 +697,7 @@ impl Queue {
 }
 
 impl Model {
-    pub(super) fn kept_answer(&self, op: Op) -> Option<Answered> {
+    pub(super) fn kept_answer(&self, op: Op) -> Option<Reply> {
         self.queues
             .answers
             .get(&op)
@@ -725,7 +705,7 @@ impl Model {
             .cloned()
     }
 
-    pub(super) fn keep_answer(&mut self, op: Op, answer: Answered) {
+    pub(super) fn keep_answer(&mut self, op: Op, answer: Reply) {
         self.queues.answers.insert(op, answer);
     }
 
@@ -799,7 +779,7 @@ impl Model {
         self.change_own(now, name, |queue| queue.put(now, task, false));
     }
 
-    /// See [`QueueStore::enqueue`](rushgate_core::QueueStore::enqueue).
+    /// See [`Verbs::enqueue`](rushgate_core::Verbs::enqueue).
     pub fn enqueue(
         &mut self,
         now: Timestamp,
@@ -807,7 +787,6 @@ impl Model {
         name: &QueueName,
         tasks: Vec<NewTask>,
     ) -> Result<Vec<Enqueued>> {
-        check_tasks(&tasks)?;
         if self.kept_answer(op).is_none() {
             tasks.iter().try_for_each(|task| task.check_at(now))?;
         }
@@ -827,16 +806,14 @@ impl Model {
         self.queues.by_name.entry(name.clone()).or_insert_with(|| Queue { bug, ..Queue::default() });
     }
 
-    /// See [`QueueStore::top`](rushgate_core::QueueStore::top).
+    /// See [`Verbs::top`](rushgate_core::Verbs::top).
     pub fn top(&mut self, now: Timestamp, name: &QueueName, n: u32) -> Result<Vec<Task>> {
-        check_batch(n as usize)?;
         let queue = self.queue(now, name);
         Ok(queue.due(now, n as usize).iter().map(|id| queue.records[id].task(id)).collect())
     }
 
-    /// See [`QueueStore::pop`](rushgate_core::QueueStore::pop).
+    /// See [`Verbs::pop`](rushgate_core::Verbs::pop).
     pub fn pop(&mut self, now: Timestamp, op: Op, name: &QueueName, n: u32) -> Result<Vec<Task>> {
-        check_batch(n as usize)?;
         let pop = |queue: &mut Queue| {
             let n = if queue.paused { 0 } else { n };
             let take = |queue: &mut Queue, id: TaskId| {
@@ -849,13 +826,12 @@ impl Model {
         once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop)?)
     }
 
-    /// See [`QueueStore::claim`](rushgate_core::QueueStore::claim).
+    /// See [`Verbs::claim`](rushgate_core::Verbs::claim).
     pub fn claim(&mut self, now: Timestamp, op: Op, name: &QueueName, claim: Claim) -> Result<Claimed> {
-        claim.check()?;
         once!(self, op, Claim, self.change(now, name, |queue| queue.claim(now, &claim))?)
     }
 
-    /// See [`QueueStore::complete`](rushgate_core::QueueStore::complete).
+    /// See [`Verbs::complete`](rushgate_core::Verbs::complete).
     pub fn complete(
         &mut self,
         now: Timestamp,
@@ -863,13 +839,11 @@ impl Model {
         name: &QueueName,
         done: Vec<Completion>,
     ) -> Result<Vec<Completed>> {
-        check_batch(done.len())?;
-        done.iter().try_for_each(Completion::check)?;
         let step = |queue: &mut Queue| queue.each(now, &done, |queue, one| queue.complete(now, one));
         once!(self, op, Complete, self.change::<Vec<_>>(now, name, step)?)
     }
 
-    /// See [`QueueStore::retry`](rushgate_core::QueueStore::retry).
+    /// See [`Verbs::retry`](rushgate_core::Verbs::retry).
     pub fn retry(
         &mut self,
         now: Timestamp,
@@ -877,13 +851,11 @@ impl Model {
         name: &QueueName,
         failed: Vec<Retry>,
     ) -> Result<Vec<Retried>> {
-        check_batch(failed.len())?;
-        failed.iter().try_for_each(Retry::check)?;
         let step = |queue: &mut Queue| queue.each(now, &failed, |queue, one| queue.retry(now, one));
         once!(self, op, Retry, self.change::<Vec<_>>(now, name, step)?)
     }
 
-    /// See [`QueueStore::give_back`](rushgate_core::QueueStore::give_back).
+    /// See [`Verbs::give_back`](rushgate_core::Verbs::give_back).
     pub fn give_back(
         &mut self,
         now: Timestamp,
@@ -891,13 +863,11 @@ impl Model {
         name: &QueueName,
         back: Vec<GiveBack>,
     ) -> Result<Vec<GivenBack>> {
-        check_batch(back.len())?;
-        back.iter().try_for_each(GiveBack::check)?;
         let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.give_back(now, one));
         once!(self, op, GiveBack, self.change::<Vec<_>>(now, name, step)?)
     }
 
-    /// See [`QueueStore::extend_tasks`](rushgate_core::QueueStore::extend_tasks).
+    /// See [`Verbs::extend_tasks`](rushgate_core::Verbs::extend_tasks).
     pub fn extend_tasks(
         &mut self,
         now: Timestamp,
@@ -905,32 +875,29 @@ impl Model {
         beats: Vec<Heartbeat>,
         lease: Lease,
     ) -> Result<Vec<TaskExtended>> {
-        check_batch(beats.len())?;
-        beats.iter().try_for_each(Heartbeat::check)?;
         let step = |queue: &mut Queue| beats.iter().map(|beat| queue.extend(now, beat, lease)).collect();
         self.change(now, name, step)
     }
 
-    /// See [`QueueStore::dequeue`](rushgate_core::QueueStore::dequeue).
+    /// See [`Verbs::dequeue`](rushgate_core::Verbs::dequeue).
     pub fn dequeue(&mut self, now: Timestamp, op: Op, name: &QueueName, ticket: Ticket) -> Result<Dequeued> {
         once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket))?)
     }
 
-    /// See [`QueueStore::cancel`](rushgate_core::QueueStore::cancel).
+    /// See [`Verbs::cancel`](rushgate_core::Verbs::cancel).
     pub fn cancel(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Cancelled> {
         once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id))?)
     }
 
-    /// See [`QueueStore::task`](rushgate_core::QueueStore::task).
+    /// See [`Verbs::task`](rushgate_core::Verbs::task).
     pub fn task(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
         let queue = self.queue(now, name);
         let live = queue.records.get(id).map(|record| queue.info(id, record, now));
         Ok(live.or_else(|| queue.done.get(id).cloned()))
     }
 
-    /// See [`QueueStore::tasks`](rushgate_core::QueueStore::tasks).
+    /// See [`Verbs::tasks`](rushgate_core::Verbs::tasks).
     pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
-        listing.check()?;
         let queue = self.queue(now, name);
         if listing.state == Some(TaskState::Done) {
             let after = queue.done.into_iter().filter(|(id, _)| id.as_str() > listing.after.as_str());
@@ -948,17 +915,17 @@ impl Model {
         queue.limits.retention.is_some() && queue.records.contains_key(id)
     }
 
-    /// See [`QueueStore::stats`](rushgate_core::QueueStore::stats).
+    /// See [`Verbs::stats`](rushgate_core::Verbs::stats).
     pub fn stats(&mut self, now: Timestamp, name: &QueueName) -> Result<QueueStats> {
         Ok(self.queue(now, name).stats(now))
     }
 
-    /// See [`QueueStore::queues`](rushgate_core::QueueStore::queues).
+    /// See [`Verbs::queues`](rushgate_core::Verbs::queues).
     pub fn queues(&self) -> Result<Vec<QueueName>> {
         Ok(self.queues.by_name.keys().cloned().collect())
     }
 
-    /// See [`QueueStore::pause`](rushgate_core::QueueStore::pause).
+    /// See [`Verbs::pause`](rushgate_core::Verbs::pause).
     pub fn pause(&mut self, now: Timestamp, name: &QueueName, paused: bool) -> Result<()> {
         self.touch(name);
         self.change(now, name, |queue| queue.paused = paused)?;
@@ -969,14 +936,13 @@ impl Model {
         Ok(())
     }
 
-    /// See [`QueueStore::limit`](rushgate_core::QueueStore::limit).
+    /// See [`Verbs::limit`](rushgate_core::Verbs::limit).
     pub fn limit(&mut self, now: Timestamp, name: &QueueName, limits: QueueLimits) -> Result<()> {
-        limits.check()?;
         self.touch(name);
         self.change(now, name, |queue| queue.limit(limits))
     }
 
-    /// See [`QueueStore::dead`](rushgate_core::QueueStore::dead).
+    /// See [`Verbs::dead`](rushgate_core::Verbs::dead).
     pub fn dead(
         &mut self,
         now: Timestamp,
@@ -984,13 +950,12 @@ impl Model {
         after: &str,
         limit: u32,
     ) -> Result<Vec<DeadLetter>> {
-        check_range("the page limit", limit.into(), 1, 10_000)?;
         let queue = self.queue(now, name);
         let wanted = queue.dead.into_values().filter(|letter| letter.id.as_str() > after);
         Ok(wanted.take(limit as usize).collect())
     }
 
-    /// See [`QueueStore::dead_letter`](rushgate_core::QueueStore::dead_letter).
+    /// See [`Verbs::dead_letter`](rushgate_core::Verbs::dead_letter).
     pub fn dead_letter(
         &mut self,
         now: Timestamp,
@@ -1000,15 +965,13 @@ impl Model {
         Ok(self.queue(now, name).dead.remove(id))
     }
 
-    /// See [`QueueStore::revive`](rushgate_core::QueueStore::revive).
+    /// See [`Verbs::revive`](rushgate_core::Verbs::revive).
     pub fn revive(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<Revived> {
-        which.check()?;
         once!(self, op, Revive, self.change(now, name, |queue| queue.revive(now, which))?)
     }
 
-    /// See [`QueueStore::bury`](rushgate_core::QueueStore::bury).
+    /// See [`Verbs::bury`](rushgate_core::Verbs::bury).
     pub fn bury(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<u64> {
-        which.check()?;
         let step = |queue: &mut Queue| {
             let chosen = queue.chosen(which);
             let gone: Vec<_> = chosen.into_iter().filter(|id| queue.dead.remove(id).is_some()).collect();

@@ -145,7 +145,7 @@ impl Model {
         Ok(self.rooms.get_mut(sale))
     }
 
-    /// See [`RoomStore::set_room`](rushgate_core::RoomStore::set_room).
+    /// See [`Verbs::set_room`](rushgate_core::Verbs::set_room).
     pub fn set_room(
         &mut self,
         now: Timestamp,
@@ -153,7 +153,6 @@ impl Model {
         rules: RoomRules,
         secret: DrawSecret,
     ) -> Result<RoomState> {
-        rules.check()?;
         let bug = self.bug;
         match self.room_mut(sale)? {
             Some(room) => room.change(now, rules)?,
@@ -162,36 +161,36 @@ impl Model {
         Ok(self.rooms[sale].state(now))
     }
 
-    /// See [`RoomStore::room`](rushgate_core::RoomStore::room).
+    /// See [`Verbs::room`](rushgate_core::Verbs::room).
     pub fn room(&mut self, now: Timestamp, sale: &SaleId) -> Result<Option<RoomState>> {
         Ok(self.room_mut(sale)?.map(|room| room.state(now)))
     }
 
-    /// See [`RoomStore::join`](rushgate_core::RoomStore::join).
+    /// See [`Verbs::join`](rushgate_core::Verbs::join).
     pub fn join(&mut self, now: Timestamp, sale: &SaleId, buyer: &BuyerId) -> Result<Option<Joined>> {
         Ok(self.room_mut(sale)?.map(|room| room.join(now, buyer)))
     }
 
-    /// See [`RoomStore::enter`](rushgate_core::RoomStore::enter).
+    /// See [`Verbs::enter`](rushgate_core::Verbs::enter).
     pub fn enter(&mut self, now: Timestamp, enter: &Enter) -> Result<Option<Entered>> {
         Ok(self.room_mut(&enter.sale)?.map(|room| room.enter(now, enter)))
     }
 
-    /// See [`RoomStore::close_entry`](rushgate_core::RoomStore::close_entry).
+    /// See [`Verbs::close_entry`](rushgate_core::Verbs::close_entry).
     pub fn close_entry(&mut self, now: Timestamp, sale: &SaleId) -> Result<Option<RoomState>> {
         let Some(room) = self.room_mut(sale)? else { return Ok(None) };
         room.close_entry(now)?;
         Ok(Some(room.state(now)))
     }
 
-    /// See [`RoomStore::draw`](rushgate_core::RoomStore::draw).
+    /// See [`Verbs::draw`](rushgate_core::Verbs::draw).
     pub fn draw(&mut self, now: Timestamp, sale: &SaleId, beacon: Beacon) -> Result<Option<Draw>> {
         let Some(room) = self.room_mut(sale)? else { return Ok(None) };
         room.draw(now, beacon)?;
         Ok(Some(Draw::of(room.state(now))))
     }
 
-    /// See [`RoomStore::close_room`](rushgate_core::RoomStore::close_room).
+    /// See [`Verbs::close_room`](rushgate_core::Verbs::close_room).
     pub fn close_room(&mut self, sale: &SaleId) -> Result<bool> {
         self.must_have_sale(sale)?;
         Ok(self.rooms.remove(sale).is_some())

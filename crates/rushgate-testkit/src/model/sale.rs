@@ -3,19 +3,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use rushgate_core::{
     Books, BuyerCount, BuyerId, Created, Deadline, Decision, Due, Error, Event, EventKind, Hold, HoldState,
     LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
-    Priority, Rebuilt, Receipt, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result, SaleId,
-    SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange,
+    Priority, Rebuilt, Receipt, Reply, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
+    SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange,
     StockChanged, Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
-    check_batch, check_range,
 };
 
-use super::queue::{Answered, once};
 use super::{Model, Planted};
 
 /// All sales.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sales {
     by_id: BTreeMap<SaleId, Sale>,
+    /// The requests of stock changes, to compare with a later one of the same `Op`.
+    asked: BTreeMap<Op, (SaleId, Sku, StockChange)>,
 }
 
 #[derive(Clone, Debug)]
@@ -708,9 +708,8 @@ impl Model {
         Ok(hold)
     }
 
-    /// See [`SaleStore::create`](rushgate_core::SaleStore::create).
+    /// See [`Verbs::create`](rushgate_core::Verbs::create).
     pub fn create(&mut self, spec: SaleSpec) -> Result<Created> {
-        spec.check()?;
         if let Some(sale) = self.sales.by_id.get(&spec.id) {
             return Ok(if sale.spec == spec { Created::Created } else { Created::Exists });
         }
@@ -721,7 +720,7 @@ impl Model {
         Ok(Created::Created)
     }
 
-    /// See [`SaleStore::open`](rushgate_core::SaleStore::open).
+    /// See [`Verbs::open`](rushgate_core::Verbs::open).
     pub fn open(&mut self, now: Timestamp, sale: &SaleId) -> Result<SaleStatus> {
         let sale = self.sale_mut(sale)?;
         if sale.status == SaleStatus::Created {
@@ -731,7 +730,7 @@ impl Model {
         Ok(sale.status)
     }
 
-    /// See [`SaleStore::end`](rushgate_core::SaleStore::end).
+    /// See [`Verbs::end`](rushgate_core::Verbs::end).
     pub fn end(&mut self, now: Timestamp, sale: &SaleId) -> Result<SaleStatus> {
         let sale = self.sale_mut(sale)?;
         if sale.status != SaleStatus::Ended {
@@ -741,9 +740,8 @@ impl Model {
         Ok(sale.status)
     }
 
-    /// See [`SaleStore::reserve`](rushgate_core::SaleStore::reserve).
+    /// See [`Verbs::reserve`](rushgate_core::Verbs::reserve).
     pub fn reserve(&mut self, now: Timestamp, request: Reserve) -> Result<Reserved> {
-        request.check()?;
         let sale = self.sale_mut(&request.sale)?;
         if let Some(held) = sale.holds.get(&request.id) {
             let asked = held.asked.as_ref();
@@ -781,12 +779,12 @@ impl Model {
         Ok(Reserved::Reserved(hold))
     }
 
-    /// See [`SaleStore::confirm`](rushgate_core::SaleStore::confirm).
+    /// See [`Verbs::confirm`](rushgate_core::Verbs::confirm).
     pub fn confirm(&mut self, now: Timestamp, sale: &SaleId, id: ReservationId) -> Result<Decision> {
         self.decision(now, sale, id, OrderIntent::Confirm)
     }
 
-    /// See [`SaleStore::cancel_hold`](rushgate_core::SaleStore::cancel_hold).
+    /// See [`Verbs::cancel_hold`](rushgate_core::Verbs::cancel_hold).
     pub fn cancel_hold(&mut self, now: Timestamp, sale: &SaleId, id: ReservationId) -> Result<Decision> {
         self.decision(now, sale, id, OrderIntent::Cancel)
     }
@@ -813,9 +811,8 @@ impl Model {
         Ok(decided_before(self.decide(now, sale, id, intent)?, intent))
     }
 
-    /// See [`SaleStore::expire`](rushgate_core::SaleStore::expire).
+    /// See [`Verbs::expire`](rushgate_core::Verbs::expire).
     pub fn expire(&mut self, now: Timestamp, sale: &SaleId, n: u32) -> Result<u32> {
-        check_batch(n as usize)?;
         let of = self.sale_ref(sale)?;
         let overdue = if of.paused.is_some() { Vec::new() } else { of.overdue(now, n) };
         for id in &overdue {
@@ -824,7 +821,7 @@ impl Model {
         Ok(overdue.len() as u32)
     }
 
-    /// See [`SaleStore::settle`](rushgate_core::SaleStore::settle).
+    /// See [`Verbs::settle`](rushgate_core::Verbs::settle).
     pub fn settle(
         &mut self,
         now: Timestamp,
@@ -832,7 +829,6 @@ impl Model {
         generation: u32,
         verdicts: Vec<(ReservationId, Verdict)>,
     ) -> Result<Vec<Settled>> {
-        check_batch(verdicts.len())?;
         let sale = self.sale_mut(sale)?;
         let settle = |(id, verdict)| sale.settle(now, generation, id, verdict);
         Ok(verdicts.into_iter().map(settle).collect())
@@ -846,7 +842,7 @@ impl Model {
         Ok(sale)
     }
 
-    /// See [`SaleStore::pause_sale`](rushgate_core::SaleStore::pause_sale).
+    /// See [`Verbs::pause_sale`](rushgate_core::Verbs::pause_sale).
     pub fn pause_sale(
         &mut self,
         now: Timestamp,
@@ -861,7 +857,7 @@ impl Model {
         Ok(sale.paused.is_some())
     }
 
-    /// See [`SaleStore::begin_rebuild`](rushgate_core::SaleStore::begin_rebuild).
+    /// See [`Verbs::begin_rebuild`](rushgate_core::Verbs::begin_rebuild).
     pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
         let sale = self.sale_with_ledger(sale)?;
         // A repeated call after another rebuild has begun counts as the latest.
@@ -874,7 +870,7 @@ impl Model {
         Ok(())
     }
 
-    /// See [`SaleStore::load`](rushgate_core::SaleStore::load).
+    /// See [`Verbs::load`](rushgate_core::Verbs::load).
     pub fn load(
         &mut self,
         now: Timestamp,
@@ -883,7 +879,6 @@ impl Model {
         generation: u32,
         part: Load,
     ) -> Result<Rebuilt> {
-        part.check()?;
         let sale = self.sale_mut(id)?;
         let known = |sku: &Sku| sale.stock.contains_key(sku);
         let all_known = match &part {
@@ -903,9 +898,8 @@ impl Model {
         Ok(Rebuilt::Done)
     }
 
-    /// See [`SaleStore::switch`](rushgate_core::SaleStore::switch).
+    /// See [`Verbs::switch`](rushgate_core::Verbs::switch).
     pub fn switch(&mut self, now: Timestamp, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
-        switch.check()?;
         let sale = self.sale_mut(id)?;
         let is_done = (sale.rebuilt_by, sale.generation) == (Some(by), switch.generation);
         if is_done && sale.rebuild.is_none() {
@@ -923,7 +917,7 @@ impl Model {
         Ok(Rebuilt::Done)
     }
 
-    /// See [`SaleStore::restore`](rushgate_core::SaleStore::restore).
+    /// See [`Verbs::restore`](rushgate_core::Verbs::restore).
     pub fn restore(&mut self, now: Timestamp, receipt: Receipt) -> Result<Restored> {
         let id = receipt.sale.clone();
         let sale = self.sale_mut(&id)?;
@@ -935,7 +929,7 @@ impl Model {
         Ok(restored)
     }
 
-    /// See [`SaleStore::stock`](rushgate_core::SaleStore::stock).
+    /// See [`Verbs::stock`](rushgate_core::Verbs::stock).
     pub fn stock(
         &mut self,
         now: Timestamp,
@@ -944,12 +938,14 @@ impl Model {
         sku: &Sku,
         change: StockChange,
     ) -> Result<StockChanged> {
-        change.check()?;
         let asked = (sale.clone(), sku.clone(), change);
-        let kept: Result<_> =
-            once!(self, op, Stock, (asked.clone(), self.change_stock(now, sale, sku, change)?));
-        let (first, answer) = kept?;
-        Ok(if first == asked { answer } else { StockChanged::KeyReused })
+        if let (Some(Reply::Stock(answer)), Some(first)) = (self.kept_answer(op), self.sales.asked.get(&op)) {
+            return Ok(if *first == asked { answer } else { StockChanged::KeyReused });
+        }
+        let answer = self.change_stock(now, sale, sku, change)?;
+        self.sales.asked.insert(op, asked);
+        self.keep_answer(op, Reply::Stock(answer.clone()));
+        Ok(answer)
     }
 
     fn change_stock(
@@ -975,31 +971,29 @@ impl Model {
         Ok(changed)
     }
 
-    /// See [`SaleStore::sale`](rushgate_core::SaleStore::sale).
+    /// See [`Verbs::sale`](rushgate_core::Verbs::sale).
     pub fn sale(&self, now: Timestamp, sale: &SaleId) -> Result<SaleState> {
         Ok(self.sale_ref(sale)?.state(now))
     }
 
-    /// See [`SaleStore::sales`](rushgate_core::SaleStore::sales).
+    /// See [`Verbs::sales`](rushgate_core::Verbs::sales).
     pub fn sales(&self, now: Timestamp, page: &Page) -> Result<Vec<SaleState>> {
-        page.check()?;
         let after = self.sales.by_id.iter().filter(|(id, _)| id.as_str() > page.after.as_str());
         Ok(after.map(|(_, sale)| sale.state(now)).take(page.limit as usize).collect())
     }
 
-    /// See [`SaleStore::reservation`](rushgate_core::SaleStore::reservation).
+    /// See [`Verbs::reservation`](rushgate_core::Verbs::reservation).
     pub fn reservation(&self, sale: &SaleId, id: ReservationId) -> Result<Option<Hold>> {
         Ok(self.sale_ref(sale)?.holds.get(&id).map(|held| held.hold.clone()))
     }
 
-    /// See [`SaleStore::events`](rushgate_core::SaleStore::events).
+    /// See [`Verbs::events`](rushgate_core::Verbs::events).
     pub fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Result<Vec<Event>> {
-        check_range("the page limit", limit.into(), 1, 10_000)?;
         let events = &self.sale_ref(sale)?.events;
         Ok(events.iter().filter(|event| event.seq > after).take(limit as usize).cloned().collect())
     }
 
-    /// See [`SaleStore::books`](rushgate_core::SaleStore::books).
+    /// See [`Verbs::books`](rushgate_core::Verbs::books).
     pub fn books(&self, sale: &SaleId) -> Result<Books> {
         let of = self.sale_ref(sale)?;
         let payloads = of.spec.orders.iter().flat_map(|queue| self.payloads(queue));

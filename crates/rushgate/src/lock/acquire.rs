@@ -1,12 +1,10 @@
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use rand::RngExt;
 use rushgate_core::{
-    Acquire, Acquired, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, check_duration,
+    Acquire, Acquired, Answer, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, Verbs,
+    check_duration,
 };
 use tokio::time::{Instant, sleep};
 
@@ -258,28 +256,13 @@ impl Drop for Place {
 pub(super) struct News {
     store: Arc<dyn Store>,
     token: Token,
-    next: Pin<Box<dyn Future<Output = Result<Notice>> + Send>>,
+    next: Answer<'static, Notice>,
 }
 
 impl News {
     fn listen(gate: &Rushgate, token: Token) -> Self {
         let store = gate.store_arc();
-        let mut news = Self { next: Self::next(&store, token), store, token };
-        news.start();
-        news
-    }
-
-    fn next(store: &Arc<dyn Store>, token: Token) -> Pin<Box<dyn Future<Output = Result<Notice>> + Send>> {
-        let store = Arc::clone(store);
-        Box::pin(async move { store.notice(token).await })
-    }
-
-    /// Polls once, because the store starts to listen at the first poll.
-    fn start(&mut self) {
-        let polled = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if let Poll::Ready(answer) = polled {
-            self.next = Box::pin(std::future::ready(answer));
-        }
+        Self { next: store.notice(token), store, token }
     }
 
     /// Returns a grant for the full lease that is pushed within `time`. Any other notification ends the wait
@@ -308,8 +291,7 @@ impl News {
             match (&mut self.next).await {
                 Ok(Notice::Revoked) => return,
                 Ok(Notice::Granted(_) | Notice::Handed(_) | Notice::Ask) => {
-                    self.next = Self::next(&self.store, self.token);
-                    self.start();
+                    self.next = self.store.notice(self.token);
                     // Listening continues meanwhile. The pause only prevents a busy loop on repeated notifications.
                     sleep(CHECK_MIN).await;
                 }

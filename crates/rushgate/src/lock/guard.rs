@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rushgate_core::{
-    Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token,
+    Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token, Verbs,
 };
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
@@ -77,24 +77,6 @@ impl fmt::Display for LostReason {
     }
 }
 
-/// Outcome of a release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ReleaseOutcome {
-    /// The lock was held and is now released.
-    Released,
-    /// The lock was already lost and may have had another holder since.
-    AlreadyLost,
-}
-
-impl From<Released> for ReleaseOutcome {
-    fn from(released: Released) -> Self {
-        match released {
-            Released::Released => Self::Released,
-            Released::NotHeld => Self::AlreadyLost,
-        }
-    }
-}
-
 /// Outcome of a release with a task.
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
@@ -102,7 +84,7 @@ pub enum ReleaseWithOutcome {
     /// The lock was held and is now released. The value is the outcome of the enqueue.
     Released(Enqueued),
     /// The lock was already lost and may have had another holder since. The task was not enqueued.
-    AlreadyLost,
+    NotHeld,
     /// The queue did not accept the task. The lock is still held.
     NotTaken {
         /// Guard of the lock.
@@ -118,7 +100,7 @@ pub enum ExtendOutcome {
     /// The new lease runs from now. Later renewals use it too.
     Extended,
     /// The lock was already lost. Nothing was changed.
-    AlreadyLost,
+    NotHeld,
 }
 
 /// A new grant, as the guard is built from it.
@@ -275,7 +257,7 @@ impl LockGuard {
     /// answer: the lease ends at the old or the new time, and the guard assumes the earlier.
     pub async fn extend(&self, lease: Duration) -> Result<ExtendOutcome> {
         let Some(lease) = self.gate.renewals().change(self.token(), Lease::new(lease)?) else {
-            return Ok(ExtendOutcome::AlreadyLost);
+            return Ok(ExtendOutcome::NotHeld);
         };
         let wish = Extend { name: self.name().clone(), token: self.token(), lease };
         let mut sent = Boot::now();
@@ -290,7 +272,7 @@ impl LockGuard {
             }
             Some(Extended::NotHeld) | None => {
                 self.gate.renewals().lose(self.token(), LostReason::NotHeld);
-                Ok(ExtendOutcome::AlreadyLost)
+                Ok(ExtendOutcome::NotHeld)
             }
         }
     }
@@ -303,11 +285,11 @@ impl LockGuard {
     /// # Errors
     /// The outcome is unknown. The release continues in the background, and the lock expires with its lease
     /// at the latest.
-    pub async fn release(mut self) -> Result<ReleaseOutcome> {
+    pub async fn release(mut self) -> Result<Released> {
         self.let_go();
         let answer = self.gate.store().release(self.name(), self.token()).await?;
         self.owed = false;
-        Ok(answer.into())
+        Ok(answer)
     }
 
     /// Releases the lock and enqueues a task in one atomic step of the store. Use it to hand follow-up work
@@ -329,7 +311,7 @@ impl LockGuard {
     /// let mail = mails.enqueue("invoice:7", "ann@example.com".to_owned());
     /// match guard.release_with(mail).await? {
     ///     ReleaseWithOutcome::Released(enqueued) => println!("{enqueued:?}"),
-    ///     ReleaseWithOutcome::AlreadyLost => println!("another may write it now: no mail"),
+    ///     ReleaseWithOutcome::NotHeld => println!("another may write it now: no mail"),
     ///     ReleaseWithOutcome::NotTaken { guard, why } => println!("{why:?}; {} is still held", guard.name()),
     /// }
     /// assert_eq!(mails.stats().await?.ready, 1);
@@ -356,7 +338,7 @@ impl LockGuard {
             }
             ReleasedWith::NotHeld => {
                 self.gate.renewals().lose(self.token(), LostReason::NotHeld);
-                ReleaseWithOutcome::AlreadyLost
+                ReleaseWithOutcome::NotHeld
             }
             ReleasedWith::NotTaken(why) => ReleaseWithOutcome::NotTaken { guard: self, why },
         })

@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use rushgate_core::{
     Error, Extend, Extended, Grant, Holder, Lease, LockName, LockState, ReleaseWith, ReleasedWith, Result,
-    Token, WaiterState,
+    Token, Verbs, WaiterState,
 };
 
 pub use acquire::{Busy, LockOutcome};
-pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseOutcome, ReleaseWithOutcome};
+pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseWithOutcome};
 pub use run::{BusyPolicy, RunOutcome};
+pub use rushgate_core::Released;
 
 pub(crate) use renewal::Renewals;
 
@@ -159,9 +160,8 @@ impl Lock {
     ///
     /// # Errors
     /// The store could not answer. Repeating the call is safe.
-    pub async fn release(&self, token: Token) -> Result<ReleaseOutcome> {
-        let released = self.gate.ask(|| self.gate.store().release(&self.name, token)).await?;
-        Ok(released.into())
+    pub async fn release(&self, token: Token) -> Result<Released> {
+        self.gate.ask(|| self.gate.store().release(&self.name, token)).await
     }
 
     /// Releases the lock and enqueues a task, as [`LockGuard::release_with`] does, for the holder with this

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rand::RngExt;
-use rushgate_core::{Claim, Extend, Extended, Lease, Store, Token};
+use rushgate_core::{Claim, Extend, Extended, Lease, Store, Token, Verbs};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 

@@ -1,10 +1,8 @@
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rushgate_core::{Claim, Claimed, Error, GiveBack, Lease, Op, QueueName, Result, Task};
+use rushgate_core::{Answer, Claim, Claimed, Error, GiveBack, Lease, Op, QueueName, Result, Task, Verbs};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -125,29 +123,14 @@ impl Drop for Owed<'_> {
 /// The store notifies one listener of a process at a time. A listener that does not use the notification,
 /// because it was dropped or its claim had already found a task, passes it on to another one.
 pub(crate) struct Ready {
-    next: Pin<Box<dyn Future<Output = Result<()>> + Send>>,
+    next: Answer<'static, ()>,
     relay: Arc<Notify>,
     heard: bool,
 }
 
 impl Ready {
     pub(crate) fn listen(gate: &Rushgate, queue: &QueueName) -> Self {
-        let (store, relay) = (gate.store_arc(), gate.relay(queue));
-        let queue = queue.clone();
-        let next = Box::pin(async move { store.ready(&queue).await });
-        let mut ready = Self { next, relay, heard: false };
-        // The store starts to listen at the first poll.
-        if let Some(answer) = ready.poll_once() {
-            ready.next = Box::pin(std::future::ready(answer));
-        }
-        ready
-    }
-
-    fn poll_once(&mut self) -> Option<Result<()>> {
-        match self.next.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-            Poll::Ready(answer) => Some(answer),
-            Poll::Pending => None,
-        }
+        Self { next: gate.store().ready(queue), relay: gate.relay(queue), heard: false }
     }
 
     /// Returns at a notification, or after `time`.
@@ -173,7 +156,11 @@ impl Ready {
 
 impl Drop for Ready {
     fn drop(&mut self) {
-        if !self.heard && matches!(self.poll_once(), Some(Ok(()))) {
+        if self.heard {
+            return;
+        }
+        let told = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        if matches!(told, Poll::Ready(Ok(()))) {
             self.relay.notify_one();
         }
     }

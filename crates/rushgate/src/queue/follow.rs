@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rushgate_core::{Result, TaskEvent, TaskEvents};
+use rushgate_core::{Result, TaskEvent, TaskEvents, Verbs};
 use tokio::time::sleep;
 
 use super::Queue;

@@ -14,7 +14,7 @@ use rushgate_core::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error,
     GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName,
     QueueStats, ReleaseWith, ReleasedWith, Result, Retried, Retry, Revived, Selection, Task, TaskExtended,
-    TaskId, TaskInfo, Ticket, Timestamp, Waited, Waits,
+    TaskId, TaskInfo, Ticket, Timestamp, Verbs, Waited, Waits,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;

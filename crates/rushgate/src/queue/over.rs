@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use rushgate_core::{DeadLetter, Error, Finish, Payload, Result, TaskId, TaskInfo, TaskState};
+use rushgate_core::{DeadLetter, Error, Finish, Payload, Result, TaskId, TaskInfo, TaskState, Verbs};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 

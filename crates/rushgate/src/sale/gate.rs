@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     EventKind, Line, MAX_LINES, MAX_UNITS_PER_LINE, ReservationId, Reserved, Result, SaleId, SaleSecret,
-    SaleSpec, SaleState, SaleStatus, Sku, SkuState, Store, Timestamp,
+    SaleSpec, SaleState, SaleStatus, Sku, SkuState, Store, Timestamp, Verbs,
 };
 use tokio::sync::Mutex;
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 use rushgate_core::{
     Audit, Books, BuyerId, Created, Decision, Durability, Event, Hold, IdempotencyKey, LedgerBooks, Line,
     Meanwhile, Op, PauseReason, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
-    SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice,
+    SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice, Verbs,
 };
 use rushgate_ledger::Ledger;
 use tokio::sync::{Notify, OnceCell};

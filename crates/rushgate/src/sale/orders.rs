@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    BadOrder, Error, OrderTask, PauseReason, ReservationId, Result, SaleId, SaleSecret, Settled, Verdict,
+    BadOrder, Error, OrderTask, PauseReason, ReservationId, Result, SaleId, SaleSecret, Settled, Verbs,
+    Verdict,
 };
 use rushgate_ledger::{Ledger, Refusal, Written};
 use tokio::time::{sleep, timeout};

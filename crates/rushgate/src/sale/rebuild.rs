@@ -8,7 +8,7 @@ use std::time::Duration;
 use rushgate_core::{
     Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
     OrderTask, Pause, PauseReason, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId,
-    SaleState, Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange,
+    SaleState, Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange, Verbs,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 

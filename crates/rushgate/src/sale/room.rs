@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     BadPass, Beacon, BuyerId, Draw, DrawRecord, DrawSecret, Enter, Pass, Result, RoomRules, RoomState,
-    SaleState, SaleStatus, Timestamp,
+    SaleState, SaleStatus, Timestamp, Verbs,
 };
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};

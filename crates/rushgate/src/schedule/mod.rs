@@ -5,7 +5,7 @@ mod scheduler;
 
 use rushgate_core::{
     Enqueued, Error, Kind, NewSchedule, NewTask, Page, Priority, Result, Schedule, ScheduleId, Scheduled,
-    TaskId, Timestamp,
+    TaskId, Timestamp, Verbs,
 };
 
 pub use recurrence::{Missed, Recurrence};

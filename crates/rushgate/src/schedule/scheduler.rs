@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Claim, DueSchedules, Error, Fire, Fired, QueueName, Result, Revision, Schedule, ScheduleId, Timestamp,
+    Verbs,
 };
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Completed, Completion, GiveBack, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket,
+    Completed, Completion, GiveBack, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket, Verbs,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{Claim, Fence, Heartbeat, Lease, TaskExtended, TaskId, Ticket};
+use rushgate_core::{Claim, Fence, Heartbeat, Lease, TaskExtended, TaskId, Ticket, Verbs};
 use tokio::sync::Notify;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;

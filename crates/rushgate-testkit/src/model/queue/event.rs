@@ -57,7 +57,7 @@ impl Queue {
 }
 
 impl Model {
-    /// See [`QueueStore::task_events`](rushgate_core::QueueStore::task_events).
+    /// See [`Verbs::task_events`](rushgate_core::Verbs::task_events).
     pub fn task_events(
         &mut self,
         now: Timestamp,
@@ -65,7 +65,6 @@ impl Model {
         after: u64,
         limit: u32,
     ) -> Result<TaskEvents> {
-        TaskEvents::check(limit)?;
         Ok(self.queue(now, name).events_after(after, limit))
     }
 

@@ -23,9 +23,8 @@ impl Queue {
 }
 
 impl Model {
-    /// See [`OutboxStore::relay`](rushgate_core::OutboxStore::relay).
+    /// See [`Verbs::relay`](rushgate_core::Verbs::relay).
     pub fn relay(&mut self, now: Timestamp, name: &QueueName, relay: Relay) -> Result<Relayed> {
-        relay.check()?;
         let upto = self.queue(now, name).relayed.get(&relay.outbox).copied().unwrap_or_default();
         if relay.tasks.is_empty() {
             return Ok(Relayed { upto });

@@ -1,6 +1,6 @@
 use rushgate_core::{
     Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Result, Schedule,
-    ScheduleId, Scheduled, Timestamp, check_batch,
+    ScheduleId, Scheduled, Timestamp,
 };
 
 use super::{Model, Planted, Queue};
@@ -63,29 +63,26 @@ impl Queue {
 }
 
 impl Model {
-    /// See [`ScheduleStore::schedule`](rushgate_core::ScheduleStore::schedule).
+    /// See [`Verbs::schedule`](rushgate_core::Verbs::schedule).
     pub fn schedule(&mut self, now: Timestamp, name: &QueueName, new: NewSchedule) -> Result<Scheduled> {
-        new.check()?;
         self.touch(name);
         self.change(now, name, |queue| queue.schedule(new))
     }
 
-    /// See [`ScheduleStore::unschedule`](rushgate_core::ScheduleStore::unschedule).
+    /// See [`Verbs::unschedule`](rushgate_core::Verbs::unschedule).
     pub fn unschedule(&mut self, now: Timestamp, name: &QueueName, id: &ScheduleId) -> Result<bool> {
         Ok(self.change_own(now, name, |queue| queue.schedules.remove(id).is_some()))
     }
 
-    /// See [`ScheduleStore::schedules`](rushgate_core::ScheduleStore::schedules).
+    /// See [`Verbs::schedules`](rushgate_core::Verbs::schedules).
     pub fn schedules(&mut self, now: Timestamp, name: &QueueName, page: &Page) -> Result<Vec<Schedule>> {
-        page.check()?;
         let all = self.queue(now, name).schedules.into_values();
         let wanted = all.filter(|schedule| schedule.id.as_str() > page.after.as_str());
         Ok(wanted.take(page.limit as usize).collect())
     }
 
-    /// See [`ScheduleStore::due_schedules`](rushgate_core::ScheduleStore::due_schedules).
+    /// See [`Verbs::due_schedules`](rushgate_core::Verbs::due_schedules).
     pub fn due_schedules(&mut self, now: Timestamp, name: &QueueName, n: u32) -> Result<DueSchedules> {
-        check_batch(n as usize)?;
         let queue = self.queue(now, name);
         let running = queue.running();
         let due = running.iter().take_while(|(next, _)| *next <= now).take(n as usize);
@@ -94,9 +91,8 @@ impl Model {
         Ok(DueSchedules { now, due, next })
     }
 
-    /// See [`ScheduleStore::fire`](rushgate_core::ScheduleStore::fire).
+    /// See [`Verbs::fire`](rushgate_core::Verbs::fire).
     pub fn fire(&mut self, now: Timestamp, name: &QueueName, fire: Fire) -> Result<Fired> {
-        fire.check()?;
         self.change(now, name, |queue| queue.fire(now, fire))
     }
 }

@@ -44,7 +44,7 @@ impl Queue {
 }
 
 impl Model {
-    /// See [`QueueStore::unique_until`](rushgate_core::QueueStore::unique_until).
+    /// See [`Verbs::unique_until`](rushgate_core::Verbs::unique_until).
     pub fn unique_until(
         &mut self,
         now: Timestamp,
@@ -54,7 +54,7 @@ impl Model {
         Ok(self.queue(now, name).unique_until(now, id))
     }
 
-    /// See [`QueueStore::lift`](rushgate_core::QueueStore::lift).
+    /// See [`Verbs::lift`](rushgate_core::Verbs::lift).
     pub fn lift(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Lifted> {
         // The task does not matter, so leases and deadlines are not checked.
         once!(self, op, Lift, {

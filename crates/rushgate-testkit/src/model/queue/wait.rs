@@ -229,17 +229,17 @@ fn waited(id: &TaskId, at: Timestamp, ended: &Ended) -> Waited {
 }
 
 impl Model {
-    /// See [`QueueStore::close_batch`](rushgate_core::QueueStore::close_batch).
+    /// See [`Verbs::close_batch`](rushgate_core::Verbs::close_batch).
     pub fn close_batch(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Closed> {
-        once!(self, op, Close, self.change(now, name, |queue| queue.close(now, id))?)
+        once!(self, op, CloseBatch, self.change(now, name, |queue| queue.close(now, id))?)
     }
 
-    /// See [`QueueStore::waits`](rushgate_core::QueueStore::waits).
+    /// See [`Verbs::waits`](rushgate_core::Verbs::waits).
     pub fn waits(&mut self, now: Timestamp, name: &QueueName, id: &TaskId) -> Result<Option<Waits>> {
         Ok(self.queue(now, name).waits(id))
     }
 
-    /// See [`QueueStore::waited`](rushgate_core::QueueStore::waited).
+    /// See [`Verbs::waited`](rushgate_core::Verbs::waited).
     pub fn waited(
         &mut self,
         now: Timestamp,
@@ -248,7 +248,6 @@ impl Model {
         after: &str,
         limit: u32,
     ) -> Result<Vec<Waited>> {
-        check_range("the page limit", limit.into(), 1, 100)?;
         let mut queue = self.queue(now, name);
         let waits = queue.records.remove(id).and_then(|record| record.waits);
         let over = waits.into_iter().flat_map(|waits| waits.over.into_values());

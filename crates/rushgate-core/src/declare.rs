@@ -1,0 +1,192 @@
+//! What a verb is, and the macro that makes everything of a verb from its declaration in `verb.rs`.
+
+use crate::{Reply, Request, Result};
+
+/// What a request does to the store, and what happens if it is sent twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Effect {
+    /// Changes nothing.
+    Read,
+    /// Carries an [`Op`](crate::Op), by which the store remembers the answer. Sent again, it changes nothing and gets that answer.
+    Replayed,
+    /// Sent again, it changes nothing more and gets the same answer, as long as nobody else changed the record.
+    Idempotent,
+    /// Sent again, it may change something again or get another answer.
+    Write,
+}
+
+/// An operation of a store: the type of its request.
+///
+/// [`Verbs`](crate::Verbs) has a method for each, which is the usual way to send it.
+pub trait Verb: Into<Request> + Send + 'static {
+    /// The type of the answer.
+    type Answer: Send + 'static;
+    /// Name, such as `claim`. It is the same at every layer.
+    const NAME: &'static str;
+    /// What an error says was being done, such as `acquire a lock`.
+    const DOING: &'static str;
+    /// What it does to the store.
+    const EFFECT: Effect;
+
+    /// Checks the documented limits.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a request outside its limits.
+    fn check(&self) -> Result<()>;
+
+    /// Wraps an answer.
+    fn reply(answer: Self::Answer) -> Reply;
+
+    /// Unwraps the answer; `None` for the reply to another verb.
+    fn answer(reply: Reply) -> Option<Self::Answer>;
+}
+
+/// Fields of a request own what the method borrows.
+macro_rules! field {
+    ($lt:lifetime $ty:ty) => {
+        <$ty as ToOwned>::Owned
+    };
+    ($ty:ty) => {
+        $ty
+    };
+}
+pub(crate) use field;
+
+/// The method clones what it borrows.
+macro_rules! own {
+    ($lt:lifetime $arg:ident) => {
+        $arg.to_owned()
+    };
+    ($arg:ident) => {
+        $arg
+    };
+}
+pub(crate) use own;
+
+/// From each declaration it makes the type of the request, its variants in [`Request`] and [`Reply`], and its method in
+/// `Verbs`. A declaration has the documentation, the [`Effect`], the type, the method with its arguments (`ref '_` for
+/// those that the method borrows) and answer, what an error says was being done, and the check of the limits, if any.
+macro_rules! verbs {
+    (
+        $(#[$intro:meta])*
+        pub trait Verbs { $($notification:tt)* }
+    $(
+        $(#[$doc:meta])*
+        $effect:ident $Verb:ident $verb:ident ($($arg:ident: $(ref $lt:lifetime)? $ty:ty),*) -> $Answer:ty,
+            $doing:literal $(, $check:expr)?;
+    )*) => {
+        $(
+            #[doc = concat!("The request of [`Verbs::", stringify!($verb), "`].")]
+            #[derive(Clone, Debug)]
+            #[allow(missing_docs, reason = "the method documents its arguments")]
+            pub struct $Verb { $(pub $arg: field!($($lt)? $ty),)* }
+
+            impl From<$Verb> for Request {
+                fn from(verb: $Verb) -> Self {
+                    Self::$Verb(verb)
+                }
+            }
+
+            impl Verb for $Verb {
+                type Answer = $Answer;
+                const NAME: &'static str = stringify!($verb);
+                const DOING: &'static str = $doing;
+                const EFFECT: Effect = Effect::$effect;
+
+                fn check(&self) -> Result<()> {
+                    $(
+                        let check: fn(&Self) -> Result<()> = $check;
+                        check(self)?;
+                    )?
+                    Ok(())
+                }
+
+                fn reply(answer: Self::Answer) -> Reply {
+                    Reply::$Verb(answer)
+                }
+
+                fn answer(reply: Reply) -> Option<Self::Answer> {
+                    match reply {
+                        Reply::$Verb(answer) => Some(answer),
+                        _ => None,
+                    }
+                }
+            }
+        )*
+
+        /// A request of any verb.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "each variant holds the verb of its name")]
+        pub enum Request { $($Verb($Verb),)* }
+
+        /// The answer to a request of any verb.
+        #[derive(Clone, Debug)]
+        #[allow(missing_docs, reason = "each variant holds the answer to the verb of its name")]
+        pub enum Reply { $($Verb($Answer),)* }
+
+        impl Request {
+            $(
+                #[doc = concat!("Creates a request of [`Verbs::", stringify!($verb), "`].")]
+                pub fn $verb($($arg: field!($($lt)? $ty)),*) -> Self {
+                    Self::$Verb($Verb { $($arg,)* })
+                }
+            )*
+
+            /// The verb's [name](Verb::NAME).
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$Verb(_) => $Verb::NAME,)* }
+            }
+
+            /// The verb's [effect](Verb::EFFECT).
+            pub fn effect(&self) -> Effect {
+                match self { $(Self::$Verb(_) => $Verb::EFFECT,)* }
+            }
+
+            /// What an error [says](Verb::DOING) was being done.
+            pub fn doing(&self) -> &'static str {
+                match self { $(Self::$Verb(_) => $Verb::DOING,)* }
+            }
+
+            /// Checks the [limits](Verb::check).
+            ///
+            /// # Errors
+            /// [`is_invalid`](crate::Error::is_invalid) for a request outside its limits.
+            pub fn check(&self) -> Result<()> {
+                match self { $(Self::$Verb(verb) => verb.check(),)* }
+            }
+        }
+
+        $(#[$intro])*
+        pub trait Verbs: Store {
+            $(
+                $(#[$doc])*
+                fn $verb(&self, $($arg: $(&$lt)? $ty),*) -> Answer<'static, $Answer> {
+                    self.ask($Verb { $($arg: own!($($lt)? $arg),)* })
+                }
+            )*
+
+            /// Sends the request of one verb.
+            fn ask<V: Verb>(&self, verb: V) -> Answer<'static, V::Answer> {
+                let reply = self.carry_out(verb.into());
+                Box::pin(async move {
+                    V::answer(reply.await?).ok_or_else(|| Error::bug("the store answered another verb"))
+                })
+            }
+
+            /// Sends the request of any verb.
+            fn carry_out(&self, request: Request) -> Answer<'static, Reply> {
+                let doing = request.doing();
+                if let Err(error) = request.check() {
+                    return Box::pin(ready(Err(error.doing(doing))));
+                }
+                let reply = self.step(request);
+                Box::pin(async move { reply.await.map_err(|error| error.doing(doing)) })
+            }
+
+            $($notification)*
+        }
+
+        impl<S: Store + ?Sized> Verbs for S {}
+    };
+}
+pub(crate) use verbs;
