@@ -1,13 +1,14 @@
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use rushgate_core::{
-    Answer, Error, LedgerBooks, MAX_UNITS, OrderIntent, OrderTask, Result, SaleId, SaleSpec, SaleState, Sku,
-    SkuSpec, StoreInfo, UnitNumber, UnitRange, Verdict, check_batch, check_range,
+    Answer, Error, LedgerBooks, OrderIntent, OrderTask, Result, SaleId, SaleSpec, SaleState, Sku, SkuSpec,
+    StoreInfo, UnitNumber, Verdict,
 };
 
-use crate::postgres::late::LateLedger;
-use crate::{PostgresLedger, SqliteLedger};
+#[cfg(feature = "sqlite")]
+use crate::SqliteLedger;
+#[cfg(feature = "postgres")]
+use crate::{PostgresLedger, postgres::late::LateLedger};
 
 /// The orders database: the system of record for orders.
 ///
@@ -70,8 +71,11 @@ pub trait Ledger: Send + Sync {
 /// None of them changes the file or the schema.
 pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
     match url.split_once(':') {
+        #[cfg(feature = "sqlite")]
         Some(("sqlite", ":memory:")) => Ok(Arc::new(SqliteLedger::in_memory()?)),
+        #[cfg(feature = "sqlite")]
         Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(SqliteLedger::open(path)?)),
+        #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
             Ok(Arc::new(PostgresLedger::open(url)?))
         }
@@ -79,7 +83,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
             // The rest of the URL may contain a password, so the error does not repeat it.
             let scheme = url.split_once(':').map(|(scheme, _)| format!("the scheme `{scheme}`"));
             let has = scheme.unwrap_or_else(|| "no scheme".to_owned());
-            let why = format_args!("has {has}, which is not supported");
+            let why = format_args!("has {has}, which this build does not support");
             Err(Error::invalid("the ledger's URL", why)
                 .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
         }
@@ -94,6 +98,7 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
 /// Those of [`connect`], except for a server that cannot be reached.
 pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
     match connect(url) {
+        #[cfg(feature = "postgres")]
         Err(error) if error.is_unavailable() && url.starts_with("postgres") => {
             tracing::warn!(%error, "the ledger is not reachable yet; orders wait until it is");
             Ok(Arc::new(LateLedger::new(url, error)?))
@@ -189,7 +194,7 @@ impl Refusal {
 }
 
 impl Written {
-    /// The verdict to [settle](rushgate_core::SaleStore::settle) in the store, for a reservation with intent `asked`.
+    /// The verdict to [settle](rushgate_core::Verbs::settle) in the store, for a reservation with intent `asked`.
     /// `None` if there is nothing to settle yet: the order is on hold, or the refusal is not
     /// [final](Refusal::is_final) and the entry must be delivered again.
     ///
@@ -248,75 +253,6 @@ pub struct LedgerCalls {
     pub busy_us: u64,
     /// Time in microseconds spent waiting for another process that was writing. Not included in `busy_us`.
     pub waited_us: u64,
-}
-
-impl LedgerSale {
-    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
-    pub(crate) fn check(&self) -> Result<()> {
-        check_range("the number of SKUs", self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
-        let mut seen = BTreeSet::new();
-        for sku in &self.skus {
-            check_stock(sku.units, sku.per_buyer)?;
-            if !seen.insert(&sku.sku) {
-                return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
-    check_range("the stock", units.into(), 1, SaleSpec::UNITS_MAX.into())?;
-    check_range("the limit per buyer", per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
-}
-
-/// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).
-pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
-    check_batch(entries.len())?;
-    entries.iter().try_for_each(|entry| match entry {
-        OrderTask::Reservation { seq, units, .. } => {
-            check_range("the sequence number", *seq, 0, i64::MAX as u64)?;
-            check_range("the number of units", units.len() as u64, 1, MAX_UNITS.into())?;
-            check_units(units)
-        }
-        OrderTask::Stock { total, per_buyer, withdrawn, .. } => {
-            check_stock(*total, *per_buyer)?;
-            check_withdrawn(withdrawn, *total)
-        }
-    })
-}
-
-fn check_withdrawn(ranges: &[UnitRange], total: u32) -> Result<()> {
-    for range in ranges {
-        check_range("the unit number", range.first().into(), 1, total.into())?;
-        check_range("the unit number", range.last().into(), 1, total.into())?;
-    }
-    match ranges.windows(2).find(|pair| pair[1].first() <= pair[0].last()) {
-        Some(pair) => {
-            let why = format_args!(
-                "include {} and {}; ranges must be ascending and must not overlap",
-                pair[0], pair[1]
-            );
-            Err(Error::invalid("the withdrawn units", why))
-        }
-        None => Ok(()),
-    }
-}
-
-fn check_units(units: &[(Sku, UnitNumber)]) -> Result<()> {
-    for (_, unit) in units {
-        check_range("the unit number", (*unit).into(), 1, SaleSpec::UNITS_MAX.into())?;
-    }
-    if units.len() > 1 {
-        let mut seen = BTreeSet::new();
-        if let Some((sku, unit)) = units.iter().find(|unit| !seen.insert(*unit)) {
-            return Err(Error::invalid(
-                "the unit",
-                format_args!("{sku} no. {unit} is listed twice in an order"),
-            ));
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

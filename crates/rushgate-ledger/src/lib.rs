@@ -39,23 +39,36 @@
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
 //! ```
 //!
+//! # Features
+//! `sqlite` and `postgres`, both on by default: the databases that [`connect`] supports.
+//!
 //! # Cancel safety
 //! A call is sent when the method is called. Dropping its future does not undo the call. Call again to get the
 //! answer, which is safe because every call is idempotent.
 
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod check;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod counters;
 mod ledger;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod outbox;
+#[cfg(feature = "postgres")]
 mod postgres;
+#[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod words;
 
 pub use ledger::{
     KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect, connect_when_it_can,
 };
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use outbox::{
     Outbox, OutboxBatches, OutboxEntry, OutboxLead, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn,
     RefusedTask,
 };
+#[cfg(feature = "postgres")]
 pub use postgres::PostgresLedger;
+#[cfg(feature = "sqlite")]
 pub use sqlite::SqliteLedger;

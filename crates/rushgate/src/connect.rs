@@ -1,7 +1,9 @@
 use std::sync::Arc;
 
 use rushgate_core::{Error, Result, Store};
+#[cfg(feature = "redis")]
 use rushgate_redis::RedisStore;
+#[cfg(feature = "sqlite")]
 use rushgate_sqlite::SqliteStore;
 
 use crate::Rushgate;
@@ -38,15 +40,16 @@ impl Rushgate {
 
 async fn open(url: &str) -> Result<Arc<dyn Store>> {
     let scheme = url.split_once(':').map(|(scheme, _)| scheme);
-    match scheme.map(|scheme| scheme.split_once('+').unwrap_or((scheme, ""))) {
-        Some(("sqlite", "")) => open_sqlite(url.to_owned()).await,
-        Some(("redis" | "rediss" | "valkey" | "valkeys", "" | "sentinel" | "cluster")) => {
-            Ok(Arc::new(RedisStore::open(url).await?))
-        }
+    match scheme {
+        #[cfg(feature = "sqlite")]
+        Some("sqlite") => open_sqlite(url.to_owned()).await,
+        #[cfg(feature = "redis")]
+        Some(scheme) if is_redis(scheme) => Ok(Arc::new(RedisStore::open(url).await?)),
         _ => Err(unsupported(scheme)),
     }
 }
 
+#[cfg(feature = "sqlite")]
 /// Runs on a blocking thread: opening a file may wait for another process.
 async fn open_sqlite(url: String) -> Result<Arc<dyn Store>> {
     let opened = tokio::task::spawn_blocking(move || SqliteStore::open(&url)).await;
@@ -57,9 +60,24 @@ async fn open_sqlite(url: String) -> Result<Arc<dyn Store>> {
 /// The text after the scheme may contain a password, so the message omits it.
 fn unsupported(scheme: Option<&str>) -> Error {
     let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
-    Error::invalid(
-        "the store's URL",
-        format_args!("has {has}; this build supports `sqlite`, `redis`, `redis+sentinel` and `redis+cluster`"),
-    )
-    .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT, redis+sentinel://HOST:PORT,…/SERVICE or redis+cluster://HOST:PORT,…; rediss for TLS")
+    let lacks = match scheme {
+        Some("sqlite") if !cfg!(feature = "sqlite") => Some("sqlite"),
+        Some(scheme) if !cfg!(feature = "redis") && is_redis(scheme) => Some("redis"),
+        _ => None,
+    };
+    match lacks {
+        Some(feature) => Error::invalid("the store's URL", format_args!("has {has}, which this build does not support"))
+            .hint(format_args!("enable the feature `{feature}` of the crate `rushgate`")),
+        None => Error::invalid(
+            "the store's URL",
+            format_args!("has {has}; it must be `sqlite`, `redis`, `redis+sentinel` or `redis+cluster`"),
+        )
+        .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT, redis+sentinel://HOST:PORT,…/SERVICE or redis+cluster://HOST:PORT,…; rediss for TLS"),
+    }
+}
+
+fn is_redis(scheme: &str) -> bool {
+    let (name, deployment) = scheme.split_once('+').unwrap_or((scheme, ""));
+    matches!(name, "redis" | "rediss" | "valkey" | "valkeys")
+        && matches!(deployment, "" | "sentinel" | "cluster")
 }

@@ -47,6 +47,11 @@
 //! Each call carries a token, so it is safe to repeat: while an outcome is unknown, the client retries for up
 //! to 5 s.
 //!
+//! # Features
+//! - `sqlite` (default): stores, ledgers and outboxes in SQLite files.
+//! - `redis`: stores on Redis and Valkey.
+//! - `postgres`: ledgers and outboxes on Postgres.
+//!
 //! # Runtime
 //! The crate runs on [Tokio](https://tokio.rs) with timers enabled. Dropping a guard never blocks and needs
 //! no runtime.
@@ -57,6 +62,7 @@ mod connect;
 mod patience;
 
 pub mod lock;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod outbox;
 pub mod queue;
 pub mod sale;

@@ -1,8 +1,10 @@
 //! The outbox: tasks that transactions of the application's own database enqueue.
 
 mod entry;
+#[cfg(feature = "postgres")]
 mod postgres;
 mod row;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 
 use std::collections::HashMap;
@@ -23,7 +25,9 @@ pub struct Outbox(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
+    #[cfg(feature = "postgres")]
     Postgres(postgres::Postgres),
+    #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Sqlite),
 }
 
@@ -44,9 +48,11 @@ impl Outbox {
     /// [`is_misconfigured`](Error::is_misconfigured), because the application creates it.
     pub async fn open(url: &str) -> Result<Self> {
         match url.split_once(':') {
+            #[cfg(feature = "sqlite")]
             Some(("sqlite", path)) if !path.is_empty() && path != ":memory:" => {
                 Ok(Self(Kind::Sqlite(sqlite::Sqlite::open(path.into()).await?)))
             }
+            #[cfg(feature = "postgres")]
             Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
                 Ok(Self(Kind::Postgres(postgres::Postgres::open(url).await?)))
             }
@@ -58,7 +64,9 @@ impl Outbox {
     /// The URL, without secrets.
     pub fn url(&self) -> String {
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.url(),
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => of.url(),
         }
     }
@@ -67,7 +75,9 @@ impl Outbox {
     /// ends. Dropping the future stops waiting.
     pub async fn lead(&self) -> Result<OutboxLead> {
         Ok(OutboxLead(match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => Lead::Postgres(Box::new(of.lead().await?)),
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => Lead::Sqlite(of.lead().await?),
         }))
     }
@@ -75,7 +85,9 @@ impl Outbox {
     /// Returns the number and age of waiting tasks.
     pub async fn stats(&self) -> Result<OutboxStats> {
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.stats().await,
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => of.stats().await,
         }
     }
@@ -84,7 +96,9 @@ impl Outbox {
     pub async fn refused(&self, after: i64, limit: u32) -> Result<Vec<RefusedTask>> {
         check_range("the page limit", limit.into(), 1, 10_000)?;
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.refused(after, limit).await,
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => of.refused(after, limit).await,
         }
     }
@@ -92,7 +106,9 @@ impl Outbox {
     /// Retries tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn retry(&self, positions: Option<Vec<i64>>) -> Result<u64> {
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.mend(postgres::RETRY, positions).await,
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => of.mend(sqlite::RETRY, positions).await,
         }
     }
@@ -100,7 +116,9 @@ impl Outbox {
     /// Deletes tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn delete(&self, positions: Option<Vec<i64>>) -> Result<u64> {
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.mend(postgres::DELETE, positions).await,
+            #[cfg(feature = "sqlite")]
             Kind::Sqlite(of) => of.mend(sqlite::DELETE, positions).await,
         }
     }
@@ -138,7 +156,9 @@ pub struct OutboxLead(Lead);
 
 #[derive(Debug)]
 enum Lead {
+    #[cfg(feature = "postgres")]
     Postgres(Box<postgres::Lead>),
+    #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Lead),
 }
 
@@ -186,7 +206,9 @@ impl OutboxLead {
     /// ID of the outbox in stores.
     pub fn id(&self) -> &OutboxId {
         match &self.0 {
+            #[cfg(feature = "postgres")]
             Lead::Postgres(lead) => lead.id(),
+            #[cfg(feature = "sqlite")]
             Lead::Sqlite(lead) => lead.id(),
         }
     }
@@ -195,7 +217,9 @@ impl OutboxLead {
     /// their queues.
     pub async fn under_way(&mut self) -> Result<OutboxTaken> {
         match &mut self.0 {
+            #[cfg(feature = "postgres")]
             Lead::Postgres(lead) => lead.under_way().await,
+            #[cfg(feature = "sqlite")]
             Lead::Sqlite(lead) => lead.under_way().await,
         }
     }
@@ -206,7 +230,9 @@ impl OutboxLead {
     /// After any error the right is lost: drop the value, and call [`lead`](Outbox::lead) again.
     pub async fn turn(&mut self, turn: OutboxTurn) -> Result<OutboxTaken> {
         match &mut self.0 {
+            #[cfg(feature = "postgres")]
             Lead::Postgres(lead) => lead.turn(turn).await,
+            #[cfg(feature = "sqlite")]
             Lead::Sqlite(lead) => lead.turn(turn).await,
         }
     }
@@ -214,7 +240,9 @@ impl OutboxLead {
     /// Waits until there may be more tasks: a transaction with inserts has committed, or `at_most` has passed.
     pub async fn wait(&mut self, at_most: Duration) -> Result<()> {
         match &mut self.0 {
+            #[cfg(feature = "postgres")]
             Lead::Postgres(lead) => lead.wait(at_most).await,
+            #[cfg(feature = "sqlite")]
             Lead::Sqlite(lead) => lead.wait(at_most).await,
         }
     }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row as Found, Statement};
 
-use super::row::{Plan, Row, plan, resume};
+use super::row::{Plan, Row, new_id, plan, resume};
 use super::{Outbox, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
 use crate::postgres::fault::Fault;
 use crate::postgres::session::Params;
@@ -159,13 +159,6 @@ fn said(error: tokio_postgres::Error) -> Error {
 
 fn no_answer() -> Error {
     Fault::NoAnswer.error()
-}
-
-/// Creates a random ID of 128 bits.
-pub(super) fn new_id() -> String {
-    use std::hash::{BuildHasher, RandomState};
-    let draw = || RandomState::new().hash_one(std::process::id());
-    format!("{:016x}{:016x}", draw(), draw())
 }
 
 impl Session {

@@ -8,7 +8,7 @@ use rushgate_core::{
     TaskKey, Timestamp, TraceParent,
 };
 
-use super::{Outbox, OutboxBatches, OutboxTaken, OutboxTask};
+use super::{OutboxBatches, OutboxTaken, OutboxTask};
 
 /// A row as read.
 #[derive(Debug, Default)]
@@ -168,13 +168,21 @@ impl Plan {
     }
 }
 
+/// Creates a random ID of 128 bits.
+pub(super) fn new_id() -> String {
+    use std::hash::{BuildHasher, RandomState};
+    let draw = || RandomState::new().hash_one(std::process::id());
+    format!("{:016x}{:016x}", draw(), draw())
+}
+
 /// Takes as many of the ordered rows as fit into a batch: limited by size, but at least one.
+#[cfg(feature = "sqlite")]
 pub(super) fn batch_of(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     let mut bytes = 0;
     let mut batch = Vec::new();
     for row in rows {
         bytes += row.payload.as_ref().map_or(0, Vec::len);
-        if bytes > Outbox::BATCH_BYTES && !batch.is_empty() {
+        if bytes > super::Outbox::BATCH_BYTES && !batch.is_empty() {
             break;
         }
         batch.push(row);
@@ -244,8 +252,10 @@ mod tests {
         assert_eq!(plan(vec![traced], 0, &marks(&[("a", 0)])).noted.len(), 1, "a trace is not worth a task");
     }
 
+    #[cfg(feature = "sqlite")]
     #[test]
     fn a_batch_has_so_many_bytes_and_one_task_at_least() {
+        use crate::Outbox;
         let large =
             |position| Row { payload: Some(vec![0; Outbox::BATCH_BYTES / 2]), ..row(position, "a", "x") };
         assert_eq!(batch_of((1..=5).map(large)).len(), 2);

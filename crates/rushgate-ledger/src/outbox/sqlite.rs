@@ -9,8 +9,7 @@ use rushgate_core::{Error, OutboxId, Payload, Result};
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::time::sleep;
 
-use super::postgres::new_id;
-use super::row::{Plan, Row, batch_of, plan, resume};
+use super::row::{Plan, Row, batch_of, new_id, plan, resume};
 use super::{Outbox, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
 use crate::sqlite::fault;
 

@@ -19,8 +19,8 @@ use rushgate_core::{Answer, Error, LedgerBooks, OrderTask, Result, SaleId, Store
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
+use crate::check::check_entries;
 use crate::counters::{Counters, add};
-use crate::ledger::check_entries;
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use serve::{Job, Reply};
 use url::Options;

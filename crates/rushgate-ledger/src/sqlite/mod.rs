@@ -16,8 +16,8 @@ use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, S
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
+use crate::check::check_entries;
 use crate::counters::{Counters, add};
-use crate::ledger::check_entries;
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use thread::{Close, Job, Read, Reply};
 

@@ -1,0 +1,78 @@
+//! The limits of what is written to a ledger.
+
+use std::collections::BTreeSet;
+
+use rushgate_core::{
+    Error, MAX_UNITS, OrderTask, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch, check_range,
+};
+
+use crate::LedgerSale;
+
+impl LedgerSale {
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
+    pub(crate) fn check(&self) -> Result<()> {
+        check_range("the number of SKUs", self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
+        let mut seen = BTreeSet::new();
+        for sku in &self.skus {
+            check_stock(sku.units, sku.per_buyer)?;
+            if !seen.insert(&sku.sku) {
+                return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
+    check_range("the stock", units.into(), 1, SaleSpec::UNITS_MAX.into())?;
+    check_range("the limit per buyer", per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
+}
+
+/// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).
+pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
+    check_batch(entries.len())?;
+    entries.iter().try_for_each(|entry| match entry {
+        OrderTask::Reservation { seq, units, .. } => {
+            check_range("the sequence number", *seq, 0, i64::MAX as u64)?;
+            check_range("the number of units", units.len() as u64, 1, MAX_UNITS.into())?;
+            check_units(units)
+        }
+        OrderTask::Stock { total, per_buyer, withdrawn, .. } => {
+            check_stock(*total, *per_buyer)?;
+            check_withdrawn(withdrawn, *total)
+        }
+    })
+}
+
+fn check_withdrawn(ranges: &[UnitRange], total: u32) -> Result<()> {
+    for range in ranges {
+        check_range("the unit number", range.first().into(), 1, total.into())?;
+        check_range("the unit number", range.last().into(), 1, total.into())?;
+    }
+    match ranges.windows(2).find(|pair| pair[1].first() <= pair[0].last()) {
+        Some(pair) => {
+            let why = format_args!(
+                "include {} and {}; ranges must be ascending and must not overlap",
+                pair[0], pair[1]
+            );
+            Err(Error::invalid("the withdrawn units", why))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_units(units: &[(Sku, UnitNumber)]) -> Result<()> {
+    for (_, unit) in units {
+        check_range("the unit number", (*unit).into(), 1, SaleSpec::UNITS_MAX.into())?;
+    }
+    if units.len() > 1 {
+        let mut seen = BTreeSet::new();
+        if let Some((sku, unit)) = units.iter().find(|unit| !seen.insert(*unit)) {
+            return Err(Error::invalid(
+                "the unit",
+                format_args!("{sku} no. {unit} is listed twice in an order"),
+            ));
+        }
+    }
+    Ok(())
+}
