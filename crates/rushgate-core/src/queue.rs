@@ -104,6 +104,9 @@ pub trait QueueStore: Send + Sync {
     fn task(&self, queue: &QueueName, id: &TaskId) -> Answer<'_, Option<TaskInfo>>;
 
     /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
+    ///
+    /// Pages of one client that continue each other within 5 s list each task once that is there throughout. They may
+    /// leave out tasks that other clients add, or bring into the state, after the first of these pages.
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>>;
 
     /// Returns counts by state, and the lag. A queue that was never used is empty.

@@ -19,6 +19,7 @@ use rushgate_core::{
     check_tasks,
 };
 
+use crate::ahead::{self, Ahead, Ids};
 use crate::check::Checked;
 use crate::command::{Call, Command};
 use crate::driver::Driver;
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
     apart: Mutex<Latest>,
+    ahead: Ahead,
 }
 
 /// The enqueues of the latest releases with a task in a Cluster, so that a retry does not repeat them.
@@ -136,7 +138,8 @@ impl RedisStore {
         let driver = Driver::start(deployment, Arc::clone(&inbox)).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
+        let ahead = Ahead::default();
+        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart, ahead });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
         Ok(Self { inner, for_orders: false })
@@ -231,6 +234,7 @@ impl Inner {
         put: Call,
     ) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
+        self.ahead.forget(&queue);
         let known = self.apart().get(op);
         let put_in = match known {
             Some(enqueued) => enqueued,
@@ -406,6 +410,7 @@ impl RedisStore {
         call: impl FnOnce() -> Call,
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
     ) -> Answer<'_, T> {
+        self.inner.ahead.forget(queue);
         let call = || if self.for_orders { call().key(keys::for_orders(queue)) } else { call() };
         self.send(doing, checked, call, read)
     }
@@ -485,16 +490,13 @@ impl Inner {
     async fn tasks(&self, queue: QueueName, mut listing: Listing) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
         let (mut infos, limit) = (Vec::new(), listing.limit as usize);
-        // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested are
-        // read.
         let over = listing.state == Some(TaskState::Done);
-        let most = if listing.state == Some(TaskState::Blocked) { BLOCKED_PAGE } else { limit };
         loop {
-            let mut ids = BTreeSet::new();
-            for (set, of) in keys::queue_sets(&queue) {
-                self.ids_in(&set, of, now, &listing, most, &mut ids).await?;
-            }
-            let ids: Vec<_> = ids.into_iter().collect();
+            // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested
+            // are read.
+            let is_blocked = listing.state == Some(TaskState::Blocked);
+            let most = if is_blocked { BLOCKED_PAGE } else { limit - infos.len() };
+            let ids = self.page_of_ids(&queue, now, &listing, most).await?;
             for some in ids.chunks(PAGE) {
                 let found = queue::read_infos(self.driver.call(queue::tasks(&queue, over, some)).await?)?;
                 // A task may have finished since its ID was read.
@@ -514,7 +516,50 @@ impl Inner {
         }
     }
 
-    /// Adds the IDs in a set that match the listing, and drops those beyond its page.
+    /// The next IDs that match the listing, at most `most`, in ascending order.
+    async fn page_of_ids(
+        &self,
+        queue: &QueueName,
+        now: u64,
+        listing: &Listing,
+        most: usize,
+    ) -> Result<Vec<TaskId>> {
+        let Listing { state, after, .. } = listing;
+        let suits = Ahead::suits(*state);
+        let kept = if suits { self.ahead.take(queue, *state, after) } else { None };
+        let mut ahead = match kept.filter(|kept| kept.ids.len() >= most || !kept.more) {
+            Some(kept) => kept,
+            // A first page may be the only one.
+            None => {
+                let keeps = if suits && !after.is_empty() { most.max(ahead::IDS_MAX) } else { most };
+                self.ids_of(queue, now, listing, keeps).await?
+            }
+        };
+        let page = ahead.ids.split_off(ahead.ids.len().saturating_sub(most));
+        let page: Vec<_> = page.into_iter().rev().collect();
+        // An end is kept, too: the page after the last one is empty.
+        let goes_on = suits && page.len() == most && (!ahead.ids.is_empty() || !ahead.more);
+        if let Some(last) = page.last().filter(|_| goes_on) {
+            self.ahead.keep(queue, *state, last.as_str().to_owned(), ahead);
+        }
+        Ok(page)
+    }
+
+    /// The first IDs in the queue's sets that match the listing, at most `most`.
+    async fn ids_of(&self, queue: &QueueName, now: u64, listing: &Listing, most: usize) -> Result<Ids> {
+        let mut ids = BTreeSet::new();
+        let mut more = false;
+        // A task that is claimed meanwhile leaves a set that is not read yet for the leases, so these are read again.
+        let sets = keys::queue_sets(queue);
+        let leases = sets.iter().filter(|(_, of)| *of == QueueSet::Leases && listing.state.is_none());
+        for (set, of) in sets.iter().chain(leases) {
+            more |= self.ids_in(set, *of, now, listing, most, &mut ids).await?;
+        }
+        Ok(Ids { ids: ids.into_iter().rev().collect(), more })
+    }
+
+    /// Adds the IDs in a set that match the listing, and drops those beyond the first `most`. Returns whether it dropped
+    /// any.
     async fn ids_in(
         &self,
         set: &[u8],
@@ -523,7 +568,7 @@ impl Inner {
         listing: &Listing,
         most: usize,
         ids: &mut BTreeSet<TaskId>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let wanted = |score: f64| match listing.state {
             None => of != QueueSet::Over,
             Some(TaskState::Done) => of == QueueSet::Over,
@@ -533,7 +578,7 @@ impl Inner {
             Some(TaskState::Blocked) => of == QueueSet::Lines,
         };
         let walk = self.driver.walk_to(set).await?;
-        let mut cursor = "0".to_owned();
+        let (mut cursor, mut more) = ("0".to_owned(), false);
         loop {
             let scan = Command::new("ZSCAN").arg(set).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
             let mut page = walk.ask(scan).await?.list()?;
@@ -546,9 +591,10 @@ impl Inner {
             }
             while ids.len() > most {
                 ids.pop_last();
+                more = true;
             }
             if cursor == "0" {
-                return Ok(());
+                return Ok(more);
             }
         }
     }
@@ -845,6 +891,7 @@ impl RedisStore {
         let Some(home) = self.inner.known_home(&id) else {
             return self.run(doing, Ok(()), move |_| inner.step_of_sale(id, build, read));
         };
+        home.spec.orders.iter().for_each(|queue| self.inner.ahead.forget(queue));
         let answer = build(&home).map(|call| self.inner.driver.call(call));
         let answer = async move {
             let reply = answer?.await?;
@@ -898,6 +945,7 @@ impl Inner {
     ) -> Result<T> {
         for _ in 0..MAKINGS_MAX {
             let home = self.home(&id).await?;
+            home.spec.orders.iter().for_each(|queue| self.ahead.forget(queue));
             let reply = self.driver.call(build(&home)?).await?;
             if !reply.is("MISSING") {
                 return read(&home, reply);
