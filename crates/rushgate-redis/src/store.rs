@@ -1021,6 +1021,25 @@ impl Inner {
         }
     }
 
+    /// The directories that lack the sale or its order queue. A name is listed before it is used, so they can be read
+    /// after the sale.
+    async fn not_listed(&self, spec: &SaleSpec) -> Result<Vec<String>> {
+        let mut names = vec![(keys::SALES, spec.id.as_str(), "the list of sales lacks the sale")];
+        let queue = spec.orders.as_ref();
+        names.extend(
+            queue.map(|queue| (keys::QUEUES, queue.as_str(), "the list of queues lacks the order queue")),
+        );
+        let mut missing = Vec::new();
+        for (directory, name, what) in names {
+            let score = self.driver.command(Command::new("ZSCORE").arg(directory).arg(name)).await?;
+            // Pages of a directory rely on equal scores.
+            if score == Reply::Nil || score.text()? != "0" {
+                missing.push(what.to_owned());
+            }
+        }
+        Ok(missing)
+    }
+
     async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
             // Read the specification from the server, not from the cache.
@@ -1029,10 +1048,7 @@ impl Inner {
             let reply = self.driver.together(sale::books(&home)).await?;
             match sale::read_books(&home, reply)? {
                 sale::Found::Books(mut books) => {
-                    let listed = Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str());
-                    if matches!(self.driver.command(listed).await?, Reply::Nil) {
-                        books.contradictions.push("the list of sales lacks the sale".to_owned());
-                    }
+                    books.contradictions.extend(self.not_listed(&home.spec).await?);
                     return Ok(*books);
                 }
                 sale::Found::Nothing => self.make_again(&id).await?,
