@@ -105,8 +105,9 @@ pub trait QueueStore: Send + Sync {
 
     /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
     ///
-    /// Pages of one client that continue each other within 5 s list each task once that is there throughout. They may
-    /// leave out tasks that other clients add, or bring into the state, after the first of these pages.
+    /// Consecutive pages that one client reads list every task that exists throughout exactly once. They may omit tasks
+    /// that other clients add, or move into the state, after the first of these pages. A page that is requested more
+    /// than 5 s after the one before shows all tasks of that moment.
     fn tasks(&self, queue: &QueueName, listing: Listing) -> Answer<'_, Vec<TaskInfo>>;
 
     /// Returns counts by state, and the lag. A queue that was never used is empty.

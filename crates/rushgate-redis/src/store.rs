@@ -245,6 +245,7 @@ impl Inner {
                 }
                 self.enter_queue(&queue).await?;
                 let answers = self.driver.call(put).await?;
+                self.ahead.forget(&queue);
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         self.forget_replay(op, &queue).await?;
@@ -412,7 +413,11 @@ impl RedisStore {
     ) -> Answer<'_, T> {
         self.inner.ahead.forget(queue);
         let call = || if self.for_orders { call().key(keys::for_orders(queue)) } else { call() };
-        self.send(doing, checked, call, read)
+        let (inner, changed) = (Arc::clone(&self.inner), queue.clone());
+        self.send(doing, checked, call, move |reply| {
+            inner.ahead.forget(&changed);
+            read(reply)
+        })
     }
 
     /// Sends a request that may be the first use of a queue.
@@ -526,7 +531,7 @@ impl Inner {
     ) -> Result<Vec<TaskId>> {
         let Listing { state, after, .. } = listing;
         let suits = Ahead::suits(*state);
-        let kept = if suits { self.ahead.take(queue, *state, after) } else { None };
+        let (page_no, kept) = if suits { self.ahead.take(queue, *state, after) } else { (0, None) };
         let mut ahead = match kept.filter(|kept| kept.ids.len() >= most || !kept.more) {
             Some(kept) => kept,
             // A first page may be the only one.
@@ -540,7 +545,7 @@ impl Inner {
         // An end is kept, too: the page after the last one is empty.
         let goes_on = suits && page.len() == most && (!ahead.ids.is_empty() || !ahead.more);
         if let Some(last) = page.last().filter(|_| goes_on) {
-            self.ahead.keep(queue, *state, last.as_str().to_owned(), ahead);
+            self.ahead.keep(page_no, *state, last.as_str().to_owned(), ahead);
         }
         Ok(page)
     }
@@ -891,10 +896,11 @@ impl RedisStore {
         let Some(home) = self.inner.known_home(&id) else {
             return self.run(doing, Ok(()), move |_| inner.step_of_sale(id, build, read));
         };
-        home.spec.orders.iter().for_each(|queue| self.inner.ahead.forget(queue));
+        self.inner.changes_orders_of(&home);
         let answer = build(&home).map(|call| self.inner.driver.call(call));
         let answer = async move {
             let reply = answer?.await?;
+            inner.changes_orders_of(&home);
             if !reply.is("MISSING") {
                 return read(&home, reply);
             }
@@ -912,6 +918,11 @@ impl Inner {
 
     fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
         self.homes().get(id).cloned()
+    }
+
+    /// Drops the IDs read ahead of the sale's order queue, to which most verbs of a sale may add.
+    fn changes_orders_of(&self, home: &Home) {
+        home.spec.orders.iter().for_each(|queue| self.ahead.forget(queue));
     }
 
     fn forget_home(&self, id: &SaleId) {
@@ -945,8 +956,8 @@ impl Inner {
     ) -> Result<T> {
         for _ in 0..MAKINGS_MAX {
             let home = self.home(&id).await?;
-            home.spec.orders.iter().for_each(|queue| self.ahead.forget(queue));
             let reply = self.driver.call(build(&home)?).await?;
+            self.changes_orders_of(&home);
             if !reply.is("MISSING") {
                 return read(&home, reply);
             }

@@ -1,17 +1,18 @@
-//! Reading a whole queue page by page: its cost, and what it lists while tasks come and go.
+//! Listing a whole queue page by page: its cost, and what it lists while other clients change the queue.
 
 mod common;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use common::{open, queue};
+use common::{open, open_at, queue};
 use rushgate_core::{ClientId, Listing, NewTask, Op, Payload, QueueStore, TaskId, TaskState};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 
 on_each_kind! {
     reading_a_whole_queue_costs_as_much_per_task_however_long_it_is
     pages_list_what_stays_once_while_others_change_the_queue
+    pages_of_a_queue_in_a_cluster_list_what_stays_once
 }
 
 const PAGE: u32 = 500;
@@ -29,7 +30,7 @@ fn new_op() -> Op {
 }
 
 fn id(number: u32) -> TaskId {
-    // Not in the order of arrival.
+    // The order of the IDs is not the order of arrival.
     TaskId::new(format!("{:08x}", number.wrapping_mul(2_654_435_761))).unwrap()
 }
 
@@ -80,7 +81,16 @@ async fn reading_a_whole_queue_costs_as_much_per_task_however_long_it_is(kind: K
 
 async fn pages_list_what_stays_once_while_others_change_the_queue(kind: Kind) {
     let server = RedisSetup::new(kind).start();
-    let (store, other) = (open(&server).await, open(&server).await);
+    list_while_others_change(&server.url()).await;
+}
+
+async fn pages_of_a_queue_in_a_cluster_list_what_stays_once(kind: Kind) {
+    let group = ClusterSetup::new(kind).of(3, 0).start();
+    list_while_others_change(&group.url()).await;
+}
+
+async fn list_while_others_change(url: &str) {
+    let (store, other) = (open_at(url).await, open_at(url).await);
     fill(&store, 0..2_000).await;
     let mut listed: Vec<String> = Vec::new();
     for round in 0.. {
@@ -90,7 +100,7 @@ async fn pages_list_what_stays_once_while_others_change_the_queue(kind: Kind) {
             break;
         }
         listed.extend(next);
-        // Other processes take the first tasks and add some.
+        // Another client pops the first tasks and adds some.
         other.pop(new_op(), &queue(), 10).await.unwrap();
         fill(&other, 2_000 + 10 * round..2_010 + 10 * round).await;
     }
@@ -99,9 +109,9 @@ async fn pages_list_what_stays_once_while_others_change_the_queue(kind: Kind) {
     let all: std::collections::BTreeSet<_> = listed.iter().collect();
     let first: std::collections::BTreeSet<_> = (0..2_000).map(|number| String::from(id(number))).collect();
     let lost: Vec<_> = left.iter().filter(|id| first.contains(*id) && !all.contains(id)).collect();
-    assert!(lost.is_empty(), "there throughout, and not listed: {lost:?}");
+    assert!(lost.is_empty(), "exist throughout, but are not listed: {lost:?}");
 
-    // What this process adds is listed at once.
+    // What this client adds is in its next page.
     let first = page(&store, None, "", 100).await;
     let second = page(&store, None, first.last().unwrap(), 100).await;
     let last = second.last().unwrap();
