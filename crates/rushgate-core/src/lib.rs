@@ -35,7 +35,7 @@ mod wait;
 
 pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
-    ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
+    OrderRecord, ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use declare::{Effect, Verb};

@@ -684,8 +684,10 @@ impl Hold {
 }
 
 impl OrderTask {
-    /// Latest due time of a pending order, from now. Order workers retry far sooner, so an order that is due later is
-    /// one that nobody will deliver.
+    /// Maximum attempts of an order's task. An accepted order must not be given up easily.
+    pub const ATTEMPTS: u32 = 1_000;
+    /// Latest due time of a pending order, from now: the longest delay after which an order worker retries. The audit
+    /// reports an order that is due later.
     pub const DUE_WITHIN: Duration = Duration::from_secs(3_600);
 
     /// ID of its sale.

@@ -298,6 +298,10 @@ verbs! {
         "read a task";
 
     /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
+    ///
+    /// Consecutive pages that one client reads list every task that exists throughout exactly once. They may omit tasks
+    /// that other clients add, or move into the state, after the first of these pages. A page that is requested more
+    /// than 5 s after the one before shows all tasks of that moment.
     Read Tasks tasks(queue: ref '_ QueueName, listing: Listing) -> Vec<TaskInfo>,
         "list tasks", |v| v.listing.check();
 

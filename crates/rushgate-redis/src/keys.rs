@@ -54,19 +54,6 @@ pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// The records of a queue's tasks, and their pending replacements.
-pub(crate) fn queue_records(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
-    let tag = format!("q:{name}");
-    ["r", "n"].into_iter().map(move |suffix| under(&tag, suffix))
-}
-
-/// The sets from which a queue's tasks are claimed: by priority from 0 to 9, and the leases.
-pub(crate) fn queue_claims(name: &QueueName) -> (Vec<Vec<u8>>, Vec<u8>) {
-    let sets = queue_sets(name);
-    let of = |kind| sets.iter().filter(move |(_, set)| *set == kind).map(|(key, _)| key.clone());
-    (of(QueueSet::Waiting).collect(), of(QueueSet::Leases).next().unwrap_or_default())
-}
-
 /// The keys of a queue's schedules, in the order of `lua/include/schedule.lua`.
 pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     let tag = format!("q:{queue}");

@@ -23,6 +23,7 @@
 //! # }
 //! ```
 
+mod ahead;
 mod backoff;
 mod check;
 mod cluster;

@@ -177,18 +177,25 @@ pub(crate) fn claim(op: Op, queue: &QueueName, claim: &Claim) -> Call {
 }
 
 /// A task's record and run, decoded.
-struct Row {
-    task: Task,
-    leased: bool,
-    replaced: bool,
-    cancelled: bool,
-    lease_until: Timestamp,
+pub(crate) struct Row {
+    pub(crate) task: Task,
+    pub(crate) leased: bool,
+    pub(crate) replaced: bool,
+    pub(crate) cancelled: bool,
+    pub(crate) lease_until: Timestamp,
     worker: String,
     progress: Option<TaskProgress>,
     past: Vec<PastRun>,
     error: Option<String>,
     /// Whether it waits for other tasks.
-    held: bool,
+    pub(crate) held: bool,
+}
+
+impl Row {
+    /// Whether it has data that only a leased task has.
+    pub(crate) fn has_lease_data(&self) -> bool {
+        self.cancelled || self.replaced || self.lease_until != Timestamp::default() || !self.worker.is_empty()
+    }
 }
 
 /// Added to the priority of a task with a key, which then precedes the body.
@@ -211,7 +218,7 @@ fn read_row(fields: &mut Fields) -> Result<Row> {
     unpack_row(id, Packed(&record), &run)
 }
 
-fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
+pub(crate) fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
     record.take(6)?;
     let turn = record.number(1)?;
     let revision = Revision::from_u64(record.number(6)? + turn);
@@ -631,7 +638,7 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
 }
 
 /// The limits without the capacity, as `lua/queue/limit.lua` writes them.
-fn read_limits(text: &str) -> Result<QueueLimits> {
+pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     let words: Vec<_> = text.split_whitespace().collect();
     let (limits, keep) = words.split_at(words.len().min(7));
     let [concurrency, n, us, key_concurrency, key_n, key_us, fifo] = limits[..] else {

@@ -1,6 +1,7 @@
 //! Sale operations: encodes requests and decodes answers.
 
 mod books;
+mod pending;
 
 use std::collections::HashMap;
 use std::fmt::Write;

@@ -12,6 +12,7 @@ use rushgate_core::{
 
 use tokio::sync::oneshot;
 
+use crate::ahead::{self, Ahead, Ids};
 use crate::check::Checked;
 use crate::command::{Call, Command};
 use crate::driver::Driver;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
     apart: Mutex<Latest>,
+    ahead: Ahead,
 }
 
 /// The enqueues of the latest releases with a task in a Cluster, so that a retry does not repeat them.
@@ -129,7 +131,8 @@ impl RedisStore {
         let driver = Driver::start(deployment, Arc::clone(&inbox)).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
+        let ahead = Ahead::default();
+        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart, ahead });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
         Ok(Self { inner, for_orders: false })
@@ -155,7 +158,13 @@ impl RedisStore {
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
+        self.inner.ahead.forget(queue);
         let call = if self.for_orders { call.key(keys::for_orders(queue)) } else { call };
+        let (inner, changed) = (Arc::clone(&self.inner), queue.clone());
+        let read = move |raw| {
+            inner.ahead.forget(&changed);
+            read(raw)
+        };
         self.send(call, read, reply)
     }
 
@@ -233,6 +242,7 @@ impl Inner {
     /// enqueues the task, then releases the lock. A retry of the call continues where the earlier one failed.
     async fn release_apart(self: Arc<Self>, op: Op, release: ReleaseWith, put: Call) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
+        self.ahead.forget(&queue);
         let known = self.apart().get(op);
         let put_in = match known {
             Some(enqueued) => enqueued,
@@ -243,6 +253,7 @@ impl Inner {
                 }
                 self.enter_queue(&queue).await?;
                 let answers = self.driver.call(put).await?;
+                self.ahead.forget(&queue);
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         self.forget_replay(op, &queue).await?;
@@ -388,16 +399,13 @@ impl Inner {
     ) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
         let (mut infos, limit) = (Vec::new(), listing.limit as usize);
-        // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested are
-        // read.
         let over = listing.state == Some(TaskState::Done);
-        let most = if listing.state == Some(TaskState::Blocked) { BLOCKED_PAGE } else { limit };
         loop {
-            let mut ids = BTreeSet::new();
-            for (set, of) in keys::queue_sets(&queue) {
-                self.ids_in(&set, of, now, &listing, most, &mut ids).await?;
-            }
-            let ids: Vec<_> = ids.into_iter().collect();
+            // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested
+            // are read.
+            let is_blocked = listing.state == Some(TaskState::Blocked);
+            let most = if is_blocked { BLOCKED_PAGE } else { limit - infos.len() };
+            let ids = self.page_of_ids(&queue, now, &listing, most).await?;
             for some in ids.chunks(PAGE) {
                 let found = queue::read_infos(self.driver.call(queue::tasks(&queue, over, some)).await?)?;
                 // A task may have finished since its ID was read.
@@ -417,7 +425,50 @@ impl Inner {
         }
     }
 
-    /// Adds the IDs in a set that match the listing, and drops those beyond its page.
+    /// The next IDs that match the listing, at most `most`, in ascending order.
+    async fn page_of_ids(
+        &self,
+        queue: &QueueName,
+        now: u64,
+        listing: &Listing,
+        most: usize,
+    ) -> Result<Vec<TaskId>> {
+        let Listing { state, after, .. } = listing;
+        let suits = Ahead::suits(*state);
+        let (page_no, kept) = if suits { self.ahead.take(queue, *state, after) } else { (0, None) };
+        let mut ahead = match kept.filter(|kept| kept.ids.len() >= most || !kept.more) {
+            Some(kept) => kept,
+            // A first page may be the only one.
+            None => {
+                let keeps = if suits && !after.is_empty() { most.max(ahead::IDS_MAX) } else { most };
+                self.ids_of(queue, now, listing, keeps).await?
+            }
+        };
+        let page = ahead.ids.split_off(ahead.ids.len().saturating_sub(most));
+        let page: Vec<_> = page.into_iter().rev().collect();
+        // An end is kept, too: the page after the last one is empty.
+        let goes_on = suits && page.len() == most && (!ahead.ids.is_empty() || !ahead.more);
+        if let Some(last) = page.last().filter(|_| goes_on) {
+            self.ahead.keep(page_no, *state, last.as_str().to_owned(), ahead);
+        }
+        Ok(page)
+    }
+
+    /// The first IDs in the queue's sets that match the listing, at most `most`.
+    async fn ids_of(&self, queue: &QueueName, now: u64, listing: &Listing, most: usize) -> Result<Ids> {
+        let mut ids = BTreeSet::new();
+        let mut more = false;
+        // A task that is claimed meanwhile leaves a set that is not read yet for the leases, so these are read again.
+        let sets = keys::queue_sets(queue);
+        let leases = sets.iter().filter(|(_, of)| *of == QueueSet::Leases && listing.state.is_none());
+        for (set, of) in sets.iter().chain(leases) {
+            more |= self.ids_in(set, *of, now, listing, most, &mut ids).await?;
+        }
+        Ok(Ids { ids: ids.into_iter().rev().collect(), more })
+    }
+
+    /// Adds the IDs in a set that match the listing, and drops those beyond the first `most`. Returns whether it dropped
+    /// any.
     async fn ids_in(
         &self,
         set: &[u8],
@@ -426,7 +477,7 @@ impl Inner {
         listing: &Listing,
         most: usize,
         ids: &mut BTreeSet<TaskId>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let wanted = |score: f64| match listing.state {
             None => of != QueueSet::Over,
             Some(TaskState::Done) => of == QueueSet::Over,
@@ -436,7 +487,7 @@ impl Inner {
             Some(TaskState::Blocked) => of == QueueSet::Lines,
         };
         let walk = self.driver.walk_to(set).await?;
-        let mut cursor = "0".to_owned();
+        let (mut cursor, mut more) = ("0".to_owned(), false);
         loop {
             let scan = Command::new("ZSCAN").arg(set).arg(&cursor).arg("COUNT").arg(SCAN_COUNT);
             let mut page = walk.ask(scan).await?.list()?;
@@ -449,9 +500,10 @@ impl Inner {
             }
             while ids.len() > most {
                 ids.pop_last();
+                more = true;
             }
             if cursor == "0" {
-                return Ok(());
+                return Ok(more);
             }
         }
     }
@@ -558,6 +610,11 @@ impl Inner {
         self.homes().get(id).cloned()
     }
 
+    /// Drops the IDs read ahead of the sale's order queue, to which most verbs of a sale may add.
+    pub(crate) fn changes_orders_of(&self, home: &Home) {
+        home.spec.orders.iter().for_each(|queue| self.ahead.forget(queue));
+    }
+
     pub(crate) fn forget_home(&self, id: &SaleId) {
         self.homes().remove(id);
     }
@@ -591,6 +648,7 @@ impl Inner {
         for _ in 0..MAKINGS_MAX {
             let home = self.home(&id).await?;
             let reply = self.driver.call(build(&home, &verb)?).await?;
+            self.changes_orders_of(&home);
             if !reply.is("MISSING") {
                 return read(&home, &verb, reply);
             }
@@ -670,6 +728,25 @@ impl Inner {
         }
     }
 
+    /// The directories that lack the sale or its order queue. A name is listed before it is used, so they can be read
+    /// after the sale.
+    async fn not_listed(&self, spec: &SaleSpec) -> Result<Vec<String>> {
+        let mut names = vec![(keys::SALES, spec.id.as_str(), "the list of sales lacks the sale")];
+        let queue = spec.orders.as_ref();
+        names.extend(
+            queue.map(|queue| (keys::QUEUES, queue.as_str(), "the list of queues lacks the order queue")),
+        );
+        let mut missing = Vec::new();
+        for (directory, name, what) in names {
+            let score = self.driver.command(Command::new("ZSCORE").arg(directory).arg(name)).await?;
+            // Pages of a directory rely on equal scores.
+            if score == Reply::Nil || score.text()? != "0" {
+                missing.push(what.to_owned());
+            }
+        }
+        Ok(missing)
+    }
+
     pub(crate) async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
         for _ in 0..MAKINGS_MAX {
             // Read the specification from the server, not from the cache.
@@ -678,10 +755,7 @@ impl Inner {
             let reply = self.driver.together(sale::books(&home)).await?;
             match sale::read_books(&home, reply)? {
                 sale::Found::Books(mut books) => {
-                    let listed = Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str());
-                    if matches!(self.driver.command(listed).await?, Reply::Nil) {
-                        books.contradictions.push("the list of sales lacks the sale".to_owned());
-                    }
+                    books.contradictions.extend(self.not_listed(&home.spec).await?);
                     return Ok(*books);
                 }
                 sale::Found::Nothing => self.make_again(&id).await?,

@@ -296,9 +296,11 @@ impl RedisStore {
         let Some(home) = inner.known_home(&id) else {
             return self.run(inner.step_of_sale(id, verb, build, read), V::reply);
         };
+        inner.changes_orders_of(&home);
         let answer = build(&home, &verb).map(|call| inner.driver.call(call));
         Box::pin(async move {
             let raw = answer?.await?;
+            inner.changes_orders_of(&home);
             if !raw.is("MISSING") {
                 return read(&home, &verb, raw).map(V::reply);
             }

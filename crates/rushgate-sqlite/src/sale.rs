@@ -1,6 +1,7 @@
 //! The sale methods, each one step.
 
 mod books;
+mod pending;
 mod rebuild;
 
 use std::collections::HashMap;
@@ -22,9 +23,6 @@ use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{json, micros, parsed, read_json, stored, time, unreadable};
-
-/// Maximum attempts of an order's task. An accepted order must not be given up easily.
-const ORDER_ATTEMPTS: u32 = 1_000;
 
 /// Value of `part` for the sale itself.
 const LIVE: i64 = 0;
@@ -715,7 +713,7 @@ impl Sale<'_, '_> {
         let payload = order.seal(self.row.spec.secret)?;
         let task = NewTask {
             on_duplicate: OnDuplicate::Replace,
-            max_attempts: ORDER_ATTEMPTS,
+            max_attempts: OrderTask::ATTEMPTS,
             ..NewTask::new(order.task_id(), payload)
         };
         queue::enqueue_unbounded(self.step, orders, &task)

@@ -192,6 +192,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         deadlines: Vec::new(),
         events,
         pending: Vec::new(),
+        obstacles: Vec::new(),
         contradictions: Vec::new(),
         spec,
     }

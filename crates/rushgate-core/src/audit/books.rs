@@ -39,6 +39,8 @@ pub struct Books {
     /// Orders of this sale that wait or are leased in the orders queue and that the sale itself made. Of each
     /// reservation, the latest.
     pub pending: Vec<OrderTask>,
+    /// Why no order worker will get a pending order in time, as text.
+    pub obstacles: Vec<String>,
     /// Contradictions within the store's own records, as text.
     pub contradictions: Vec<String>,
 }

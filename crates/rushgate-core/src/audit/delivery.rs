@@ -1,4 +1,5 @@
-//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the orders queue.
+//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the orders queue, and an order
+//! worker must get it.
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ impl Both<'_> {
         // The rebuild of a halted sale sends the ledger what the queue has lost.
         if !self.is_stopped() {
             let waiting = self.waiting();
+            offenders.extend(self.books.obstacles.iter().cloned());
             self.check_waiting(&waiting, &mut offenders);
             self.check_reservations(&waiting, &mut offenders);
             self.books.skus.iter().for_each(|sku| self.check_stock(sku, &mut offenders));

@@ -8,6 +8,7 @@ mod buyers;
 mod delivery;
 mod ledger;
 mod log;
+mod orders;
 mod sale;
 mod stock;
 
@@ -22,6 +23,7 @@ pub use books::{
     Books, BuyerCount, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationRow,
     SkuCounters, UnitRow,
 };
+pub use orders::OrderRecord;
 
 /// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,24 +1,18 @@
 //! The snapshot of a sale for the audit: all its keys, and the pending orders in its queue.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Lease, Line, Op, OrderTask, Pause, PauseReason, ReservationId,
-    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, Line, Op, Pause, PauseReason, ReservationId, ReservationRow,
+    Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 use serde_json::json;
 
+use super::pending::{Pending, pending, read_pending};
 use super::{Home, SHELF, read_events, read_range, read_sku, status_of};
 use crate::command::Command;
-use crate::keys;
-use crate::queue::read_body;
 use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
 
-/// Length of a packed task record without its body (`lua/include/queue.lua`).
-const RECORD_BYTES: usize = 30;
-/// Length of what precedes the ID in the sets of waiting tasks and of leases (`lua/include/queue.lua`).
-const PLACE_BYTES: usize = 7;
-const LEASE_BYTES: usize = 8;
 /// Length of a packed SKU without its name.
 const SKU_BYTES: usize = 30;
 
@@ -38,13 +32,7 @@ pub(crate) fn books(home: &Home) -> Vec<Command> {
         sorted(deadlines),
         Command::new("LRANGE").arg(events).arg("0").arg("-1"),
     ];
-    let Some(queue) = &home.spec.orders else { return commands };
-    commands.extend(keys::queue_records(queue).map(|key| Command::new("HGETALL").arg(key)));
-    let (waiting, leases) = keys::queue_claims(queue);
-    commands.push(Command::new("TIME"));
-    commands.push(Command::new("HMGET").arg(keys::queue_meta(queue)).arg("R").arg("u"));
-    commands.push(sorted(&leases));
-    commands.extend(waiting.iter().map(sorted));
+    commands.extend(home.spec.orders.iter().flat_map(pending));
     commands
 }
 
@@ -153,18 +141,9 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
     let reservations = read_reservations(home, parts.list()?)?;
     let deadlines = read_deadlines(parts.list()?)?;
     let events = read_events(home, 0, parts.next()?)?;
+    let pending = if parts.is_empty() { Pending::default() } else { read_pending(home, &mut parts)? };
     let mut contradictions = row.contradictions(&home.spec);
-    let pending = match &home.spec.orders {
-        None => Vec::new(),
-        Some(queue) => {
-            let (records, newcomers) = (parts.list()?, parts.list()?);
-            let claims = read_claims(&mut parts)?;
-            if !claims.reserved {
-                contradictions.push(format!("the order queue `{queue}` is not reserved"));
-            }
-            read_pending(home, records, newcomers, &claims.ids)?
-        }
-    };
+    contradictions.extend(pending.contradictions);
     Ok(Found::Books(Box::new(Books {
         spec: home.spec.clone(),
         status: status_of(row.number("s")?)?,
@@ -180,7 +159,8 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
         buyers,
         deadlines,
         events,
-        pending,
+        pending: pending.orders,
+        obstacles: pending.obstacles,
         contradictions,
     })))
 }
@@ -320,66 +300,4 @@ fn read_cart(home: &Home, text: &str) -> Result<Option<(Vec<Line>, UnitChoice)>>
     };
     let lines: Option<Vec<_>> = words.map(line).collect();
     lines.map(|lines| Some((lines, choice))).ok_or_else(|| strange("a malformed line"))
-}
-
-/// What order workers can claim.
-struct Claims {
-    /// Whether the queue is reserved for orders.
-    reserved: bool,
-    /// IDs of tasks that are due soon, or leased.
-    ids: HashSet<Vec<u8>>,
-}
-
-/// Reads the sets from which tasks are claimed: the leases, and the waiting tasks of each priority that is in use.
-fn read_claims(parts: &mut Fields) -> Result<Claims> {
-    let mut time = parts.list()?;
-    let now = Timestamp::from_micros(time.int()? * 1_000_000 + time.int()?);
-    let mut meta = parts.list()?;
-    let (reserved, used) = (meta.next()?, meta.next()?);
-    let reserved = !matches!(reserved, Reply::Nil) && reserved.int()? == 1;
-    let used = if matches!(used, Reply::Nil) { 0 } else { used.int()? };
-    let mut ids = HashSet::new();
-    let mut add = |mut members: Fields, prefix: usize, until: Timestamp| -> Result<()> {
-        while !members.is_empty() {
-            let (member, at) = (members.bytes()?, members.int()?);
-            if at <= until.as_micros() {
-                ids.extend(member.get(prefix..).map(<[u8]>::to_vec));
-            }
-        }
-        Ok(())
-    };
-    add(parts.list()?, LEASE_BYTES, now + Lease::MAX)?;
-    for priority in 0..10 {
-        let waiting = parts.list()?;
-        if used & (1 << priority) != 0 {
-            add(waiting, PLACE_BYTES, now + OrderTask::DUE_WITHIN)?;
-        }
-    }
-    Ok(Claims { reserved, ids })
-}
-
-/// The pending orders of the sale that an order worker will get. A pending replacement takes the place of the record.
-fn read_pending(
-    home: &Home,
-    mut records: Fields,
-    newcomers: Fields,
-    claims: &HashSet<Vec<u8>>,
-) -> Result<Vec<OrderTask>> {
-    let newcomers: HashMap<_, _> =
-        by_name(newcomers)?.into_iter().filter(|(id, _)| claims.contains(id)).collect();
-    let mut pending: Vec<_> = newcomers.values().filter_map(|record| read_order(home, record)).collect();
-    while !records.is_empty() {
-        let (id, record) = (records.bytes()?, records.bytes()?);
-        if claims.contains(&id) && !newcomers.contains_key(&id) {
-            pending.extend(read_order(home, &record));
-        }
-    }
-    Ok(pending)
-}
-
-/// An order has no key and no deadline before its body, so a record that cannot be decoded is not an order. Orders with
-/// an invalid MAC, which an order worker would refuse, are left out as well.
-fn read_order(home: &Home, record: &[u8]) -> Option<OrderTask> {
-    let payload = read_body(Packed(record.get(RECORD_BYTES..)?)).ok()?;
-    OrderTask::unseal(&payload, home.spec.secret).ok().filter(|order| *order.sale() == home.spec.id)
 }

@@ -29,7 +29,7 @@ fn parse_past(text: Option<&str>) -> serde_json::Result<Vec<PastRun>> {
     text.map_or(Ok(Vec::new()), serde_json::from_str)
 }
 
-pub(super) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRun>> {
+pub(crate) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRun>> {
     let text = row.get_ref(at)?.as_str_or_null()?;
     parse_past(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
 }

@@ -1,16 +1,17 @@
 //! Snapshot of a sale for the audit: each table as it is, and each index in its own order.
 
 use rushgate_core::{
-    Books, BuyerCount, Deadline, Error, Lease, OrderTask, Payload, ReservationId, ReservationRow,
-    Result as CoreResult, SaleId, Sku, SkuCounters, UnitNumber, UnitRange, UnitRow,
+    Books, BuyerCount, Deadline, Error, ReservationId, ReservationRow, SaleId, Sku, SkuCounters, UnitNumber,
+    UnitRange, UnitRow,
 };
 use rusqlite::Row;
 
+use super::pending::pending;
 use super::{HoldRow, SaleRow, read_event, read_lines, read_whole};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::stored::{parsed, stored, time, unreadable};
+use crate::stored::{parsed, time, unreadable};
 
 /// Reads a snapshot of a sale.
 pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
@@ -31,6 +32,7 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
             reservation: ReservationId::from_bytes(id),
         })
     })?;
+    let pending = pending(reader, sale.spec.orders.as_ref(), &sale.spec.id, sale.spec.secret)?;
     Ok(Books {
         status: sale.status,
         generation: sale.generation,
@@ -45,8 +47,9 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
         buyers,
         deadlines,
         events: reader.rows(sql!("sale/event", "after"), (no, 0, -1), |row| read_event(row, &sale.skus))?,
-        pending: pending(reader, &sale)?,
-        contradictions: contradictions(reader, &sale)?,
+        pending: pending.orders,
+        obstacles: pending.obstacles,
+        contradictions: pending.contradictions,
         spec: sale.spec,
     })
 }
@@ -71,31 +74,6 @@ fn reservation(row: &Row<'_>, sale: &SaleRow) -> rusqlite::Result<ReservationRow
         units: row.units.named(&sale.skus),
         buyer: row.buyer,
     })
-}
-
-/// Rows outside of the sale's tables that do not match the sale.
-fn contradictions(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<String>> {
-    let Some(queue) = &sale.spec.orders else { return Ok(Vec::new()) };
-    let reserved = reader.row(sql!("sale/books", "reserved"), [queue.as_str()], |row| row.get(0))?;
-    Ok(match reserved {
-        Some(true) => Vec::new(),
-        _ => vec![format!("the order queue `{queue}` is not reserved")],
-    })
-}
-
-/// The orders of the sale in its queue that an order worker will get.
-fn pending(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<OrderTask>> {
-    let Some(queue) = &sale.spec.orders else { return Ok(Vec::new()) };
-    let until = |ahead| stored(reader.now + ahead);
-    let params = (queue.as_str(), until(OrderTask::DUE_WITHIN), until(Lease::MAX));
-    let orders = reader.rows(sql!("sale/books", "pending"), params, |row| {
-        let (content_type, bytes): (String, Vec<u8>) = (row.get(0)?, row.get(1)?);
-        let payload = || -> CoreResult<_> { Payload::new(content_type.parse()?, bytes) };
-        let payload = payload().map_err(|error| unreadable(0, error))?;
-        // Skip payloads that an order worker would refuse.
-        Ok(OrderTask::unseal(&payload, sale.spec.secret).ok())
-    })?;
-    Ok(orders.into_iter().flatten().filter(|order| *order.sale() == sale.spec.id).collect())
 }
 
 fn counters(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<SkuCounters>> {

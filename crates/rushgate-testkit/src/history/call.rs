@@ -33,9 +33,11 @@ impl Answer {
     }
 }
 
-/// Sorts the rows of a snapshot, which have no order of their own.
+/// Sorts the rows of a snapshot, which have no order of their own. Drops the obstacles: histories delay orders, and the
+/// model finds no obstacles.
 fn in_order(reply: Reply) -> Reply {
     let Reply::Books(mut books) = reply else { return reply };
+    books.obstacles.clear();
     books.reservations.sort_by_key(|row| row.id);
     books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
     books.buyers.sort();

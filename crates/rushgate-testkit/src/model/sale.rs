@@ -608,6 +608,7 @@ impl Sale {
             deadlines: self.undecided().map(deadline).collect(),
             events: self.events.clone(),
             pending,
+            obstacles: Vec::new(),
             contradictions: Vec::new(),
         }
     }

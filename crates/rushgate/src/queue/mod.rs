@@ -354,7 +354,8 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
     }
 
-    /// Tasks by ID: the live ones, or those in the requested state.
+    /// Tasks by ID: the live ones, or those in the requested state. While other processes change the queue, consecutive
+    /// pages may omit tasks that came after the first page.
     pub async fn tasks(&self, listing: Listing) -> Result<Vec<TaskInfo>> {
         self.gate.ask(|| self.gate.store().tasks(&self.name, listing.clone())).await
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use crate::patience::{Pauses, will_pass};
-use crate::{Job, Outcome, Rushgate, Worker, WorkerReport};
+use crate::{Backoff, Job, Outcome, Rushgate, Worker, WorkerReport};
 
 /// Retry delay for a temporary refusal, such as an order that overtook its stock change.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -177,6 +177,7 @@ impl OrderWorker {
             .schedules(false)
             .concurrency(self.writers)
             .lease(self.lease)
+            .retry_policy(Backoff { max: OrderTask::DUE_WITHIN, ..Backoff::default() })
             .grace(self.grace);
         let (watching, watched) =
             (clerk.watch(&self.sale, self.look_every), worker.run_until(shutdown.cancelled_owned()));

@@ -60,6 +60,36 @@ const SKU: &[Part] = &[
 ];
 const DEADLINE: &[Part] = &[Number("event", 6), Bytes("reservation", 16)];
 
+/// Layout of a task's record (`lua/include/queue.lua`) without key and deadline.
+const TASK: &[Part] = &[
+    Number("arrival", 6),
+    Number("turn", 1),
+    Number("revision", 6),
+    Number("first", 7),
+    Number("due", 7),
+    Number("priority", 1),
+    Number("most attempts", 2),
+    Number("content type", 1),
+    Text("payload"),
+];
+const LEASE: &[Part] = &[Number("claim", 7), Number("turn", 1), Text("id")];
+const PLACE: &[Part] = &[Number("arrival", 6), Number("turn", 1), Text("id")];
+
+/// Layout of a task's run, up to its past and its error.
+fn run(value: &[u8]) -> Vec<Part> {
+    vec![
+        Number("claim", 7),
+        Number("turn", 1),
+        Number("attempts", 2),
+        Number("flags", 1),
+        Number("lease", 7),
+        Number("due", 7),
+        Number("worker's length", 1),
+        Bytes("worker", usize::from(value[25])),
+        Text("past and error"),
+    ]
+}
+
 /// Layout of a hold, whose texts are preceded by their lengths.
 fn hold(value: &[u8]) -> Vec<Part> {
     let (lines, buyer) = (usize::from(value[18]) << 8 | usize::from(value[19]), usize::from(value[20]));
@@ -177,6 +207,8 @@ fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
 
 /// Fields that a sale's row has only if the sale is or was stopped.
 const ABSENT: [&str; 6] = ["p", "r", "B", "P", "W", "G"];
+/// Fields that a queue has only with limits, or with tasks that are not orders.
+const ABSENT_IN_QUEUE: [&str; 11] = ["p", "b", "l", "m", "f", "x", "y", "e", "i", "k", "$box"];
 
 /// All changes to a key's content. `name` is the end of the key.
 fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
@@ -217,11 +249,14 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                 let values = match name {
                     "c" if is_sku => packed(SKU, value),
                     "h" => packed(&hold(value), value),
+                    "r" | "n" => packed(TASK, value),
+                    "t" => packed(&run(value), value),
                     _ => texts(value),
                 };
                 let shown = match name {
                     "c" if !is_sku => format!("{}: ", String::from_utf8_lossy(field)),
-                    "c" | "h" => String::new(),
+                    "m" => format!("{}: ", String::from_utf8_lossy(field)),
+                    "c" | "h" | "r" | "n" | "t" => String::new(),
                     "b" => "count: ".to_owned(),
                     _ => "score: ".to_owned(),
                 };
@@ -235,6 +270,9 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                     "w" => packed(RANGE, field),
                     "d" => packed(DEADLINE, field),
                     "h" => packed(&[Bytes("reservation", 16)], field),
+                    "l" => packed(LEASE, field),
+                    "d5" => packed(PLACE, field),
+                    "r" | "n" | "t" | "sales" | "queues" => texts(field),
                     "b" => packed(&[Bytes("buyer", 3), Number("NUL", 1), Text("sku")], field),
                     _ => Vec::new(),
                 };
@@ -254,7 +292,15 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                 }
                 let mut lost = fields.clone();
                 lost.remove(at);
-                found.push((": lost".to_owned(), made(lost)));
+                // Each field of a queue's counters has its own meaning, like a column.
+                let which =
+                    if name == "m" { format!(".{}", String::from_utf8_lossy(field)) } else { String::new() };
+                found.push((format!("{which}: lost"), made(lost)));
+            }
+            for absent in ABSENT_IN_QUEUE.iter().filter(|_| name == "m") {
+                let mut added = fields.clone();
+                added.push((absent.as_bytes().to_vec(), b"1".to_vec()));
+                found.push((format!(".{absent}: added"), made(added)));
             }
             for absent in ABSENT.iter().filter(|_| name == "c") {
                 let mut added = fields.clone();
@@ -278,17 +324,33 @@ impl Content {
     }
 }
 
+/// Keys under the order queue's tag that are not damaged here, by the beginning of their name, and why.
+const LEFT_OUT: &[(&str, &str)] = &[
+    ("sale:", "the keys of the sale, which are damaged as such"),
+    ("o:", "answers to calls, which only a repeated call reads"),
+    ("p:", "answers to calls, which only a repeated call reads"),
+    ("y", "processes that are notified of tasks, and poll as well"),
+];
+
 impl Keys {
     pub fn connect(port: u16) -> Self {
         Self { stream: BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()) }
     }
 
-    /// All changes to all keys of the sale.
+    /// All changes to all keys of the sale and of its order queue, and to the lists of names.
     pub fn damages(&mut self) -> Vec<Damage> {
         let mut keys = self.list(&[b"KEYS", b"rg:{*}:sale:*:1:?"]);
         keys.extend(self.list(&[b"KEYS", b"rg:{s:*}:home"]));
         // An ended sale has no deadlines key.
         assert!(keys.len() >= 7, "a sale has seven keys and a home: {}", keys.len());
+        keys.extend([b"rg:sales".to_vec(), b"rg:queues".to_vec()]);
+        let queue = self.list(&[b"KEYS", b"rg:{q:orders}:*"]);
+        assert!(queue.contains(&b"rg:{q:orders}:m".to_vec()), "the orders queue has counters");
+        let is_left_out = |key: &Vec<u8>| {
+            let name = &key["rg:{q:orders}:".len()..];
+            LEFT_OUT.iter().any(|(start, _)| name.starts_with(start.as_bytes()))
+        };
+        keys.extend(queue.into_iter().filter(|key| !is_left_out(key)));
         let mut damages = Vec::new();
         for key in keys {
             let name = String::from_utf8(key.rsplit(|byte| *byte == b':').next().unwrap().to_vec()).unwrap();

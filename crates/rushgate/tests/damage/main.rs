@@ -1,6 +1,6 @@
-//! Changes every column of every row and every field of every Redis key of a sale, one at a time, and also
-//! deletes and adds rows. The audit detects every change, except those listed here with the reason why they
-//! are harmless.
+//! Changes every column of every row and every field of every Redis key of a sale, of its order queue and of the lists
+//! of names, one at a time, and also deletes and adds rows. The audit detects every change, except those listed here
+//! with the reason why they are harmless.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use common::Bench;
 use rushgate::{
-    ContentType, Ledger, Payload, Queue, Rebuild, RebuildOutcome, Rushgate, Sale, SaleBuilder, Sku,
-    connect_ledger,
+    ContentType, Ledger, Payload, Queue, QueueLimits, Rebuild, RebuildOutcome, Retry, Rushgate, Sale,
+    SaleBuilder, Sku, Store, connect_ledger,
 };
 use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
 
@@ -36,6 +36,7 @@ const ZERO: &str = "a counter at zero says as much as none";
 const SQLITE_STORE: &Harmless = &[
     ("event of another kind.at_us: next", MOMENT_OF_EVENT),
     ("event of another kind.at_us: far", MOMENT_OF_EVENT),
+    ("event of another kind.at_us: zero", MOMENT_OF_EVENT),
     ("sale.reason: next", NOT_STOPPED),
     ("sale.reason: far", NOT_STOPPED),
     ("buyer at zero: lost", ZERO),
@@ -47,30 +48,35 @@ const SQLITE_STORE: &Harmless = &[
     ("buyer at zero.sku: far", ZERO),
 ];
 
-const COUNTER: &str = "a counter of the order queue: no order is found or missed by it";
 const SEQUENCE: &str = "the sequence in which orders are delivered: the ledger accepts them in any";
 const RETRIES: &str = "how often an order is retried before it is set aside, where operators see it";
 const SHOWN: &str = "what operators are shown of a task";
 const LIMIT: &str = "a limit slows orders down and loses none; `sale orders resume` removes it";
+const PAUSED: &str = "operators pause order queues, and see that they are paused";
 const SOON: &str = "the order is due within an hour all the same";
-const OWN_ID: &str = "order workers go by the payload, which is signed";
+const LEASED: &str = "the lease ends within the longest lease all the same";
+const UNUSED: &str = "a counter or a mark that orders do not use";
+const HIGHER: &str = "the counter only has to be at least the highest number that a task has";
+const NO_TASK: &str = "an empty queue has no task with a number";
+const FIRST: &str =
+    "when the ID was first enqueued: read for debounces and dropped tasks, which orders are not";
+const REVISION: &str = "distinguishes a task from earlier ones with its ID, as any unused revision does";
+const SUPERSEDED: &str = "a newer order of the same reservation follows";
 
-/// Columns of the order queue, whose row outlives the orders.
+/// The row of the order queue, which outlives the orders.
 const SQLITE_QUEUE: &Harmless = &[
-    ("queue.len: next", COUNTER),
-    ("queue.len: far", COUNTER),
-    ("queue.revision: next", COUNTER),
-    ("queue.revision: far", COUNTER),
-    ("queue.claim: next", COUNTER),
-    ("queue.claim: far", COUNTER),
-    ("queue.places: next", COUNTER),
-    ("queue.places: far", COUNTER),
-    ("queue.kept: next", COUNTER),
-    ("queue.kept: far", COUNTER),
-    ("queue.dropped: next", COUNTER),
-    ("queue.dropped: far", COUNTER),
-    ("queue.event_last: next", COUNTER),
-    ("queue.event_last: far", COUNTER),
+    ("queue.claim: next", HIGHER),
+    ("queue.claim: far", HIGHER),
+    ("queue.places: next", HIGHER),
+    ("queue.places: far", HIGHER),
+    ("queue.revision: next", HIGHER),
+    ("queue.revision: far", HIGHER),
+    ("queue.kept: next", UNUSED),
+    ("queue.kept: far", UNUSED),
+    ("queue.dropped: next", UNUSED),
+    ("queue.dropped: far", UNUSED),
+    ("queue.event_last: next", UNUSED),
+    ("queue.event_last: far", UNUSED),
     ("queue.bound: set", LIMIT),
     ("queue.concurrency: set", LIMIT),
     ("queue.events: set", LIMIT),
@@ -85,63 +91,57 @@ const SQLITE_QUEUE: &Harmless = &[
     ("queue.overflow: next", LIMIT),
     ("queue.rate_n: set", LIMIT),
     ("queue.rate_us: set", LIMIT),
-    ("queue.paused: next", "operators pause order queues, and see that they are paused"),
-    ("queue.paused: far", "operators pause order queues, and see that they are paused"),
+    ("queue.paused: next", PAUSED),
+];
+const SQLITE_NO_ORDERS: &Harmless = &[
+    ("queue.claim: zero", NO_TASK),
+    ("queue.places: zero", NO_TASK),
+    ("queue.revision: zero", NO_TASK),
+    ("queue.id: next", "no order is left in the queue"),
+    ("queue.id: far", "no order is left in the queue"),
 ];
 
 /// Columns of the pending orders of a running sale.
 const SQLITE_ORDERS: &Harmless = &[
-    ("task.id: longer", OWN_ID),
-    ("task.content_type: longer", OWN_ID),
-    ("task.revision: next", SEQUENCE),
-    ("task.revision: far", SEQUENCE),
-    ("task.priority: next", SEQUENCE),
-    ("task.place: set", SEQUENCE),
-    ("task.seat: none", SEQUENCE),
-    ("task.seat: next", SEQUENCE),
-    ("task.seat: far", SEQUENCE),
-    ("task.arrival: next", SEQUENCE),
-    ("task.arrival: far", SEQUENCE),
-    ("task.key: set", SEQUENCE),
-    ("task.line_us: set", SEQUENCE),
-    ("task.gives_way: next", SEQUENCE),
-    ("task.gives_way: far", SEQUENCE),
-    ("task.due_us: next", SEQUENCE),
-    ("task.due_us: far", SEQUENCE),
-    ("task.first_us: next", SEQUENCE),
-    ("task.first_us: far", SEQUENCE),
-    ("task.at_us: next", SOON),
-    ("task.at_us: far", SOON),
-    ("task.claim: next", SOON),
-    ("task.claim: far", SOON),
-    ("task.lease_until_us: next", SOON),
-    ("task.lease_until_us: far", SOON),
-    ("task.held: set", SOON),
+    ("newcomer.due_us: next", SOON),
+    ("newcomer.due_us: far", SOON),
+    ("newcomer.due_us: zero", SOON),
+    ("newcomer.first_us: next", FIRST),
+    ("newcomer.first_us: far", FIRST),
+    ("newcomer.first_us: zero", FIRST),
+    ("newcomer.revision: next", REVISION),
+    ("task.arrival: next", "the number of the row, to which no row of an order queue refers"),
+    ("task.arrival: far", "the number of the row, to which no row of an order queue refers"),
     ("task.attempts: next", RETRIES),
-    ("task.attempts: far", RETRIES),
-    ("task.max_attempts: next", RETRIES),
-    ("task.max_attempts: far", RETRIES),
-    ("task.worker: set", SHOWN),
+    ("task.attempts: zero", RETRIES),
+    ("task.error: longer", SHOWN),
+    ("task.error: none", SHOWN),
     ("task.error: set", SHOWN),
-    ("task.past: set", SHOWN),
-    ("task.progress_percent: set", SHOWN),
+    ("task.first_us: next", FIRST),
+    ("task.first_us: far", FIRST),
+    ("task.first_us: zero", FIRST),
+    ("task.lease_until_us: next", LEASED),
+    ("task.lease_until_us: far", LEASED),
+    ("task.past: none", SHOWN),
+    ("task.payload: longer", SUPERSEDED),
     ("task.progress_note: set", SHOWN),
-    ("task.asked_us: set", SHOWN),
-];
-
-/// The queue's row of a finished sale leads to no order.
-const SQLITE_NO_ORDERS: &Harmless = &[
-    ("queue.id: next", "no order is left in the queue"),
-    ("queue.id: far", "no order is left in the queue"),
+    ("task.progress_percent: set", SHOWN),
+    ("task.revision: next", REVISION),
+    ("task.seat: next", SEQUENCE),
+    ("task.seat: zero", SEQUENCE),
+    ("task.worker: longer", SHOWN),
 ];
 
 const LEDGER: &Harmless = &[
     ("sale.opened_at_us: next", OWN_CLOCK),
     ("sale.opened_at_us: far", OWN_CLOCK),
+    ("sale.opened_at_us: zero", OWN_CLOCK),
     ("orders.recorded_at_us: next", OWN_CLOCK),
     ("orders.recorded_at_us: far", OWN_CLOCK),
+    ("orders.recorded_at_us: zero", OWN_CLOCK),
     ("orders.changed_at_us: next", OWN_CLOCK),
     ("orders.changed_at_us: far", OWN_CLOCK),
+    ("orders.changed_at_us: zero", OWN_CLOCK),
     ("sale_secret: added", "the secret of a sale that does not exist is never read"),
     ("order_unit.slot: set", "a unit that was given back fills no place"),
     ("order_unit.slot: next", "any place within the buyer's limit that no other unit fills is as good"),
@@ -151,6 +151,63 @@ const REDIS_STORE: &Harmless = &[
     ("e of another kind.at: next", MOMENT_OF_EVENT),
     ("e of another kind.at: far", MOMENT_OF_EVENT),
     ("c.r: added", NOT_STOPPED),
+];
+
+const TOO_MANY: &str = "a list may have names that do not exist, and readers skip them";
+const MARK: &str = "says that the queue was used, and is written again with the next task";
+const WAKES: &str = "counts notifications to processes, which poll as well";
+
+/// The keys of the order queue and the lists of names, whether or not orders are pending.
+const REDIS_QUEUE: &Harmless = &[
+    ("m.a: next", HIGHER),
+    ("m.a: far", HIGHER),
+    ("m.c: next", HIGHER),
+    ("m.c: far", HIGHER),
+    ("m.v: next", HIGHER),
+    ("m.v: far", HIGHER),
+    ("m.h: lost", ZERO),
+    ("m.n: next", MARK),
+    ("m.n: far", MARK),
+    ("m.n: lost", MARK),
+    ("m.p: added", PAUSED),
+    ("m.b: added", LIMIT),
+    ("m.m: added", UNUSED),
+    ("m.f: added", UNUSED),
+    ("m.x: added", UNUSED),
+    ("m.y: added", UNUSED),
+    ("m.e: added", UNUSED),
+    ("m.i: added", UNUSED),
+    ("m.k: added", UNUSED),
+    ("m.$box: added", UNUSED),
+    ("m.u: next", "a priority in use may have no tasks"),
+    ("m.w: next", WAKES),
+    ("m.w: far", WAKES),
+    ("m.w: lost", WAKES),
+    ("queues: added", TOO_MANY),
+    ("sales: added", TOO_MANY),
+];
+const REDIS_NO_ORDERS: &Harmless =
+    &[("m.a: lost", NO_TASK), ("m.c: lost", NO_TASK), ("m.u: lost", NO_TASK), ("m.v: lost", NO_TASK)];
+const REDIS_ORDERS: &Harmless = &[
+    ("n.due: next", SOON),
+    ("n.due: far", SOON),
+    ("n.first: next", FIRST),
+    ("n.first: far", FIRST),
+    ("n.revision: next", REVISION),
+    ("r.arrival: next", SEQUENCE),
+    ("r.turn: next", SEQUENCE),
+    ("r.due: next", "the due time of the task's run applies"),
+    ("r.due: far", "the due time of the task's run applies"),
+    ("r.first: next", FIRST),
+    ("r.first: far", FIRST),
+    ("r.payload: longer", SUPERSEDED),
+    ("r.revision: next", REVISION),
+    ("t.attempts: next", RETRIES),
+    ("t.attempts: far", RETRIES),
+    ("t.due: next", SOON),
+    ("t.due: far", SOON),
+    ("t.past and error: longer", SHOWN),
+    ("t.worker: other", SHOWN),
 ];
 
 /// Number of changes tried, and those not detected.
@@ -173,8 +230,8 @@ impl Found {
         }
     }
 
-    fn are_but(&self, harmless: &Harmless, at_least: usize) {
-        let expected: BTreeSet<&str> = harmless.iter().map(|(label, _)| *label).collect();
+    fn are_but(&self, harmless: &[&Harmless], at_least: usize) {
+        let expected: BTreeSet<&str> = harmless.iter().copied().flatten().map(|(label, _)| *label).collect();
         let missed: BTreeSet<&str> = self.missed.keys().map(String::as_str).collect();
         let unfound: Vec<_> =
             missed.difference(&expected).map(|label| (label, &self.missed[*label])).collect();
@@ -202,21 +259,20 @@ async fn sqlite_store(moment: Moment) {
     let (bench, url) = Bench::sqlite_at();
     let dir = tempfile::tempdir().unwrap();
     let ledger_url = format!("sqlite:{}", dir.path().join("orders.db").display());
-    let scene = Scene::play(bench.client(), connect_ledger(&ledger_url).unwrap(), moment).await;
+    let scene =
+        Scene::play(bench.client(), orders_of(&bench), connect_ledger(&ledger_url).unwrap(), moment).await;
 
     let path = url.trim_start_matches("sqlite:").split('?').next().unwrap();
-    let of_the_sale = |columns: &[String]| columns.iter().any(|name| name == "sale");
     let mut store = SqliteRows::open(path, |table, columns| {
-        matches!(table, "sale" | "queue" | "task" | "newcomer") || of_the_sale(columns)
+        ["sale", "queue", "task", "newcomer"].contains(&table) || columns.iter().any(|name| name == "sale")
     });
     // The waiting room holds neither stock nor orders.
     store.leave_out("room");
     let orders = if moment == Moment::Running { SQLITE_ORDERS } else { SQLITE_NO_ORDERS };
-    let harmless = [SQLITE_STORE, SQLITE_QUEUE, orders].concat();
-    damage_rows(&scene, &mut store).await.are_but(&harmless, 600);
+    damage_rows(&scene, &mut store).await.are_but(&[SQLITE_STORE, SQLITE_QUEUE, orders], 600);
 
     let mut orders = SqliteRows::open(&ledger_url["sqlite:".len()..], |_, _| true);
-    damage_rows(&scene, &mut orders).await.are_but(LEDGER, 200);
+    damage_rows(&scene, &mut orders).await.are_but(&[LEDGER], 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -232,9 +288,10 @@ async fn every_damage_to_a_finished_sale_in_sqlite_is_found() {
 async fn redis_store(moment: Moment) {
     let server = RedisSetup::new(Kind::Redis).start();
     let store = rushgate_redis::RedisStore::open(&server.url()).await.unwrap();
-    let gate = Rushgate::with_store(std::sync::Arc::new(store));
     let postgres = PostgresServer::start();
-    let scene = Scene::play(gate, connect_ledger(&postgres.url()).unwrap(), moment).await;
+    let orders = orders_through(&store);
+    let gate = Rushgate::with_store(std::sync::Arc::new(store));
+    let scene = Scene::play(gate, orders, connect_ledger(&postgres.url()).unwrap(), moment).await;
 
     let mut found = Found::default();
     let mut keys = Keys::connect(server.port());
@@ -244,10 +301,11 @@ async fn redis_store(moment: Moment) {
         keys.write(&damage.key, &damage.repair);
     }
     scene.passes().await;
-    found.are_but(REDIS_STORE, 600);
+    let orders = if moment == Moment::Running { REDIS_ORDERS } else { REDIS_NO_ORDERS };
+    found.are_but(&[REDIS_STORE, REDIS_QUEUE, orders], 600);
 
     let mut orders = PostgresRows::connect(&postgres.url()).await;
-    damage_rows(&scene, &mut orders).await.are_but(LEDGER, 200);
+    damage_rows(&scene, &mut orders).await.are_but(&[LEDGER], 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -274,9 +332,13 @@ async fn stocked(bench: &Bench, units: u32) -> Sale {
     sale
 }
 
-/// The orders queue, with the authority of an order worker.
+/// The order queue, with the authority of an order worker.
 fn orders_of(bench: &Bench) -> Queue {
-    Rushgate::with_store(bench.store().for_orders()).queue("orders").unwrap()
+    orders_through(bench.store())
+}
+
+fn orders_through(store: &dyn Store) -> Queue {
+    Rushgate::with_store(store.for_orders()).queue("orders").unwrap()
 }
 
 on_each_store! {
@@ -383,6 +445,38 @@ async fn an_order_in_redis_that_no_worker_gets_is_found() {
         }
     }
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
+}
+
+/// A program with the authority of an order worker can postpone an order further than an order worker does.
+async fn orders_that_no_worker_gets_in_time_are_found(bench: Bench) {
+    let (sale, ledger) = (stocked(&bench, 20).await, connect_ledger("sqlite::memory:").unwrap());
+    scene::reserve(&sale, "ann", &[("phone", 1)]).await;
+    let orders = orders_of(&bench);
+    let claimed = orders.claim(1, Duration::from_secs(86_400)).await.unwrap().remove(0);
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "the longest lease that a worker may request: {audit:#?}");
+    let year = Duration::from_secs(365 * 86_400);
+    let retry = |delay| Retry { ticket: claimed.ticket.clone(), delay, error: String::new(), give_up: false };
+    orders.retry(vec![retry(year)]).await.unwrap();
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    let figures = failed(&audit, "orders_are_delivered");
+    assert!(figures.contains("is due only at"), "{figures}");
+
+    // Limits and a pause lose no order.
+    orders.limit(QueueLimits { concurrency: Some(1), ..QueueLimits::default() }).await.unwrap();
+    sale.pause_orders().await.unwrap();
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert_eq!(failed(&audit, "orders_are_delivered"), figures);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_no_worker_gets_in_time_are_found_in_sqlite() {
+    orders_that_no_worker_gets_in_time_are_found(Bench::sqlite()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn orders_that_no_worker_gets_in_time_are_found_in_redis() {
+    orders_that_no_worker_gets_in_time_are_found(Bench::redis().await).await;
 }
 
 async fn an_order_that_was_changed_in_the_queue_is_found(bench: Bench) {

@@ -231,6 +231,9 @@ fn other_values(column: &Column, value: &str, others: &[String]) -> Vec<(&'stati
             let far = if column.name.ends_with("_us") { 3_600_000_000 } else { 1_000 };
             values.push(("next", (number() + 1).to_string()));
             values.push(("far", (number() + far).to_string()));
+            if !column.key && number() != 0 {
+                values.push(("zero", "0".to_owned()));
+            }
         }
         "blob" | "bytea" => values.push(("longer", flipped(value))),
         _ => {

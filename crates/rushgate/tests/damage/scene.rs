@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rushgate::{
-    Audit, BuyerId, CancellationToken, Hold, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate,
-    Sale, SaleBuilder, Sku, StockChanged, Timestamp, UnitChoice,
+    Audit, BuyerId, CancellationToken, Hold, IdempotencyKey, Ledger, Line, OrderWorker, Queue, Reserved,
+    Retry, Rushgate, Sale, SaleBuilder, Sku, StockChanged, Timestamp, UnitChoice,
 };
 
 use crate::common::{eventually, secs};
@@ -59,7 +59,8 @@ fn from_now(after: Duration, before: Duration) -> Timestamp {
 }
 
 impl Scene {
-    pub async fn play(gate: Rushgate, ledger: Arc<dyn Ledger>, moment: Moment) -> Self {
+    /// `orders` is the order queue, with the authority of an order worker.
+    pub async fn play(gate: Rushgate, orders: Queue, ledger: Arc<dyn Ledger>, moment: Moment) -> Self {
         let made =
             SaleBuilder::new("launch").sku("phone", 12, 3).sku("case", 6, 2).hold(secs(3)).orders("orders");
         let made = made
@@ -88,7 +89,14 @@ impl Scene {
         match moment {
             Moment::Running => {
                 carry(&sale, &ledger).await;
+                // One order waits for a retry, and one is leased.
+                reserve(&sale, "ivy", &[("case", 1)]).await;
+                let failed = orders.claim(1, secs(20)).await.unwrap().remove(0);
+                let (ticket, error) = (failed.ticket, "the ledger refuses".to_owned());
+                let retry = Retry { ticket, delay: secs(600), error, give_up: false };
+                orders.retry(vec![retry]).await.unwrap();
                 let fay = reserve(&sale, "fay", &[("phone", 1)]).await;
+                assert_eq!(orders.claim(10, secs(3_600)).await.unwrap().len(), 1);
                 let guy = reserve(&sale, "guy", &[("case", 1)]).await;
                 reserve(&sale, "hal", &[("phone", 1)]).await;
                 sale.confirm(fay.id).await.unwrap();

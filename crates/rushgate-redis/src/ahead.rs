@@ -1,0 +1,122 @@
+//! Cache of the IDs behind a page of a listing, so that consecutive pages read a queue's sets once, not once per page.
+//!
+//! Redis has no set of a queue's tasks by ID, and one would cost a write per task. So a page reads all sets and sorts.
+//! From the second page on, the IDs behind the page are kept, and the next page begins with them. They take at most
+//! 4 × 250,000 IDs of memory, until the first call on a queue after 5 s.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rushgate_core::{QueueName, TaskId, TaskState};
+use tokio::time::Instant;
+
+/// Maximum number of IDs kept for one listing.
+pub(crate) const IDS_MAX: usize = 250_000;
+/// Maximum number of listings for which IDs are kept. One more replaces the oldest.
+const LISTINGS_MAX: usize = 4;
+/// Maximum number of pages that are tracked while they are read. The IDs behind an untracked page are not kept.
+const READING_MAX: usize = 64;
+/// How long IDs are kept for the next page.
+const KEPT_FOR: Duration = Duration::from_secs(5);
+
+/// IDs that the next page of a listing begins with, in descending order.
+pub(crate) struct Ids {
+    pub(crate) ids: Vec<TaskId>,
+    /// Whether there may be more behind them.
+    pub(crate) more: bool,
+}
+
+struct Kept {
+    queue: QueueName,
+    state: Option<TaskState>,
+    /// Last ID of the page before.
+    after: String,
+    ahead: Ids,
+    since: Instant,
+}
+
+#[derive(Default)]
+struct Listings {
+    /// The IDs kept for the next pages, the oldest first.
+    kept: Vec<Kept>,
+    /// Pages that are being read, the oldest first. A change of their queue removes them.
+    reading: Vec<(u64, QueueName)>,
+    latest: u64,
+}
+
+/// The IDs kept for the next pages of all listings.
+///
+/// A change of this process drops the IDs of its queue twice: when it is sent, and when it is answered. So a page that
+/// is requested after a change was answered always shows it.
+#[derive(Default)]
+pub(crate) struct Ahead(Mutex<Listings>);
+
+impl Ahead {
+    /// Whether pages of this state may continue each other. Time alone makes tasks ready or blocked.
+    pub(crate) fn suits(state: Option<TaskState>) -> bool {
+        !matches!(state, Some(TaskState::Ready | TaskState::Blocked))
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Listings) -> T) -> T {
+        let mut listings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        listings.kept.retain(|kept| kept.since.elapsed() < KEPT_FOR);
+        change(&mut listings)
+    }
+
+    /// Begins a page: returns its number for [`keep`](Self::keep), and the IDs kept for it.
+    pub(crate) fn take(
+        &self,
+        queue: &QueueName,
+        state: Option<TaskState>,
+        after: &str,
+    ) -> (u64, Option<Ids>) {
+        self.with(|listings| {
+            if listings.reading.len() == READING_MAX {
+                listings.reading.remove(0);
+            }
+            listings.latest += 1;
+            listings.reading.push((listings.latest, queue.clone()));
+            let is_it = |kept: &Kept| kept.queue == *queue && kept.state == state && kept.after == after;
+            let at = listings.kept.iter().position(is_it);
+            (listings.latest, at.map(|at| listings.kept.remove(at).ahead))
+        })
+    }
+
+    /// Keeps the IDs behind a page, unless this process has changed the queue since the page began.
+    pub(crate) fn keep(&self, page: u64, state: Option<TaskState>, after: String, ahead: Ids) {
+        self.with(|listings| {
+            let Some(at) = listings.reading.iter().position(|(number, _)| *number == page) else { return };
+            let (_, queue) = listings.reading.remove(at);
+            if listings.kept.len() == LISTINGS_MAX {
+                listings.kept.remove(0);
+            }
+            listings.kept.push(Kept { queue, state, after, ahead, since: Instant::now() });
+        });
+    }
+
+    /// Drops the IDs of a queue, because this process changes it.
+    pub(crate) fn forget(&self, queue: &QueueName) {
+        self.with(|listings| {
+            listings.kept.retain(|kept| kept.queue != *queue);
+            listings.reading.retain(|(_, reading)| reading != queue);
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_during_a_page_drops_what_is_behind_it() {
+        let (ahead, queue, other) =
+            (Ahead::default(), QueueName::new("mail").unwrap(), QueueName::new("bulk").unwrap());
+        let ids = || Ids { ids: Vec::new(), more: false };
+        for (changed, is_kept) in [(&other, true), (&queue, false)] {
+            let (page, _) = ahead.take(&queue, None, "a");
+            ahead.forget(changed);
+            ahead.keep(page, None, "b".to_owned(), ids());
+            assert_eq!(ahead.take(&queue, None, "b").1.is_some(), is_kept, "{changed}");
+        }
+    }
+}
