@@ -175,7 +175,7 @@ fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
     }
 }
 
-/// Fields that a sale's row has only if the sale is or was stopped.
+/// Fields that a sale's row has only if the sale is or was halted.
 const ABSENT: [&str; 6] = ["p", "r", "B", "P", "W", "G"];
 
 /// All changes to a key's content. `name` is the end of the key.
