@@ -284,7 +284,7 @@ class Sale {
 
   /**
    * Reserves units, all or nothing. `cart` maps each SKU to a quantity. Repeating the call with the same key returns the same
-   * answer. `paused` means that the sale is stopped: retry at `retryAtUs`.
+   * answer. `paused` means that the sale is halted: retry at `retryAtUs`.
    */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)

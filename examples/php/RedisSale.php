@@ -39,7 +39,7 @@ final class RedisSale
      * @param array<string, int> $cart quantity per SKU
      * @param bool $same requires the same unit number for every SKU, such as one seat on several segments of a journey
      * @return array `outcome`; with `reserved` and `replayed` also `reservation`, `units`, `state` and `deadlineUs`;
-     *     with `paused`, while the sale is stopped, `retryAtUs`
+     *     with `paused`, while the sale is halted, `retryAtUs`
      */
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {

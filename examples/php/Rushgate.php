@@ -146,7 +146,7 @@ final class Rushgate
         return self::under("rg:{q:$queue}:", ['u']);
     }
 
-    /** Keys of a sale, in the same slot as its orders queue, if it has one. */
+    /** Keys of a sale, in the same slot as its order queue, if it has one. */
     public static function saleKeys(string $id, ?string $orders): array
     {
         return self::under(($orders === null ? "rg:{s:$id}:" : "rg:{q:$orders}:") . "sale:$id:1:", self::SALE);

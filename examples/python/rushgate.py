@@ -348,7 +348,7 @@ class Sale:
     def reserve(self, buyer, key, cart, same=False):
         """Reserves units, all or nothing. `cart` maps each SKU to a quantity.
 
-        Repeating the call with the same key returns the same answer. `paused` means that the sale is stopped: retry at
+        Repeating the call with the same key returns the same answer. `paused` means that the sale is halted: retry at
         `retry_at_us`.
         """
         names = [sku[0] for sku in self.spec["skus"]]

@@ -64,9 +64,9 @@ impl Error {
             .hint("use another queue, or manage the orders of a sale with `rushgate sale orders`")
     }
 
-    /// Creates an error for a sale whose orders queue has been used for other tasks. Nothing was changed.
+    /// Creates an error for a sale whose order queue has been used for other tasks. Nothing was changed.
     pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
-        Self::invalid("the orders queue", format_args!("`{queue}` has been used for other tasks"))
+        Self::invalid("the order queue", format_args!("`{queue}` has been used for other tasks"))
             .hint("name an unused queue: the store reserves it for the orders of sales")
     }
 

@@ -414,7 +414,7 @@ fn field_of(words: &str) -> Option<&'static str> {
         "the quantity" => "quantity",
         "the lifetime of the admission token" => "pass_ms",
         "the beacon" => "beacon",
-        "the orders queue" => "orders",
+        "the order queue" => "orders",
         _ => return None,
     })
 }

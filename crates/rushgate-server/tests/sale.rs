@@ -217,7 +217,7 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
         .await
         .ok(201);
     ask("POST", "/v1/sales/phones/open", &operator, json!({})).await.ok(200);
-    // Sales share the default orders queue, so a token for one sale neither joins nor pauses it.
+    // Sales share the default order queue, so a token for one sale neither joins nor pauses it.
     let sale = json!({ "id": "mine", "skus": [{ "sku": "phone", "units": 10 }] });
     assert_eq!(ask("POST", "/v1/sales", &mine, sale.clone()).await.code(), "forbidden");
     ask("POST", "/v1/sales", &operator, sale).await.ok(201);

@@ -691,7 +691,7 @@ impl Sale<'_, '_> {
         Ok(row)
     }
 
-    /// Enqueues the order, if the sale has an orders queue.
+    /// Enqueues the order, if the sale has an order queue.
     fn order(&mut self, row: &HoldRow, intent: OrderIntent) -> Result<()> {
         if self.row.spec.orders.is_none() {
             return Ok(());

@@ -37,7 +37,7 @@ use crate::sale::Sales;
 #[derive(Clone)]
 pub struct Rushgate {
     shared: Arc<Shared>,
-    /// The shared store, or its handle with authority over orders queues.
+    /// The shared store, or its handle with authority over order queues.
     store: Arc<dyn Store>,
 }
 
@@ -82,7 +82,7 @@ impl Rushgate {
         }
     }
 
-    /// The same client, with authority over the reserved orders queues of sales.
+    /// The same client, with authority over the reserved order queues of sales.
     pub(crate) fn for_orders(&self) -> Self {
         Self { shared: Arc::clone(&self.shared), store: self.store.for_orders() }
     }

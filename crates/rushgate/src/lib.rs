@@ -93,13 +93,28 @@ pub use rushgate_ledger::{
 };
 pub use tokio_util::sync::CancellationToken;
 
-/// The complete programs of the guides.
+/// Every page with Rust code. Its samples are documentation tests.
 #[cfg(doctest)]
 mod guides {
-    #[doc = include_str!("../../../docs/start/rust.md")]
-    mod start {}
-    #[doc = include_str!("../../../docs/how-to/flash-sale.md")]
-    mod flash_sale {}
+    macro_rules! pages {
+        ($($name:ident $page:literal)*) => {
+            $(#[doc = include_str!(concat!("../../../", $page))] mod $name {})*
+        };
+    }
+    pages! {
+        readme "README.md"
+        readme_zh "README.zh-CN.md"
+        crate_readme "crates/rushgate/README.md"
+        start "docs/start/rust.md"
+        cron "docs/how-to/cron.md"
+        flash_sale "docs/how-to/flash-sale.md"
+        locks "docs/how-to/locks.md"
+        outbox "docs/how-to/outbox.md"
+        rate_limits "docs/how-to/rate-limits.md"
+        unique_jobs "docs/how-to/unique-jobs.md"
+        workers "docs/how-to/workers.md"
+        workflows "docs/how-to/workflows.md"
+    }
 }
 
 #[doc(no_inline)]

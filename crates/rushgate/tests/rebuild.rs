@@ -110,7 +110,7 @@ async fn carried(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> Orde
     clerk.stop().await
 }
 
-/// Waits until the orders queue is empty.
+/// Waits until the order queue is empty.
 async fn nothing_waits(gate: &Rushgate) {
     let orders = gate.queue("orders").unwrap();
     eventually(async || {
@@ -257,7 +257,7 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
     let report = carried(&gate, &sale, &ledger).await;
     assert!(report.lost_writes > 0, "{report:?}");
-    let pause = sale.state().await.unwrap().paused.expect("the sale is stopped");
+    let pause = sale.state().await.unwrap().paused.expect("the sale is halted");
     assert_eq!(pause.reason, PauseReason::LostWrites);
     assert!(matches!(reserve(&sale, "dee").await, Reserved::Paused { .. }));
     assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Paused);
@@ -478,7 +478,7 @@ async fn a_question_from_before_an_outage_finds_the_loss_too() {
     store.go_back_to(copy);
 
     assert!(matches!(late.await, Reserved::Reserved(_)), "the loss is not detected yet");
-    let pause = sale.state().await.unwrap().paused.expect("the sale is stopped");
+    let pause = sale.state().await.unwrap().paused.expect("the sale is halted");
     assert_eq!(pause.reason, PauseReason::LostWrites);
 }
 
@@ -690,7 +690,7 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     let sale = open(&gate, phones(20)).await;
     let early = bought(&sale, "early").await;
     carried(&gate, &sale, &ledger).await;
-    // The sale is on the same node as its orders queue.
+    // The sale is on the same node as its order queue.
     let key = "rg:{q:orders}:m";
     let owner = group.owner(key);
     replicated(&group.nodes[owner], group.replica_of(owner)).await;

@@ -306,7 +306,7 @@ impl Clerk {
     }
 }
 
-/// Waits until the orders queue is empty.
+/// Waits until the order queue is empty.
 async fn at_rest(sale: &Sale, gate: &Rushgate) {
     let orders = gate.queue(sale.state().await.unwrap().spec.orders.unwrap()).unwrap();
     let is_empty = async || {

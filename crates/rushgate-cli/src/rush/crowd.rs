@@ -214,7 +214,7 @@ impl Crowd {
         Ok((stock.free > 0 || stock.held > 0) && state.status == SaleStatus::Open)
     }
 
-    /// State of the sale, once it is not stopped.
+    /// State of the sale, once it is not halted.
     async fn look(self: &Arc<Self>) -> Result<SaleState> {
         if !self.is_made_good().await? {
             self.wait_out().await;
@@ -233,7 +233,7 @@ impl Crowd {
 }
 
 impl Crowd {
-    /// A buyer pays, cancels or abandons the hold. While the sale is stopped, nothing is decided, and a
+    /// A buyer pays, cancels or abandons the hold. While the sale is halted, nothing is decided, and a
     /// missing hold may have been lost.
     async fn settle(self: &Arc<Self>, at: Place, id: ReservationId, then: Then) -> Stands {
         let sale = &self.plan.sale;
@@ -325,7 +325,7 @@ impl Member<'_> {
         }
     }
 
-    /// Sends a request. While the sale is stopped, waits and retries.
+    /// Sends a request. While the sale is halted, waits and retries.
     async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
         loop {
             let start = Instant::now();

@@ -131,12 +131,12 @@ enum Shown {
     There(HoldState),
     /// It is lost for good.
     Gone,
-    /// Unknown while the sale is stopped.
+    /// Unknown while the sale is halted.
     Stopped,
 }
 
 impl Crowd {
-    /// Waits until a stopped sale resumes for all buyers. False if that takes too long, or if the simulation
+    /// Waits until a halted sale resumes for all buyers. False if that takes too long, or if the simulation
     /// is to stop.
     pub(super) async fn wait_out(self: &Arc<Self>) -> bool {
         let waited = async {
@@ -147,7 +147,7 @@ impl Crowd {
         self.plan.stop.run_until_cancelled(waited).await.flatten().is_some()
     }
 
-    /// Waits until a stopped sale resumes. After a rebuild, buyers present their receipts first. Returns the
+    /// Waits until a halted sale resumes. After a rebuild, buyers present their receipts first. Returns the
     /// time from which buyers without one are accepted; `None` if that takes too long.
     pub(super) async fn goes_on(self: &Arc<Self>) -> Option<Instant> {
         let asked = Instant::now();
@@ -176,7 +176,7 @@ impl Crowd {
     }
 
     /// Every buyer whose order the store may have lost presents the receipt, in the order of the
-    /// reservations. False if the sale was stopped again.
+    /// reservations. False if the sale was halted again.
     async fn bring_back(self: &Arc<Self>) -> bool {
         let line = Arc::new(Mutex::new(self.tally.at_stake()));
         let mut till = JoinSet::new();

@@ -349,7 +349,7 @@ pub(super) fn nothing_left(skus: &[SkuCounters]) -> Check {
     }
 }
 
-/// Checks that the orders queue is empty and that no order is a dead letter.
+/// Checks that the order queue is empty and that no order is a dead letter.
 pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
     let waiting = stats.ready + stats.scheduled + stats.leased;
     let claim = match others_go_on {

@@ -60,7 +60,7 @@ async fn carry(
     shutdown: &CancellationToken,
 ) -> Result<OrderReport> {
     if queue.is_none() {
-        globals.output().note("the sale has no orders queue; only expired holds are released");
+        globals.output().note("the sale has no order queue; only expired holds are released");
         return Ok(OrderReport::default());
     }
     let ledger = globals.ledger().await?;

@@ -1,4 +1,4 @@
-//! `rushgate sale orders`: the orders queue of a sale.
+//! `rushgate sale orders`: the order queue of a sale.
 
 use anyhow::Result;
 use rushgate::{Rushgate, Selection, TaskId};

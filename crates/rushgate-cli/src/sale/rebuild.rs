@@ -1,4 +1,4 @@
-//! Sales on a store that lost writes: stops and rebuilds them, and restores lost holds.
+//! Sales on a store that lost writes: halts and rebuilds them, and restores lost holds.
 
 use anyhow::Result;
 use rushgate::{Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, Rushgate};

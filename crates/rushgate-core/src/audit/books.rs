@@ -36,7 +36,7 @@ pub struct Books {
     pub deadlines: Vec<Deadline>,
     /// Every event.
     pub events: Vec<Event>,
-    /// Orders of this sale that wait or are leased in the orders queue and that the sale itself made. Of each
+    /// Orders of this sale that wait or are leased in the order queue and that the sale itself made. Of each
     /// reservation, the latest.
     pub pending: Vec<OrderTask>,
     /// Why no order worker will get a pending order in time, as text.

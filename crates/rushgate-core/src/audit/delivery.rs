@@ -1,4 +1,4 @@
-//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the orders queue, and an order
+//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the order queue, and an order
 //! worker must get it.
 
 use std::collections::BTreeMap;
@@ -33,10 +33,10 @@ impl Both<'_> {
             self.check_reservations(&waiting, &mut offenders);
             self.books.skus.iter().for_each(|sku| self.check_stock(sku, &mut offenders));
         }
-        let figures = format!("{} in the orders queue", counted(self.books.pending.len(), "order"));
+        let figures = format!("{} in the order queue", counted(self.books.pending.len(), "order"));
         check(
             "orders_are_delivered",
-            "every change that the ledger lacks is in the orders queue",
+            "every change that the ledger lacks is in the order queue",
             figures,
             offenders,
         )
@@ -61,7 +61,7 @@ impl Both<'_> {
         let rows = by_id(self.books);
         for (id, order) in waiting {
             if !rows.get(id).is_some_and(|row| is_about(order, row)) {
-                offenders.push(format!("the orders queue has an order of {id} that differs from the store"));
+                offenders.push(format!("the order queue has an order of {id} that differs from the store"));
             }
         }
         for order in &self.books.pending {
@@ -74,7 +74,7 @@ impl Both<'_> {
             });
             if !is_known {
                 offenders.push(format!(
-                    "the orders queue has a change {seq} of {sku} that the store does not have"
+                    "the order queue has a change {seq} of {sku} that the store does not have"
                 ));
             }
         }
@@ -91,7 +91,7 @@ impl Both<'_> {
             let is_known = row.state == HoldState::Held && ledger.contains_key(&row.id);
             if !is_on_its_way && !is_known {
                 offenders.push(format!(
-                    "reservation {} of buyer `{}` is {:?}, ledger has {}, and the orders queue has no order for it",
+                    "reservation {} of buyer `{}` is {:?}, ledger has {}, and the order queue has no order for it",
                     row.id,
                     row.buyer,
                     row.state,
@@ -116,7 +116,7 @@ impl Both<'_> {
             let known = known.total.max(total);
             if known < sku.total {
                 offenders.push(format!(
-                    "store offers {} of {}, ledger {known}, and the orders queue has no change for it",
+                    "store offers {} of {}, ledger {known}, and the order queue has no change for it",
                     sku.total, sku.sku
                 ));
             }
@@ -124,7 +124,7 @@ impl Both<'_> {
         let untold = missing(&self.withdrawn(&sku.sku), &united(told));
         if !untold.is_empty() {
             offenders.push(format!(
-                "store has withdrawn {} no. {}, ledger has not, and the orders queue has no change for it",
+                "store has withdrawn {} no. {}, ledger has not, and the order queue has no change for it",
                 sku.sku,
                 listed(&untold)
             ));

@@ -72,7 +72,7 @@ impl Extend<Event> for Meanwhile {
 /// Audits a sale: the store's snapshot, and the ledger's against it if the ledger is the system of record.
 ///
 /// The sale must be idle, or both snapshots must show the same moment; otherwise use [`audit_live`]. Changes that
-/// wait in the orders queue are accepted.
+/// wait in the order queue are accepted.
 pub fn audit(books: &Books, ledger: Option<&LedgerBooks>) -> Audit {
     audit_live(books, ledger, &Meanwhile::default())
 }

@@ -20,7 +20,7 @@
 -- {7}                           not open
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
--- {10, retry at}                retry later: the sale is stopped, or honors only receipts at the moment
+-- {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
 local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
 local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }

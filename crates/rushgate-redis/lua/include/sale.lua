@@ -1,8 +1,8 @@
 -- A sale. Its seven keys, in this order:
 --   row        HASH  k secret; s status (0 created, 1 open, 2 ended); g generation; q latest event; H hold time, µs;
 --                    o opens; x closes ('' for never); L 1 if a ledger is the system of record; j the id as JSON;
---                    p since when the sale is stopped ('' if it is not); r why (the position in `PauseReason::ALL`);
---                    B the latest rebuild; P when the generation before was stopped; W when this one replaced it;
+--                    p since when the sale is halted ('' if it is not); r why (the position in `PauseReason::ALL`);
+--                    B the latest rebuild; P when the generation before was halted; W when this one replaced it;
 --                    G until when only receipts are honored;
 --                    S<n> the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
 --                    per buyer(2) name as JSON. Numbers 1..next were handed out or skipped at least once. Those above
@@ -22,7 +22,7 @@
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
 local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT = 8, 9, 10, 11, 12, 13, 14
 local LOST_WRITES, REBUILDING = 0, 2
--- How long a buyer should wait before asking again while the sale is stopped, µs.
+-- How long a buyer should wait before asking again while the sale is halted, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
@@ -129,7 +129,7 @@ local function append(s, kind, reservation, units)
   news[#news + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
 end
 
--- Stops the sale until it is rebuilt.
+-- Halts the sale until it is rebuilt.
 local function pause(s, reason)
   if s.paused then return end
   s.paused = now

@@ -1,4 +1,4 @@
--- Begins to rebuild a sale from its ledger: stops the sale, and creates an empty staged sale.
+-- Begins to rebuild a sale from its ledger: halts the sale, and creates an empty staged sale.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
 -- KEYS[8-14]  the staged sale (include/sale.lua)

@@ -11,7 +11,7 @@
 --   {1, hold}  done, by this or an earlier call
 --   {2, hold}  decided; the ledger has not committed yet
 --   {3, hold}  decided otherwise before
---   {4}        the sale is stopped
+--   {4}        the sale is halted
 --
 -- flags: allow-oom
 -- include: now

@@ -17,7 +17,7 @@
 -- include: now
 -- include: sale
 if ARGV[5] == '1' and not queue_keys(8).reserved then
-  return { err = 'INVALID the orders queue is not reserved' }
+  return { err = 'INVALID the order queue is not reserved' }
 end
 if not sale_keys(1, ARGV[1]) then
   local row = KEYS[1]

@@ -1,12 +1,12 @@
--- Stops a sale until it is rebuilt from its ledger.
+-- Halts a sale until it is rebuilt from its ledger.
 --
 -- KEYS[1-7]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not stopped
+-- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not halted
 -- ARGV[3]    reason: 0 to 2; its position in `PauseReason::ALL`
 --
--- 0  the sale is not stopped
--- 1  it is stopped
+-- 0  the sale is not halted
+-- 1  it is halted
 -- 2  it has no ledger
 --
 -- flags: allow-oom

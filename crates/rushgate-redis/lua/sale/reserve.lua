@@ -20,7 +20,7 @@
 --   {7}                           not open
 --   {8}                           ended
 --   {9, line}                     no such SKU; lines count from 0
---   {10, retry at}                retry later: the sale is stopped, or honors only receipts at the moment
+--   {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
 -- include: now
 -- include: take
 local s = sale_keys(1, ARGV[1])

@@ -16,7 +16,7 @@
 -- {4, sku, free}                too few units are free; the first line that is short
 -- {5, sku, free, release at}    the same, and some are on hold; the earliest deadline, or ''
 -- {6, sku, limit, has}          purchase limit exceeded
--- {10, retry at}                the sale is stopped
+-- {10, retry at}                the sale is halted
 -- {11}                          the hold would have expired
 -- include: now
 -- include: take
@@ -33,7 +33,7 @@ if s.ledger and generation >= s.generation and not s.paused then
 end
 if s.paused then return { 10, retry_at(s) } end
 if s.stopped and generation < s.generation and deadline > s.stopped then
-  -- A hold that was active when the sale was stopped gets a whole hold time from the switch on.
+  -- A hold that was active when the sale was halted gets a whole hold time from the switch on.
   deadline = s.switched + s.hold
 end
 if deadline <= now then return { 11 } end

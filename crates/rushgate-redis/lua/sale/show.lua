@@ -4,7 +4,7 @@
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; number of SKUs in the sale
 --
--- {status, generation, latest event, earliest deadline or '', now, sku, ..., stopped since or '', reason,
+-- {status, generation, latest event, earliest deadline or '', now, sku, ..., halted since or '', reason,
 --   receipts until}
 --   sku: one for each SKU, packed; receipts until: until when only receipts are honored, or ''
 --

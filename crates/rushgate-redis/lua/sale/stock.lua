@@ -15,7 +15,7 @@
 -- {1, sku}    changed; the SKU, packed
 -- {2, free}   fewer units are free
 -- {3, most}   the change is too large; the most units it may have
--- {4}         the sale is stopped
+-- {4}         the sale is halted
 -- {5}         the op was used for another change
 -- include: now
 -- include: once

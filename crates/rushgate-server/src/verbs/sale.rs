@@ -135,18 +135,18 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     }
 }
 
-/// Sales may share an orders queue, so the queue needs a scope of its own.
+/// Sales may share an order queue, so the queue needs a scope of its own.
 fn may_use_orders(caller: &Caller, queue: &str) -> Result<(), Problem> {
     match caller.may(Kind::Queue, queue) {
         true => Ok(()),
         false => Err(Problem::new(
             Code::Forbidden,
-            format!("the token's scopes do not cover the orders queue `{queue}`"),
+            format!("the token's scopes do not cover the order queue `{queue}`"),
         )),
     }
 }
 
-/// The sale, if the token's scopes cover its orders queue.
+/// The sale, if the token's scopes cover its order queue.
 async fn with_its_orders(call: &Call) -> Result<Sale, Problem> {
     let sale = call.sale()?;
     if let Some(queue) = sale.state().await?.spec.orders {

@@ -156,7 +156,7 @@ pub fn claim(n: u32) -> Claim {
 
 const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
 
-/// A sale `s` of one SKU `unit`, with an orders queue.
+/// A sale `s` of one SKU `unit`, with an order queue.
 pub fn spec(units: u32) -> SaleSpec {
     SaleSpec {
         id: sale("s"),

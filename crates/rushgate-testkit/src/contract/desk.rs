@@ -307,7 +307,7 @@ impl Desk {
         self.start(self.spec(skus, false)).await;
     }
 
-    /// Creates and opens the sale `s`, with `q` as its orders queue.
+    /// Creates and opens the sale `s`, with `q` as its order queue.
     pub(super) async fn sell_with_orders(&self, skus: &[(&str, u32, u32)]) {
         self.start(self.spec(skus, true)).await;
         self.reserved.store(true, Ordering::SeqCst);

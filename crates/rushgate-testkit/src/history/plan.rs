@@ -127,7 +127,7 @@ impl Plan {
         vec![Request::create(spec), Request::open(the_sale())]
     }
 
-    /// Whether to send a call with authority over the orders queue, if it is reserved. Most calls to it are sent as
+    /// Whether to send a call with authority over the order queue, if it is reserved. Most calls to it are sent as
     /// by an order worker, so that all cases occur. About one in ten is refused, also when it is repeated.
     pub(super) fn is_of_orders(&self, call: &Request) -> bool {
         let text = format!("{call:?}");

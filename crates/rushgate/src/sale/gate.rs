@@ -88,7 +88,7 @@ pub(super) enum Window {
     Selling,
     NotOpen(Option<Timestamp>),
     Ended,
-    /// The sale is stopped; only the store knows what is left.
+    /// The sale is halted; only the store knows what is left.
     Stopped,
     /// The answer does not tell the state.
     AsBefore,
@@ -321,7 +321,7 @@ impl Gate {
         }
         let stopped = matches!(window, Window::Stopped);
         self.set_window(window, &state, before_us);
-        // While a sale is stopped, its free units are unknown: the store answers.
+        // While a sale is halted, its free units are unknown: the store answers.
         for sku in &state.skus {
             if let Some(shelf) = self.shelves.get(&sku.sku) {
                 shelf.store(if stopped { OPEN } else { shelf_state(sku) }, Ordering::Release);

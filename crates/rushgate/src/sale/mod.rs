@@ -196,10 +196,10 @@ impl Sale {
         Ok(state)
     }
 
-    /// Stops the sale until it is [rebuilt](Rebuild): the store refuses reservations and decisions. True if
-    /// it is stopped.
+    /// Halts the sale until it is [rebuilt](Rebuild): the store refuses reservations and decisions. True if
+    /// it is halted.
     ///
-    /// Rushgate stops a sale automatically when it finds that the store has lost writes.
+    /// Rushgate halts a sale automatically when it finds that the store has lost writes.
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because only a ledger can
@@ -213,7 +213,7 @@ impl Sale {
         self.gate.ask(|| self.gate.store().pause_sale(self.id(), generation, reason)).await
     }
 
-    /// Stops the sale because the store is behind an earlier answer.
+    /// Halts the sale because the store is behind an earlier answer.
     async fn went_back(&self, before: Mark, now: Mark) {
         tracing::error!(
             sale = %self.id(), ?before, ?now,
@@ -235,7 +235,7 @@ impl Sale {
     /// safe.
     ///
     /// If a store with a ledger has lost the reservation since its latest rebuild, the receipt proves a lost
-    /// write: the sale is stopped, and the receipt is honored after the next rebuild.
+    /// write: the sale is halted, and the receipt is honored after the next rebuild.
     pub async fn restore(&self, receipt: &str) -> Result<Restored> {
         let receipt = match Receipt::read(receipt, self.id(), self.known_gate().await?.secret()) {
             Ok(receipt) => receipt,
@@ -433,11 +433,11 @@ impl Sale {
         self.gate.ask(|| self.gate.store().books(self.id())).await
     }
 
-    /// Reconciles store, event log, orders queue and ledger, and reports whether every guarantee holds. A
+    /// Reconciles store, event log, order queue and ledger, and reports whether every guarantee holds. A
     /// sale with a ledger fails the audit if none is passed.
     ///
     /// The sale may be live: the store is read before the ledger, and changes in between are not compared.
-    /// Every change that the ledger does not have must be in the orders queue. If the ledger does not know
+    /// Every change that the ledger does not have must be in the order queue. If the ledger does not know
     /// the sale, it must have no orders of it.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
         loop {

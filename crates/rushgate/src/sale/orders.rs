@@ -103,7 +103,7 @@ impl fmt::Debug for OrderWorker {
 }
 
 impl OrderWorker {
-    /// A worker for the sale's orders queue, which other sales may share. Defaults: one writer, batches of up
+    /// A worker for the sale's order queue, which other sales may share. Defaults: one writer, batches of up
     /// to 500.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
         let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
@@ -134,7 +134,7 @@ impl OrderWorker {
         self
     }
 
-    /// Rebuilds a stopped sale automatically, unless an operator [stopped](Sale::pause) it. After the
+    /// Rebuilds a halted sale automatically, unless an operator [halted](Sale::pause) it. After the
     /// rebuild, only receipts are honored for `receipts_first` (at most 1 h). Default: the worker stops a
     /// sale whose store has lost writes, and an operator [rebuilds](Rebuild) it.
     pub fn auto_rebuild(mut self, receipts_first: Duration) -> Self {
@@ -152,12 +152,12 @@ impl OrderWorker {
     /// Runs until `shutdown` is canceled, then finishes the current batch. See [`Worker::run_until`].
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue, and
+    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, and
     /// [`is_not_found`](Error::is_not_found) if there is no such sale. Otherwise only lasting errors.
     pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
         let state = self.sale.state().await?;
         let Some(queue) = state.spec.orders else {
-            return Err(Error::invalid("the sale", "has no orders queue")
+            return Err(Error::invalid("the sale", "has no order queue")
                 .hint("set one with SaleBuilder::orders when you create the sale"));
         };
         let gate = self.sale.client().clone();
@@ -310,7 +310,7 @@ impl Clerk {
         }
     }
 
-    /// Stops sales whose store differs from the ledger. Only a rebuild can resume them, and it takes every
+    /// Halts sales whose store differs from the ledger. Only a rebuild can resume them, and it takes every
     /// reservation from the store, so the tasks are done.
     async fn pause(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
         for (id, generation) in parted {
@@ -328,7 +328,7 @@ impl Clerk {
     }
 
     /// Rebuilds the sale, through outages, unless another process does. If the rebuild fails for good, it
-    /// logs the error, the sale stays stopped, and the watch retries.
+    /// logs the error, the sale stays halted, and the watch retries.
     async fn rebuild(&self, sale: Sale) {
         let Some(receipts_first) = self.rebuilds else { return };
         let mut pauses = Pauses::new();

@@ -1,4 +1,4 @@
-//! Operator actions on a sale's reserved orders queue.
+//! Operator actions on a sale's reserved order queue.
 
 use rushgate_core::{DeadLetter, Error, OrderTask, QueueLimits, Result, Revived, Selection, TaskId};
 
@@ -45,16 +45,16 @@ impl Sale {
     /// Pauses the orders of this sale and of other sales that share the queue. The sale continues.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue.
     pub async fn pause_orders(&self) -> Result<()> {
         self.orders_queue().await?.pause().await
     }
 
-    /// Resumes the orders queue: order workers get orders again. Removes limits that the queue had before the sale
+    /// Resumes the order queue: order workers get orders again. Removes limits that the queue had before the sale
     /// took it over.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no orders queue.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue.
     pub async fn resume_orders(&self) -> Result<()> {
         let queue = self.orders_queue().await?;
         queue.limit(QueueLimits::default()).await?;
@@ -64,7 +64,7 @@ impl Sale {
     /// The queue, with the authority to change it.
     async fn orders_queue(&self) -> Result<Queue> {
         let orders = self.state().await?.spec.orders;
-        let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no orders queue"))?;
+        let orders = orders.ok_or_else(|| Error::invalid("the sale", "has no order queue"))?;
         self.gate.for_orders().queue(orders)
     }
 

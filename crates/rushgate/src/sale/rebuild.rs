@@ -29,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// Rebuilds a sale from its ledger after its store has lost writes: a failover, an old backup, an empty
 /// store.
 ///
-/// Steps: stop the sale, write what the store still has to the ledger, start a new generation there, load the
+/// Steps: halt the sale, write what the store still has to the ledger, start a new generation there, load the
 /// ledger's data into the store beside the old data, and switch atomically.
 ///
 /// Result:
@@ -38,7 +38,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// - A hold that the ledger did not know can be restored from its receipt ([`Sale::restore`]). For a while,
 ///   receipts are served before new reservations.
 ///
-/// A rebuild may fail or die after any step: the sale stays stopped, and the next rebuild starts from the
+/// A rebuild may fail or die after any step: the sale stays halted, and the next rebuild starts from the
 /// beginning. If two rebuilds of one sale run at the same time, the one that started last wins.
 ///
 /// ```
@@ -125,14 +125,14 @@ impl Rebuild {
     /// Runs the rebuild.
     ///
     /// # Cancel safety
-    /// A dropped rebuild leaves the sale stopped. Run it again.
+    /// A dropped rebuild leaves the sale halted. Run it again.
     ///
     /// # Errors
     /// [`is_not_found`](Error::is_not_found) if neither store nor ledger knows the sale;
-    /// [`is_invalid`](Error::is_invalid) if it has no orders queue;
+    /// [`is_invalid`](Error::is_invalid) if it has no order queue;
     /// [`is_misconfigured`](Error::is_misconfigured) if this seems to be the wrong
     /// [ledger](Self::new_ledger). Nothing was changed in these cases. Otherwise store or ledger could not be
-    /// reached, and the sale stays stopped.
+    /// reached, and the sale stays halted.
     pub async fn run(self) -> Result<RebuildOutcome> {
         // An explicit rebuild proceeds even if another process holds the lock.
         let _guard = self.alone().await.ok().flatten();
@@ -240,7 +240,7 @@ impl Rebuild {
 
     async fn introduce(&self, state: &SaleState) -> Result<()> {
         if state.spec.orders.is_none() {
-            return Err(Error::invalid("the sale", "has no orders queue, so it has no ledger"));
+            return Err(Error::invalid("the sale", "has no order queue, so it has no ledger"));
         }
         if !self.new_ledger && self.is_wrong_ledger().await? {
             return Err(Error::misconfigured(

@@ -205,7 +205,7 @@ fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
     }
 }
 
-/// Fields that a sale's row has only if the sale is or was stopped.
+/// Fields that a sale's row has only if the sale is or was halted.
 const ABSENT: [&str; 6] = ["p", "r", "B", "P", "W", "G"];
 /// Fields that a queue has only with limits, or with tasks that are not orders.
 const ABSENT_IN_QUEUE: [&str; 11] = ["p", "b", "l", "m", "f", "x", "y", "e", "i", "k", "$box"];
@@ -345,7 +345,7 @@ impl Keys {
         assert!(keys.len() >= 7, "a sale has seven keys and a home: {}", keys.len());
         keys.extend([b"rg:sales".to_vec(), b"rg:queues".to_vec()]);
         let queue = self.list(&[b"KEYS", b"rg:{q:orders}:*"]);
-        assert!(queue.contains(&b"rg:{q:orders}:m".to_vec()), "the orders queue has counters");
+        assert!(queue.contains(&b"rg:{q:orders}:m".to_vec()), "the order queue has counters");
         let is_left_out = |key: &Vec<u8>| {
             let name = &key["rg:{q:orders}:".len()..];
             LEFT_OUT.iter().any(|(start, _)| name.starts_with(start.as_bytes()))

@@ -29,7 +29,7 @@ type Harmless = [(&'static str, &'static str)];
 const OWN_CLOCK: &str = "the ledger's own clock, for operators: no program reads it";
 const MOMENT_OF_EVENT: &str =
     "when anything but a reservation happened, for people: the numbers of the events are their order";
-const NOT_STOPPED: &str = "why a sale is stopped, which this one is not";
+const NOT_STOPPED: &str = "why a sale is halted, which this one is not";
 
 const ZERO: &str = "a counter at zero says as much as none";
 
@@ -354,7 +354,7 @@ async fn a_withdrawal_that_nobody_delivers_is_found(bench: Bench) {
     carry(&sale, &ledger).await;
     sale.withdraw_stock(&phone, 5).await.unwrap();
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
-    assert!(audit.ok, "the change is in the orders queue: {audit:#?}");
+    assert!(audit.ok, "the change is in the order queue: {audit:#?}");
     assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     carry(&sale, &ledger).await;
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
@@ -365,9 +365,9 @@ async fn a_withdrawal_that_nobody_delivers_is_found(bench: Bench) {
 async fn an_order_that_nobody_delivers_is_found(bench: Bench) {
     let (sale, ledger) = (stocked(&bench, 20).await, connect_ledger("sqlite::memory:").unwrap());
     let hold = scene::reserve(&sale, "ann", &[("phone", 1)]).await;
-    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the orders queue");
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the order queue");
     sale.confirm(hold.id).await.unwrap();
-    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the orders queue");
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok, "the change is in the order queue");
     assert_eq!(orders_of(&bench).pop(10).await.unwrap().len(), 1);
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     let figures = failed(&audit, "orders_are_delivered");

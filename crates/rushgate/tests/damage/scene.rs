@@ -13,7 +13,7 @@ use crate::common::{eventually, secs};
 /// State of the sale at the audit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Holds are undecided; decisions and stock changes are in the orders queue.
+    /// Holds are undecided; decisions and stock changes are in the order queue.
     Running,
     /// The sale has ended and the ledger is complete.
     Finished,
@@ -40,7 +40,7 @@ pub async fn reserve(sale: &Sale, who: &str, lines: &[(&str, u32)]) -> Hold {
     reserve_units(sale, who, lines, UnitChoice::Any).await
 }
 
-/// Runs an order worker until the orders queue is empty.
+/// Runs an order worker until the order queue is empty.
 pub async fn carry(sale: &Sale, ledger: &Arc<dyn Ledger>) {
     let shutdown = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(ledger)).run(shutdown.clone()));
