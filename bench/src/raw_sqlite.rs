@@ -8,20 +8,7 @@ use anyhow::Result;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
-const SCHEMA: [&str; 12] = [
-    include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0002_schedules.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0003_lines.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0004_outbox.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0005_kept.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0006_overflow.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0007_deadlines.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0008_unique.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0009_rooms.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0010_closed_entry.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0011_waits.sql"),
-    include_str!("../../crates/rushgate-sqlite/migrations/0012_events.sql"),
-];
+const SCHEMA: &str = include_str!("../../crates/rushgate-sqlite/migrations/0001_init.sql");
 
 macro_rules! verb {
     ($file:literal, $name:literal) => {
@@ -45,7 +32,7 @@ pub fn open(path: &Path) -> Result<Connection> {
     conn.pragma_update(None, "cache_size", -65_536)?;
     conn.pragma_update(None, "wal_autocheckpoint", 4_000)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    SCHEMA.iter().try_for_each(|step| conn.execute_batch(step))?;
+    conn.execute_batch(SCHEMA)?;
     conn.set_prepared_statement_cache_capacity(256);
     Ok(conn)
 }

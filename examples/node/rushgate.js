@@ -14,7 +14,7 @@
 const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
-const PROTOCOL = 10
+const PROTOCOL = 1
 const CLAIM_WINDOW_US = 2_000_000
 // Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
 // position in the wait queue, up to this limit.

@@ -10,7 +10,7 @@ declare(strict_types=1);
 final class Rushgate
 {
     /** Protocol version of this file. */
-    private const PROTOCOL = 10;
+    private const PROTOCOL = 1;
     /** Time in µs that a waiter has to confirm a lock that was handed to it. */
     public const CLAIM_WINDOW_US = 2_000_000;
 

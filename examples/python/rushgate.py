@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 import redis
 from redis.exceptions import ClusterError, RedisClusterException
 
-PROTOCOL = 10
+PROTOCOL = 1
 CLAIM_WINDOW_US = 2_000_000
 # Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
 # position in the wait queue, up to this limit.

@@ -19,22 +19,7 @@ const APPLICATION_ID: i64 = 0x5247_4154;
 const CACHE_KIB: i64 = 65_536;
 
 /// All migrations, in order. The schema version is the number of applied migrations.
-const MIGRATIONS: [&str; 14] = [
-    include_str!("../migrations/0001_init.sql"),
-    include_str!("../migrations/0002_schedules.sql"),
-    include_str!("../migrations/0003_lines.sql"),
-    include_str!("../migrations/0004_outbox.sql"),
-    include_str!("../migrations/0005_kept.sql"),
-    include_str!("../migrations/0006_overflow.sql"),
-    include_str!("../migrations/0007_deadlines.sql"),
-    include_str!("../migrations/0008_unique.sql"),
-    include_str!("../migrations/0009_rooms.sql"),
-    include_str!("../migrations/0010_closed_entry.sql"),
-    include_str!("../migrations/0011_waits.sql"),
-    include_str!("../migrations/0012_events.sql"),
-    include_str!("../migrations/0013_stock_changes.sql"),
-    include_str!("../migrations/0014_released_with.sql"),
-];
+const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001_init.sql")];
 
 /// Target and durability class of the store.
 #[derive(Clone, Debug)]

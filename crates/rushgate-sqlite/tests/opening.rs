@@ -1,4 +1,4 @@
-//! Errors when opening unusable files, which must stay unchanged, and migration of older files.
+//! Errors when opening unusable files, which must stay unchanged.
 
 mod common;
 
@@ -68,47 +68,6 @@ async fn a_schema_of_a_newer_build_is_left_alone() {
     store(&path).close().await.unwrap();
     Connection::open(&path).unwrap().execute_batch("PRAGMA user_version = 99").unwrap();
     refused_unchanged(&path, "misconfigured", "has schema 99, this build supports schemas up to");
-}
-
-/// A room in a file as the previous version left it, drawn or not.
-async fn opened_by_the_version_before(changes: &str) -> (TempDir, SqliteStore) {
-    let (folder, path) = fresh();
-    let first = store(&path);
-    first.create(spec(2)).await.unwrap();
-    let rate = Rate::new(1, Duration::from_secs(100));
-    let rules = RoomRules { order: RoomOrder::Draw, ..RoomRules::new(rate) };
-    first.set_room(&sale("s"), rules, DrawSecret::from_bytes([5; 32])).await.unwrap();
-    first.join(&sale("s"), &BuyerId::new("ann").unwrap()).await.unwrap();
-    first.close().await.unwrap();
-    let conn = Connection::open(&path).unwrap();
-    conn.execute_batch(&format!(
-        "{changes}; ALTER TABLE room DROP COLUMN closed_us; DROP INDEX task_held; ALTER TABLE task DROP COLUMN held;
-         DROP TABLE wait; DROP TABLE ended; ALTER TABLE queue DROP COLUMN events;
-         ALTER TABLE queue DROP COLUMN event_last; DROP TABLE event_of_task; DROP TABLE stock_change;
-         DROP TABLE lock_released_with; PRAGMA user_version = 9"
-    ))
-    .unwrap();
-    conn.close().unwrap();
-    (folder, store(&path))
-}
-
-#[tokio::test]
-async fn a_room_that_was_drawn_with_an_open_entry_stays_so() {
-    let drawn = "UPDATE room SET entrants = 1, beacon = 'b', since_us = 7";
-    let (_folder, store) = opened_by_the_version_before(drawn).await;
-    let closed = store.close_entry(&sale("s")).await.unwrap().unwrap();
-    assert_eq!((closed.closed_entry, closed.drawn.clone().unwrap().entrants), (None, 1));
-    let again = store.draw(&sale("s"), Beacon::new("c").unwrap()).await.unwrap();
-    assert!(matches!(again, Some(Draw::Drawn(room)) if room.drawn == closed.drawn));
-}
-
-#[tokio::test]
-async fn a_room_of_the_version_before_is_drawn_once_its_entry_is_closed() {
-    let (_folder, store) = opened_by_the_version_before("").await;
-    let draw = || store.draw(&sale("s"), Beacon::new("b").unwrap());
-    assert!(matches!(draw().await.unwrap(), Some(Draw::EntryOpen(room)) if room.joined == 1));
-    let entry = store.close_entry(&sale("s")).await.unwrap().unwrap().closed_entry;
-    assert!(matches!(draw().await.unwrap(), Some(Draw::Drawn(room)) if room.closed_entry == entry));
 }
 
 #[tokio::test]
