@@ -79,14 +79,26 @@ pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
             Ok(Arc::new(PostgresLedger::open(url)?))
         }
-        _ => {
-            // The rest of the URL may contain a password, so the error does not repeat it.
-            let scheme = url.split_once(':').map(|(scheme, _)| format!("the scheme `{scheme}`"));
-            let has = scheme.unwrap_or_else(|| "no scheme".to_owned());
-            let why = format_args!("has {has}, which this build does not support");
-            Err(Error::invalid("the ledger's URL", why)
-                .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"))
+        _ => Err(unsupported(url)),
+    }
+}
+
+/// The rest of the URL may contain a password, so the error does not repeat it.
+fn unsupported(url: &str) -> Error {
+    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
+    let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
+    let lacks = match scheme {
+        Some("sqlite") if !cfg!(feature = "sqlite") => Some("sqlite"),
+        Some("postgres" | "postgresql") if !cfg!(feature = "postgres") => Some("postgres"),
+        _ => None,
+    };
+    match lacks {
+        Some(feature) => {
+            Error::invalid("the ledger's URL", format_args!("has {has}, which this build does not support"))
+                .hint(format_args!("enable the feature `{feature}` of the crate `rushgate`"))
         }
+        None => Error::invalid("the ledger's URL", format_args!("has {has}, which is not supported"))
+            .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"),
     }
 }
 
