@@ -640,8 +640,8 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
 /// The limits without the capacity, as `lua/queue/limit.lua` writes them.
 pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     let words: Vec<_> = text.split_whitespace().collect();
-    let (limits, keep) = words.split_at(words.len().min(7));
-    let [concurrency, n, us, key_concurrency, key_n, key_us, fifo] = limits[..] else {
+    let [concurrency, n, us, key_concurrency, key_n, key_us, fifo, age, count, overflow, events] = words[..]
+    else {
         return if words.is_empty() { Ok(QueueLimits::default()) } else { Err(strange("unknown limits")) };
     };
     let number = |word: &str| match word {
@@ -654,14 +654,7 @@ pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     };
     let (concurrency, key_concurrency): (Result<_>, Result<_>) = (small(concurrency), small(key_concurrency));
     let per_key = KeyLimits { concurrency: key_concurrency?, rate: rate(key_n, key_us)?, fifo: fifo == "1" };
-    // Limits that were set by an earlier version have no retention, overflow policy or events.
-    let (retention, overflow, events) = match keep[..] {
-        [] => (None, "0", "-"),
-        [age, count] => (number(age)?.zip(small(count)?), "0", "-"),
-        [age, count, overflow] => (number(age)?.zip(small(count)?), overflow, "-"),
-        [age, count, overflow, events] => (number(age)?.zip(small(count)?), overflow, events),
-        _ => return Err(strange("unknown limits")),
-    };
+    let retention = number(age)?.zip(small(count)?);
     let retention = retention.map(|(us, count)| Retention::new(Duration::from_micros(us), count));
     let overflow = match overflow {
         "0" => Overflow::Refuse,

@@ -7,13 +7,11 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
 
-use common::{Process, fresh, refused, sale, say, spec, store, this_program, url, with_child};
-use rushgate_core::{Beacon, BuyerId, Draw, DrawSecret, Rate, RoomOrder, RoomRules, Store, Verbs};
+use common::{Process, fresh, refused, say, store, this_program, url, with_child};
+use rushgate_core::{Store, Verbs};
 use rushgate_sqlite::SqliteStore;
 use rusqlite::Connection;
-use tempfile::TempDir;
 
 /// Opens the file, which must fail and leave the file unchanged, alone in its folder.
 #[track_caller]

@@ -17,7 +17,6 @@ local function room_keys(first)
   r.n, r.per, r.pass, r.draws, r.from = tonumber(row[1]), tonumber(row[2]), tonumber(row[3]), row[4], row[5]
   r.opened, r.base, r.since, r.joined, r.admitted = row[6], tonumber(row[7]), tonumber(row[8]), tonumber(row[9]), row[10]
   r.secret, r.commitment, r.entrants, r.beacon = row[11], row[12], row[13], row[14]
-  -- A room that was opened by an earlier version has no such field.
   r.closed = row[15] or ''
   return r
 end
