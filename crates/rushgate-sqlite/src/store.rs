@@ -191,10 +191,9 @@ impl SqliteStore {
     /// Reads a queue, after ending its expired leases.
     pub(crate) fn read_queue<T: Send + 'static>(
         &self,
-        queue: &QueueName,
+        queue: QueueName,
         question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'static, T> {
-        let queue = queue.clone();
         let reap = {
             let queue = queue.clone();
             move |step: &mut Step<'_>| queue::reap(step, &queue)
@@ -322,13 +321,13 @@ impl Store for SqliteStore {
             Topic::Over(queue, id) => {
                 let heard = self.inner.listeners.listen_over(&queue, &id);
                 let of = queue.clone();
-                hear(heard, self.read_queue(&queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
+                hear(heard, self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
             }
             Topic::Happens(queue, after) => {
                 let heard = self.inner.listeners.listen_events(&queue, after);
                 let of = queue.clone();
                 let waits = move |reader: &Reader<'_>| Ok(queue::event::last(reader, &of)? == after);
-                hear(heard, self.read_queue(&queue, waits))
+                hear(heard, self.read_queue(queue, waits))
             }
         }
     }

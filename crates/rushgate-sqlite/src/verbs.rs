@@ -65,30 +65,30 @@ impl SqliteStore {
                 step.once(v.op, |_| 1, |step| queue::wait::close(step, &v.queue, &v.id))
             }),
             Request::Waits(v) => {
-                self.look_into(&v.queue.clone(), v, |reader, v| queue::wait::waits(reader, &v.queue, &v.id))
+                self.look_into(v.queue.clone(), v, |reader, v| queue::wait::waits(reader, &v.queue, &v.id))
             }
-            Request::Waited(v) => self.look_into(&v.queue.clone(), v, |reader, v| {
+            Request::Waited(v) => self.look_into(v.queue.clone(), v, |reader, v| {
                 queue::wait::waited(reader, &v.queue, &v.id, &v.after, v.limit)
             }),
             Request::Task(v) => {
-                self.look_into(&v.queue.clone(), v, |reader, v| queue::task(reader, &v.queue, &v.id))
+                self.look_into(v.queue.clone(), v, |reader, v| queue::task(reader, &v.queue, &v.id))
             }
             Request::Tasks(v) => {
-                self.look_into(&v.queue.clone(), v, |reader, v| queue::tasks(reader, &v.queue, &v.listing))
+                self.look_into(v.queue.clone(), v, |reader, v| queue::tasks(reader, &v.queue, &v.listing))
             }
             Request::Stats(v) => {
-                self.look_into(&v.queue.clone(), v, |reader, v| queue::stats(reader, &v.queue))
+                self.look_into(v.queue.clone(), v, |reader, v| queue::stats(reader, &v.queue))
             }
             Request::Queues(v) => self.look(v, |reader, _| queue::queues(reader)),
             Request::Pause(v) => self.change(v, |step, v| queue::pause(step, &v.queue, v.paused)),
             Request::Limit(v) => self.change(v, |step, v| queue::limit(step, &v.queue, v.limits)),
-            Request::TaskEvents(v) => self.look_into(&v.queue.clone(), v, |reader, v| {
+            Request::TaskEvents(v) => self.look_into(v.queue.clone(), v, |reader, v| {
                 queue::event::events(reader, &v.queue, v.after, v.limit)
             }),
             Request::Dead(v) => self
-                .look_into(&v.queue.clone(), v, |reader, v| queue::dead(reader, &v.queue, &v.after, v.limit)),
+                .look_into(v.queue.clone(), v, |reader, v| queue::dead(reader, &v.queue, &v.after, v.limit)),
             Request::DeadLetter(v) => {
-                self.look_into(&v.queue.clone(), v, |reader, v| queue::dead_letter(reader, &v.queue, &v.id))
+                self.look_into(v.queue.clone(), v, |reader, v| queue::dead_letter(reader, &v.queue, &v.id))
             }
             Request::Revive(v) => self
                 .change(v, |step, v| step.once(v.op, |_| 1, |step| queue::revive(step, &v.queue, &v.which))),
@@ -163,7 +163,7 @@ impl SqliteStore {
     /// Reads a queue, after ending its expired leases.
     fn look_into<V: Verb + Sync>(
         &self,
-        queue: &QueueName,
+        queue: QueueName,
         verb: V,
         question: fn(&Reader<'_>, &V) -> fault::Result<V::Answer>,
     ) -> Answer<'static, Reply> {
