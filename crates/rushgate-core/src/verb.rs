@@ -183,12 +183,13 @@ verbs! {
     /// token does not hold the lock or the queue refuses the task.
     ///
     /// A release is remembered by its `op`. If the token does not hold the lock, the call is answered as the release
-    /// with this `op` was. A refusal is not remembered, so the holder can try again with the same `op`.
+    /// with this `op` was. A refusal is not remembered, so the holder can try again with the same `op`. A token that was
+    /// granted the lock again releases it again.
     ///
     /// In a Redis Cluster, lock and queue can be on different nodes, so this is not atomic: it checks the lock,
     /// enqueues the task, then releases the lock. A client that dies in between leaves a lock that ends with its
     /// lease, and possibly the task.
-    Replayed ReleaseWith release_with(op: Op, release: crate::ReleaseWith) -> ReleasedWith,
+    Idempotent ReleaseWith release_with(op: Op, release: crate::ReleaseWith) -> ReleasedWith,
         "release a lock with a task", |v| v.release.check();
 
     /// Extends leases, in the given order; each gets its own answer. An expired lease is not extended, even if

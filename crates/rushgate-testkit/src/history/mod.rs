@@ -169,10 +169,7 @@ impl History {
 
     async fn call(&mut self, call: &Request) -> Result<(), Mismatch> {
         let answer = self.compare(call).await?;
-        // A release that changed nothing is not remembered: its holder may try again.
-        let changed_nothing =
-            matches!(call, Request::ReleaseWith(_)) && !answer.text.starts_with("ReleaseWith(Released");
-        if call.effect() == Effect::Replayed && !changed_nothing {
+        if call.effect() == Effect::Replayed {
             self.answered.push((format!("{call:?}"), answer.text.clone()));
         }
         self.plan.learn(call, answer);
