@@ -9,7 +9,7 @@ pub enum Effect {
     Read,
     /// Carries an [`Op`](crate::Op), by which the store remembers the answer. Sent again, it changes nothing and gets that answer.
     Replayed,
-    /// Sent again, it changes nothing more and gets the same answer, as long as nobody else changed the record.
+    /// Sent again, it changes nothing more and gets the same answer, as long as nothing else changed the record.
     Idempotent,
     /// Sent again, it may change something again or get another answer.
     Write,
