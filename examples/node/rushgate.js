@@ -44,8 +44,8 @@ const ENQUEUED = [null, 'added', 'kept', 'replaced', 'full', 'dropped', 'displac
 const COMPLETED = ['stale', 'done', 'requeued']
 const RETRIED = ['stale', 'scheduled', 'dead', 'requeued', 'cancelled']
 const RESERVED = [null, 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open',
-  'ended', 'no_such_sku', 'paused']
-const DECIDED = ['unknown', 'done', 'pending', 'refused', 'paused']
+  'ended', 'no_such_sku', 'halted']
+const DECIDED = ['unknown', 'done', 'pending', 'refused', 'halted']
 const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected']
 
 /** The lock was lost. Another client may have held it since. */
@@ -284,7 +284,7 @@ class Sale {
 
   /**
    * Reserves units, all or nothing. `cart` maps each SKU to a quantity. Repeating the call with the same key returns the same
-   * answer. `paused` means that the sale is halted: retry at `retryAtUs`.
+   * answer. `halted` means that the sale is halted: retry at `retryAtUs`.
    */
   async reserve (buyer, key, cart, { same = false } = {}) {
     const names = this.spec.skus.map(([name]) => name)
@@ -295,19 +295,19 @@ class Sale {
       case 'reserved':
       case 'replayed':
         return { outcome, reservation: second.toString('hex'), ...this.hold(first) }
-      case 'paused':
+      case 'halted':
         return { outcome, retryAtUs: first }
       default:
         return { outcome }
     }
   }
 
-  /** Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry. */
+  /** Confirms a hold after payment. `refused`: refund the payment. `halted`: not decided yet, retry. */
   confirm (reservation) {
     return this.decide('confirm', reservation)
   }
 
-  /** Cancels a hold. `paused`: not decided yet, retry. */
+  /** Cancels a hold. `halted`: not decided yet, retry. */
   cancel (reservation) {
     return this.decide('cancel_hold', reservation)
   }

@@ -13,9 +13,9 @@ final class RedisSale
 {
     private const RESERVED = [
         1 => 'reserved', 'replayed', 'key_reused', 'sold_out', 'all_held', 'limit_reached', 'not_open', 'ended', 'no_such_sku',
-        'paused',
+        'halted',
     ];
-    private const DECIDED = ['unknown', 'done', 'pending', 'refused', 'paused'];
+    private const DECIDED = ['unknown', 'done', 'pending', 'refused', 'halted'];
     private const STATES = ['held', 'confirming', 'cancelling', 'expiring', 'confirmed', 'cancelled', 'expired', 'rejected'];
     private const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1];
     private const RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];
@@ -39,7 +39,7 @@ final class RedisSale
      * @param array<string, int> $cart quantity per SKU
      * @param bool $same requires the same unit number for every SKU, such as one seat on several segments of a journey
      * @return array `outcome`; with `reserved` and `replayed` also `reservation`, `units`, `state` and `deadlineUs`;
-     *     with `paused`, while the sale is halted, `retryAtUs`
+     *     with `halted`, while the sale is halted, `retryAtUs`
      */
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): array
     {
@@ -53,18 +53,18 @@ final class RedisSale
         $outcome = Rushgate::meaning(self::RESERVED, $answer[0]);
         return ['outcome' => $outcome] + match ($outcome) {
             'reserved', 'replayed' => ['reservation' => bin2hex($answer[2])] + $this->hold($answer[1]),
-            'paused' => ['retryAtUs' => $answer[1]],
+            'halted' => ['retryAtUs' => $answer[1]],
             default => [],
         };
     }
 
-    /** Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry. */
+    /** Confirms a hold after payment. `refused`: refund the payment. `halted`: not decided yet, retry. */
     public function confirm(string $reservation): string
     {
         return $this->decide('confirm', $reservation);
     }
 
-    /** Cancels a hold. `paused`: not decided yet, retry. */
+    /** Cancels a hold. `halted`: not decided yet, retry. */
     public function cancel(string $reservation): string
     {
         return $this->decide('cancel_hold', $reservation);

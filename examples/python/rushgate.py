@@ -47,8 +47,8 @@ ENQUEUED = [None, "added", "kept", "replaced", "full", "dropped", "displaced", "
 COMPLETED = ["stale", "done", "requeued"]
 RETRIED = ["stale", "scheduled", "dead", "requeued", "cancelled"]
 RESERVED = [None, "reserved", "replayed", "key_reused", "sold_out", "all_held", "limit_reached", "not_open", "ended",
-            "no_such_sku", "paused"]
-DECIDED = ["unknown", "done", "pending", "refused", "paused"]
+            "no_such_sku", "halted"]
+DECIDED = ["unknown", "done", "pending", "refused", "halted"]
 STATES = ["held", "confirming", "cancelling", "expiring", "confirmed", "cancelled", "expired", "rejected"]
 
 # Errors after which a call is retried. A Cluster client raises its own until a replica has replaced a lost node.
@@ -348,7 +348,7 @@ class Sale:
     def reserve(self, buyer, key, cart, same=False):
         """Reserves units, all or nothing. `cart` maps each SKU to a quantity.
 
-        Repeating the call with the same key returns the same answer. `paused` means that the sale is halted: retry at
+        Repeating the call with the same key returns the same answer. `halted` means that the sale is halted: retry at
         `retry_at_us`.
         """
         names = [sku[0] for sku in self.spec["skus"]]
@@ -360,14 +360,14 @@ class Sale:
         outcome = meaning(RESERVED, answer[0])
         if outcome in ("reserved", "replayed"):
             return {"outcome": outcome, "reservation": answer[2].hex(), **self._hold(answer[1])}
-        return {"outcome": outcome} | ({"retry_at_us": answer[1]} if outcome == "paused" else {})
+        return {"outcome": outcome} | ({"retry_at_us": answer[1]} if outcome == "halted" else {})
 
     def confirm(self, reservation):
-        """Confirms a hold after payment. `refused`: refund the payment. `paused`: not decided yet, retry."""
+        """Confirms a hold after payment. `refused`: refund the payment. `halted`: not decided yet, retry."""
         return self._decide("confirm", reservation)
 
     def cancel(self, reservation):
-        """Cancels a hold. `paused`: not decided yet, retry."""
+        """Cancels a hold. `halted`: not decided yet, retry."""
         return self._decide("cancel_hold", reservation)
 
     def _decide(self, verb, reservation):

@@ -13,7 +13,7 @@ use tokio::time::sleep;
 
 use crate::exit::{Exit, Fault};
 use crate::signals::died_of;
-use crate::warden::Warden;
+use crate::watchdog::Watchdog;
 
 /// Time that processes left behind by a command have to end after a signal.
 const LEFT_BEHIND_MAX: Duration = Duration::from_millis(500);
@@ -23,7 +23,7 @@ pub(crate) struct Group {
     child: Child,
     id: Pid,
     /// The watchdog; `None` if the command may outlive this process.
-    warden: Option<Warden>,
+    watchdog: Option<Watchdog>,
 }
 
 impl Group {
@@ -32,20 +32,20 @@ impl Group {
         let child = command.process_group(0).spawn()?;
         let id = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
         let id = id.ok_or_else(|| io::Error::other("the command has no process ID"))?;
-        Ok(Self { child, id, warden: None })
+        Ok(Self { child, id, watchdog: None })
     }
 
     /// Starts the command in the group of a watchdog, which ends the group unless it is renewed.
-    pub(crate) fn start_under(warden: Warden, mut command: Command) -> io::Result<Self> {
-        let id = warden.group();
+    pub(crate) fn start_under(watchdog: Watchdog, mut command: Command) -> io::Result<Self> {
+        let id = watchdog.group();
         let child = command.process_group(id.as_raw_pid()).spawn()?;
-        Ok(Self { child, id, warden: Some(warden) })
+        Ok(Self { child, id, watchdog: Some(watchdog) })
     }
 
     /// Makes the watchdog end the group unless it is renewed within this time.
     pub(crate) async fn watch(&self, time: Duration) {
-        if let Some(warden) = &self.warden {
-            warden.watch(time).await;
+        if let Some(watchdog) = &self.watchdog {
+            watchdog.watch(time).await;
         }
     }
 
@@ -57,18 +57,16 @@ impl Group {
     /// Waits for the end of the command's own process. If the watchdog dies first, the command would survive this process,
     /// so it is ended at once, and that is the error. Cancel safe.
     pub(crate) async fn wait(&mut self) -> Result<ExitStatus> {
-        let Some(warden) = &mut self.warden else { return Ok(self.child.wait().await?) };
+        let Some(watchdog) = &mut self.watchdog else { return Ok(self.child.wait().await?) };
         tokio::select! {
             biased;
             ended = self.child.wait() => return Ok(ended?),
-            () = warden.ended() => {}
+            () = watchdog.ended() => {}
         }
         self.signal(Signal::KILL);
         self.child.wait().await?;
         Err(Fault::refused("watchdog_killed", "the command was terminated because its watchdog was killed")
-            .hint(
-                "keep the process `rushgate __warden` running: it terminates the command if this process cannot",
-            )
+            .hint("keep the process `rg-watchdog` running: it terminates the command if this process cannot")
             .into())
     }
 
@@ -80,8 +78,8 @@ impl Group {
 
     /// Ends the processes that the command left behind: first with a signal, then by force.
     pub(crate) async fn end_left_behind(mut self) {
-        if let Some(warden) = self.warden.take() {
-            warden.dismiss().await;
+        if let Some(watchdog) = self.watchdog.take() {
+            watchdog.dismiss().await;
         }
         let until = Instant::now() + LEFT_BEHIND_MAX;
         self.signal(Signal::TERM);

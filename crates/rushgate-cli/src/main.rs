@@ -30,7 +30,7 @@ mod serve;
 mod settings;
 mod signals;
 mod signed;
-mod warden;
+mod watchdog;
 mod work;
 
 use std::process::ExitCode;
@@ -144,7 +144,7 @@ fn options(output: Output) -> Result<Exit> {
 
 /// A benchmark must not use the store of the working directory's configuration file.
 fn needs_file(verb: &Verb) -> bool {
-    !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Warden | Verb::Crowd)
+    !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Watchdog | Verb::Crowd)
 }
 
 /// A read of a mistyped path must not create a file.
@@ -196,7 +196,7 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(args) => doctor::run(args, globals).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Options => unreachable!("they need no store"),
-        Verb::Warden => warden::run().await,
+        Verb::Watchdog => watchdog::run().await,
         Verb::Crowd => rush::run_crowd().await,
     }
 }

@@ -17,6 +17,13 @@ use crate::otel;
 /// Moves the cursor to the start of the line and clears it.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 
+/// The word that JSON has for a state, a kind or an outcome.
+pub(crate) fn word(of: &impl Serialize) -> String {
+    let value = serde_json::to_value(of).unwrap_or_default();
+    let word = value.as_str().or_else(|| value["outcome"].as_str());
+    word.unwrap_or_default().to_owned()
+}
+
 /// Output settings of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {

@@ -11,7 +11,7 @@ use crate::settings::REFERENCE;
 /// Commands whose defaults are on the page.
 const COMMANDS: [&[&str]; 8] = [
     &["lock", "run"],
-    &["queue", "push"],
+    &["queue", "enqueue"],
     &["queue", "claim"],
     &["work"],
     &["sale", "create"],

@@ -6,7 +6,7 @@ use common::Shop;
 use serde_json::{Value, json};
 
 fn push(shop: &Shop, id: &str, options: &[&str]) {
-    shop.ok(&[&["queue", "push", "mail", id][..], options].concat());
+    shop.ok(&[&["queue", "enqueue", "mail", id][..], options].concat());
 }
 
 fn ids(shop: &Shop) -> Vec<String> {
@@ -47,7 +47,7 @@ fn many_more_than_a_page_are_cancelled() {
     let shop = Shop::new();
     let line = |n: u32| {
         let task = json!({
-            "id": format!("t:{n}"), "content_type": "text/plain", "payload": "", "encoding": "text",
+            "id": format!("t:{n}"), "content_type": "text/plain", "payload": "",
             "priority": 5, "max_attempts": 1
         });
         format!("{task}\n")
@@ -68,9 +68,12 @@ fn dead_letters_are_put_back_and_deleted_by_filter() {
         let ticket = shop.json(&["queue", "claim", "mail"])[0]["ticket"].as_str().unwrap().to_owned();
         shop.ok(&["queue", "retry", "mail", "--ticket", &ticket, "--give-up"]);
     }
-    let would = shop.json(&["queue", "dead", "retry", "mail", "--all", "--dry-run"]);
+    let would = shop.json(&["queue", "dead", "requeue", "mail", "--all", "--dry-run"]);
     assert_eq!((&would["chosen"], &would["done"]), (&json!(3), &json!(0)));
-    assert_eq!(shop.json(&["queue", "dead", "retry", "mail", "--kind", "x", "--id-prefix", "a:"])["done"], 1);
+    assert_eq!(
+        shop.json(&["queue", "dead", "requeue", "mail", "--kind", "x", "--id-prefix", "a:"])["done"],
+        1
+    );
     assert_eq!(ids(&shop), ["a:1"]);
     assert_eq!(shop.json(&["queue", "dead", "delete", "mail", "--kind", "x"])["done"], 1);
     let left = shop.json(&["queue", "dead", "ls", "mail"]);
@@ -82,7 +85,7 @@ fn an_import_leaves_out_what_is_late_and_takes_the_rest() {
     let shop = Shop::new();
     let line = |id: &str, deadline_us: u64| {
         json!({
-            "id": id, "content_type": "text/plain", "payload": "x", "encoding": "text",
+            "id": id, "content_type": "text/plain", "payload": "x",
             "priority": 4, "max_attempts": 3, "deadline_us": deadline_us,
         })
         .to_string()
@@ -136,7 +139,7 @@ fn a_broken_line_is_told_and_nothing_before_it_is_lost() {
     let shop = Shop::new();
     let line = |id: &str, attempts: u32| {
         format!(
-            "{{\"id\":\"{id}\",\"content_type\":\"text/plain\",\"payload\":\"\",\"encoding\":\"text\",\
+            "{{\"id\":\"{id}\",\"content_type\":\"text/plain\",\"payload\":\"\",\
              \"priority\":5,\"max_attempts\":{attempts}}}\n"
         )
     };

@@ -272,6 +272,8 @@ fn doomed_worker(store: &str, orders: &str) -> Member {
     let mut lines =
         BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
     assert!(lines.any(|line| line.contains(READY)), "the worker has connected to store and ledger");
+    // Read on: the worker could not say anything about an outage otherwise.
+    thread::spawn(move || lines.for_each(drop));
     child
 }
 

@@ -307,7 +307,7 @@ async fn the_kind_of_a_task_crosses_languages_http_and_the_command() {
             language.play(port, &["kinds", language.name]).end();
         }
         let wait = ["--store", &url, "--wait", "60s"];
-        let push = ["queue", "push", "in", "cli", "--store", &url, "--kind", "mail:welcome"];
+        let push = ["queue", "enqueue", "in", "cli", "--store", &url, "--kind", "mail:welcome"];
         shop.ok(&[&push[..], &["--payload", r#"{"from":"cli"}"#]].concat());
         let claimed = [0, 1].map(|_| shop.json(&[&["queue", "claim", "back-cli"][..], &wait].concat()));
         assert_eq!(claimed.map(|tasks| of_interest(&tasks[0])), expected("cli"));
@@ -459,8 +459,8 @@ async fn a_stopped_sale_says_so_in_four_languages() {
     let sale = gate.sale("launch").unwrap();
     sale.open().await.unwrap();
     let Reserved::Reserved(hold) = reserve(&sale, "ann").await else { panic!("there are phones") };
-    assert!(sale.pause().await.unwrap());
-    let stopped = sale.state().await.unwrap().paused.unwrap().since.as_micros();
+    assert!(sale.halt().await.unwrap());
+    let stopped = sale.state().await.unwrap().halted.unwrap().since.as_micros();
     let ask_in_all = |answers: [&str; 3]| {
         let words = |name: &str| vec!["meet".into(), "launch".into(), name.into(), hold.id.to_string()];
         for told in play_in_all(port, words).into_iter().map(Part::end) {
@@ -468,7 +468,7 @@ async fn a_stopped_sale_says_so_in_four_languages() {
             assert!(told["retry_at_us"].as_u64().unwrap() > stopped, "{told}");
         }
     };
-    ask_in_all(["paused"; 3]);
+    ask_in_all(["halted"; 3]);
     let file = format!("sqlite:{}", shop.path("orders.db").display());
     shop.ok(&[
         "sale",
@@ -482,7 +482,7 @@ async fn a_stopped_sale_says_so_in_four_languages() {
         "--receipts-first",
         "1h",
     ]);
-    ask_in_all(["paused", "pending", "refused"]);
+    ask_in_all(["halted", "pending", "refused"]);
     gate.close().await.unwrap();
 }
 
@@ -547,7 +547,7 @@ async fn two_spellings_of_a_name_are_one_name_in_every_language() {
     }
     stop.cancel();
     worker.await.unwrap().unwrap();
-    assert!(sale.state().await.unwrap().paused.is_none());
+    assert!(sale.state().await.unwrap().halted.is_none());
     assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), sold as usize);
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
@@ -714,16 +714,16 @@ async fn buy(gate: &Rushgate, sale: &str, name: &str) {
 #[allow(clippy::print_stdout)]
 async fn meet(gate: &Rushgate, sale: &str, name: &str, hold: &str) {
     let (sale, hold) = (gate.sale(sale).unwrap(), hold.parse().unwrap());
-    let Reserved::Paused { retry_at } = reserve(&sale, name).await else { panic!("the sale is not paused") };
+    let Reserved::Halted { retry_at } = reserve(&sale, name).await else { panic!("the sale is not halted") };
     let word = |decision| match decision {
-        Decision::Paused => "paused",
+        Decision::Halted => "halted",
         Decision::Pending(_) => "pending",
         Decision::Refused(_) => "refused",
         other => panic!("{other:?}"),
     };
     let (confirm, cancel) = (sale.confirm(hold).await.unwrap(), sale.cancel(hold).await.unwrap());
     let told = json!({
-        "reserve": "paused", "retry_at_us": retry_at.as_micros(), "confirm": word(confirm), "cancel": word(cancel)
+        "reserve": "halted", "retry_at_us": retry_at.as_micros(), "confirm": word(confirm), "cancel": word(cancel)
     });
     println!("» {told}");
 }

@@ -33,15 +33,15 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["lock", "run", &long, "--", "true"], "201 bytes"),
         (&["lock", "run", "a", "--label", "a\nb", "--", "true"], "control character"),
         (&["lock", "run", "a"], "required"),
-        (&["queue", "push", "", "a"], "the queue name is empty"),
-        (&["queue", "push", "q", ""], "the task ID is empty"),
-        (&["queue", "push", "q", "a", "--payload", "{"], "the payload is not JSON"),
-        (&["queue", "push", "q", "a", "--payload-file", "none"], "cannot read the payload from `none`"),
-        (&["queue", "push", "q", "a", "--priority", "10"], "it must be 0 (first) to 9"),
-        (&["queue", "push", "q", "a", "--max-attempts", "0"], "it must be 1 to 1000"),
-        (&["queue", "push", "q", "a", "--delay", "401d"], "the delay"),
-        (&["queue", "push", "q", "a", "--delay", "1s", "--at", "1h"], "cannot be used with"),
-        (&["queue", "push", "q", "a", "--replace", "--earliest"], "cannot be used with"),
+        (&["queue", "enqueue", "", "a"], "the queue name is empty"),
+        (&["queue", "enqueue", "q", ""], "the task ID is empty"),
+        (&["queue", "enqueue", "q", "a", "--payload", "{"], "the payload is not JSON"),
+        (&["queue", "enqueue", "q", "a", "--payload-file", "none"], "cannot read the payload from `none`"),
+        (&["queue", "enqueue", "q", "a", "--priority", "10"], "it must be 0 (first) to 9"),
+        (&["queue", "enqueue", "q", "a", "--max-attempts", "0"], "it must be 1 to 1000"),
+        (&["queue", "enqueue", "q", "a", "--delay", "401d"], "the delay"),
+        (&["queue", "enqueue", "q", "a", "--delay", "1s", "--at", "1h"], "cannot be used with"),
+        (&["queue", "enqueue", "q", "a", "--replace", "--earliest"], "cannot be used with"),
         (&["queue", "claim", "q", "-n", "0"], "it must be 1 to 1000"),
         (&["queue", "claim", "q", "--lease", "0s"], "the lease"),
         (&["queue", "complete", "q", "--ticket", "made-up"], "the ticket is malformed"),
@@ -52,7 +52,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
             &["queue", "limit", "q", "--fifo", "true", "--key-concurrency", "2"],
             "the concurrency per key must be 1",
         ),
-        (&["queue", "dead", "retry", "q"], "required"),
+        (&["queue", "dead", "requeue", "q"], "required"),
         (&["work", "q", "--concurrency", "0", "--exec", "true"], "the concurrency"),
         (&["sale", "create", "s", "--sku", "phone"], "use NAME=UNITS"),
         (&["sale", "create", "s", "--sku", "phone=99999999999"], "99999999999 is out of range"),
@@ -84,7 +84,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
 fn a_payload_over_the_limit_is_refused_with_its_limit() {
     let shop = Shop::new();
     let large = vec![b'1'; (1 << 20) + 1];
-    let said = shop.with_stdin(&["queue", "push", "q", "a", "--payload", "-"], &large);
+    let said = shop.with_stdin(&["queue", "enqueue", "q", "a", "--payload", "-"], &large);
     assert_eq!(said.status, 2, "{}", said.err);
     assert!(said.err.contains("the payload exceeds the maximum of 1048576 bytes"), "{}", said.err);
     assert!(said.err.contains("hint: store the content elsewhere"), "{}", said.err);
@@ -93,7 +93,7 @@ fn a_payload_over_the_limit_is_refused_with_its_limit() {
 #[test]
 fn with_json_an_error_is_one_object_on_stderr() {
     let shop = Shop::new();
-    for args in [&["--json", "queue", "push", "", "a"][..], &["queue", "--json", "lokc"]] {
+    for args in [&["--json", "queue", "enqueue", "", "a"][..], &["queue", "--json", "lokc"]] {
         let said = shop.run(args);
         assert_eq!((said.status, said.err.lines().count()), (2, 1), "{}", said.err);
         let error = said.error();
@@ -150,7 +150,7 @@ fn a_store_that_cannot_be_used_is_status_4_with_a_hint() {
         ("sqlite:newer.db", "has schema 999"),
         ("sqlite:none/store.db", "the directory `none` does not exist"),
     ] {
-        for verb in [&["queue", "push", "q", "a"][..], &["lock", "run", "a", "--", "true"], &["doctor"]] {
+        for verb in [&["queue", "enqueue", "q", "a"][..], &["lock", "run", "a", "--", "true"], &["doctor"]] {
             let said = shop.run(&[&["--store", store][..], verb].concat());
             assert_eq!(said.status, 4, "{store} {verb:?}: {}", said.err);
             assert!(said.err.contains(part) && said.err.contains("\nhint: "), "{store}: {}", said.err);
@@ -161,7 +161,7 @@ fn a_store_that_cannot_be_used_is_status_4_with_a_hint() {
 #[test]
 fn a_store_that_may_not_be_written_is_status_4_with_a_hint() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "q", "a"]);
+    shop.ok(&["queue", "enqueue", "q", "a"]);
     let store = shop.path("rushgate.db");
     let allow = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -173,7 +173,7 @@ fn a_store_that_may_not_be_written_is_status_4_with_a_hint() {
     allow(&store, 0o444);
     allow(shop.dir.path(), 0o555);
     let mut command = std::process::Command::new(&program);
-    command.args(["queue", "push", "q", "b"]).current_dir(shop.dir.path()).env_remove("RUSHGATE_STORE");
+    command.args(["queue", "enqueue", "q", "b"]).current_dir(shop.dir.path()).env_remove("RUSHGATE_STORE");
     if rustix::process::geteuid().is_root() {
         command.uid(65_534).gid(65_534);
     }
@@ -186,7 +186,7 @@ fn a_store_that_may_not_be_written_is_status_4_with_a_hint() {
 #[test]
 fn readers_that_leave_and_files_that_are_closed_are_no_panic() {
     let shop = Shop::new();
-    (0..50).for_each(|n| drop(shop.ok(&["queue", "push", "q", &format!("{n}-{}", "x".repeat(150))])));
+    (0..50).for_each(|n| drop(shop.ok(&["queue", "enqueue", "q", &format!("{n}-{}", "x".repeat(150))])));
     for args in
         [&["queue", "ls", "q"][..], &["--json", "queue", "ls", "q"], &["help"], &["completions", "bash"]]
     {
@@ -196,7 +196,7 @@ fn readers_that_leave_and_files_that_are_closed_are_no_panic() {
         assert_eq!((said.status, said.err.as_str()), (0, ""), "{args:?}");
     }
     let closed = |redirect: &str| {
-        let script = format!("exec \"$0\" queue push q new --replace --payload - {redirect}");
+        let script = format!("exec \"$0\" queue enqueue q new --replace --payload - {redirect}");
         let binary = env!("CARGO_BIN_EXE_rushgate");
         let output = std::process::Command::new("sh")
             .args(["-c", &script, binary])
@@ -217,7 +217,7 @@ fn readers_that_leave_and_files_that_are_closed_are_no_panic() {
 fn a_full_stdout_says_that_the_step_was_carried_out() {
     let shop = Shop::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let mut command = shop.command(&["--json", "queue", "push", "q", "a"]);
+    let mut command = shop.command(&["--json", "queue", "enqueue", "q", "a"]);
     let said: Said = command.stdout(full).output().unwrap().into();
     assert_eq!(said.status, 5, "{}", said.err);
     assert_eq!(said.error()["may_have_happened"], true);
@@ -228,9 +228,9 @@ fn a_full_stdout_says_that_the_step_was_carried_out() {
 fn colour_is_used_where_it_is_wanted_and_nowhere_else() {
     let shop = Shop::new();
     let red = |args: &[&str]| shop.run(args).err.contains("\x1b[");
-    assert!(!red(&["queue", "push", "", "a"]));
-    assert!(red(&["queue", "push", "", "a", "--color", "always"]));
-    assert!(!red(&["queue", "push", "", "a", "--color", "never"]));
+    assert!(!red(&["queue", "enqueue", "", "a"]));
+    assert!(red(&["queue", "enqueue", "", "a", "--color", "always"]));
+    assert!(!red(&["queue", "enqueue", "", "a", "--color", "never"]));
     assert!(red(&["--color=always", "--no-such-flag"]));
     assert!(!red(&["--color=never", "--no-such-flag"]));
 }
@@ -262,7 +262,7 @@ fn the_front_page_ends_with_the_exit_statuses() {
 #[test]
 fn doctor_tells_what_the_store_is_and_what_is_amiss() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     shop.ok(&["queue", "pause", "mail"]);
     let found = shop.json(&["doctor"]);
     assert_eq!(

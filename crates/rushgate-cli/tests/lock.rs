@@ -129,14 +129,14 @@ fn a_broken_lock_ends_the_command_and_what_it_started() {
     let script = "sh -c 'trap \"\" TERM; while :; do sleep 0.02; done' & echo started; wait";
     let mut holder = shop.start(&run("a", &[], &sh(script)));
     assert_eq!(holder.line(), "started");
-    let broken = shop.json(&["lock", "break", "a"]);
-    assert_eq!((&broken["outcome"], &broken["holder"]["pid"]), (&"broken".into(), &holder.child.id().into()));
+    let broken = shop.json(&["lock", "force-release", "a"]);
+    assert_eq!(broken["holder"]["pid"], holder.child.id());
     // Grandchildren inherit this pipe, so it ends when the last of them has ended.
     assert_eq!(holder.rest(), "");
     let said = holder.end();
     assert_eq!(said.status, 1);
     assert!(said.err.contains("lease lost: `a`: it was force-released"), "{}", said.err);
-    assert_eq!(shop.run(&["lock", "break", "a"]).status, 1);
+    assert_eq!(shop.run(&["lock", "force-release", "a"]).status, 1);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn with_on_lost_warn_the_command_goes_on() {
     let script = format!("{WAIT_FOR_GO}; exit 3");
     let mut holder = shop.start(&run("a", &["--on-lost", "warn"], &sh(&script)));
     assert_eq!(holder.line(), "held");
-    shop.ok(&["lock", "break", "a"]);
+    shop.ok(&["lock", "force-release", "a"]);
     std::fs::write(shop.path("go"), "").unwrap();
     let said = holder.end();
     assert_eq!(said.status, 3, "{}", said.err);
@@ -231,6 +231,27 @@ fn a_command_whose_watchdog_is_killed_ends_and_gives_the_lock_back() {
     assert_eq!(said.status, 1);
     assert!(said.err.contains("its watchdog was killed"), "{}", said.err);
     assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_command_ends_when_every_process_named_rushgate_is_killed() {
+    let shop = Shop::new();
+    let script = "cut -d' ' -f5 /proc/$$/stat; while :; do sleep 0.02; done";
+    let mut holder = shop.start(&run("a", &[], &sh(script)));
+    let watchdog: u32 = holder.line().parse().unwrap();
+    let wrapper = holder.child.id();
+    // As `pkill -9 -f rushgate` does: by the name and by the command line.
+    let (mut killed, mut spared) = (Vec::new(), Vec::new());
+    for id in [watchdog, wrapper] {
+        let read = |file: &str| std::fs::read_to_string(format!("/proc/{id}/{file}")).unwrap();
+        let named = read("comm").contains("rushgate") || read("cmdline").contains("rushgate");
+        if named { &mut killed } else { &mut spared }.push(id);
+    }
+    for id in &killed {
+        kill_process(Pid::from_raw(id.cast_signed()).unwrap(), Signal::KILL).unwrap();
+    }
+    assert_eq!(holder.rest(), "", "the whole process group has ended");
+    assert_eq!((killed, spared), (vec![wrapper], vec![watchdog]));
 }
 
 #[test]

@@ -190,8 +190,8 @@ fn a_trace_goes_from_the_caller_through_the_server_and_the_queue_to_the_workers_
 #[test]
 fn a_task_that_fails_has_a_span_that_says_so() {
     let (shop, collector) = (Shop::new(), Collector::start());
-    shop.ok(&["queue", "push", "mail", "bad"]);
-    shop.ok(&["queue", "push", "mail", "good"]);
+    shop.ok(&["queue", "enqueue", "mail", "bad"]);
+    shop.ok(&["queue", "enqueue", "mail", "good"]);
     let command = "test \"$RUSHGATE_TASK\" = good || exit 65";
     let work = ["work", "mail", "--until-empty", "--exec", "sh", "-c", command];
     let worked = Said::from(collector.of(&shop, "worker", &work).output().unwrap());
@@ -212,7 +212,7 @@ fn a_collector_that_is_away_or_refuses_costs_a_warning_and_no_task() {
     let away = Collector { endpoint: format!("http://{nobody}"), arrived: Arc::default() };
     for (collector, why) in [(refuses, "status 403 Forbidden"), (away, "refused")] {
         let shop = Shop::new();
-        shop.ok(&["queue", "push", "mail", "t1"]);
+        shop.ok(&["queue", "enqueue", "mail", "t1"]);
         let work = ["work", "mail", "--until-empty", "--exec", "true"];
         let said = Said::from(collector.of(&shop, "worker", &work).output().unwrap());
         assert_eq!(said.status, 0, "{}", said.err);
@@ -242,7 +242,7 @@ fn what_the_environment_asks_for_and_is_not_there_is_refused_at_the_start() {
 #[test]
 fn every_line_of_log_is_json_if_that_is_wanted() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "t1"]);
+    shop.ok(&["queue", "enqueue", "mail", "t1"]);
     let json = ["--log-format", "json", "--verbose", "--color", "always"];
     let said = shop.run(&[&json[..], &["work", "mail", "--until-empty", "--exec", "true"]].concat());
     assert_eq!(said.status, 0, "{}", said.err);

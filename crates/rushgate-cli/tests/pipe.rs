@@ -16,8 +16,8 @@ fn unread(shop: &Shop, way: &[&str], args: &str) -> common::Said {
 #[test]
 fn tasks_that_cannot_be_written_stay_in_the_queue() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
-    shop.ok(&["queue", "push", "mail", "b"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "b"]);
     for way in WAYS {
         for take in
             ["queue claim mail -n 2", "queue claim mail --wait 5s", "queue pop mail", "queue pop mail -n 9"]
@@ -51,22 +51,22 @@ fn what_changes_something_says_that_its_answer_was_not_read() {
             claimed[0]["ticket"].as_str().unwrap().to_owned()
         };
         for id in ["b", "c", "d", "e"] {
-            shop.ok(&["queue", "push", "mail", id]);
+            shop.ok(&["queue", "enqueue", "mail", id]);
         }
         let (done, back, failed) = (claim(), claim(), claim());
-        shop.ok(&["queue", "push", "mail", "open", "--open"]);
+        shop.ok(&["queue", "enqueue", "mail", "open", "--open"]);
         let changes = [
-            "queue push mail a --unique-for 1h".to_owned(),
+            "queue enqueue mail a --unique-for 1h".to_owned(),
             format!("queue extend mail --ticket {done}"),
             format!("queue complete mail --ticket {done}"),
-            format!("queue give-back mail --ticket {back}"),
+            format!("queue release mail --ticket {back}"),
             format!("queue retry mail --give-up --ticket {failed}"),
-            "queue dead retry mail d".to_owned(),
+            "queue dead requeue mail d".to_owned(),
             "queue dead delete mail --all".to_owned(),
             "queue cancel mail d".to_owned(),
             "queue cancel mail --id-prefix e".to_owned(),
-            "queue close mail open".to_owned(),
-            "queue lift mail a".to_owned(),
+            "queue close-batch mail open".to_owned(),
+            "queue clear-unique mail a".to_owned(),
             "queue pause mail".to_owned(),
             "queue resume mail".to_owned(),
             "queue limit mail --bound 9".to_owned(),
@@ -96,8 +96,8 @@ fn what_changes_something_says_that_its_answer_was_not_read() {
 fn what_only_looks_ends_when_its_reader_has_gone() {
     let shop = Shop::new();
     shop.ok(&["queue", "limit", "mail", "--events", "100"]);
-    shop.ok(&["queue", "push", "mail", "a"]);
-    shop.ok(&["queue", "push", "mail", "dead", "--priority", "0"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "dead", "--priority", "0"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     shop.ok(&["queue", "retry", "mail", "--give-up", "--ticket", claimed[0]["ticket"].as_str().unwrap()]);
     let looks = [

@@ -12,19 +12,19 @@ fn ticket(task: &Value) -> &str {
 #[test]
 fn push_answers_added_kept_or_replaced_with_the_revision() {
     let shop = Shop::new();
-    assert_eq!(shop.ok(&["queue", "push", "mail", "a"]), "added revision 1\n");
-    assert_eq!(shop.ok(&["queue", "push", "mail", "a"]), "kept revision 1\n");
-    assert_eq!(shop.ok(&["queue", "push", "mail", "a", "--replace"]), "replaced revision 2\n");
-    assert_eq!(shop.json(&["queue", "push", "mail", "a"]), json!({ "outcome": "kept", "revision": 2 }));
-    assert_eq!(shop.json(&["queue", "push", "mail", "a", "--earliest"])["outcome"], "kept");
-    assert_eq!(shop.json(&["queue", "push", "mail", "a", "--debounce", "1m"])["outcome"], "replaced");
+    assert_eq!(shop.ok(&["queue", "enqueue", "mail", "a"]), "added revision 1\n");
+    assert_eq!(shop.ok(&["queue", "enqueue", "mail", "a"]), "kept revision 1\n");
+    assert_eq!(shop.ok(&["queue", "enqueue", "mail", "a", "--replace"]), "replaced revision 2\n");
+    assert_eq!(shop.json(&["queue", "enqueue", "mail", "a"]), json!({ "outcome": "kept", "revision": 2 }));
+    assert_eq!(shop.json(&["queue", "enqueue", "mail", "a", "--earliest"])["outcome"], "kept");
+    assert_eq!(shop.json(&["queue", "enqueue", "mail", "a", "--debounce", "1m"])["outcome"], "replaced");
 }
 
 #[test]
 fn a_task_as_json_has_everything_and_its_payload_parsed() {
     let shop = Shop::new();
     let args = ["--payload", r#"{"to":"ann"}"#, "--priority", "2", "--max-attempts", "7"];
-    shop.ok(&[&["queue", "push", "mail", "a"][..], &args].concat());
+    shop.ok(&[&["queue", "enqueue", "mail", "a"][..], &args].concat());
     let tasks = shop.json(&["queue", "claim", "mail"]);
     let task = &tasks[0];
     assert_eq!(tasks.as_array().unwrap().len(), 1);
@@ -42,7 +42,7 @@ fn a_task_as_json_has_everything_and_its_payload_parsed() {
 fn the_kind_of_a_task_is_a_field() {
     let shop = Shop::new();
     let of = ["--payload", r#"{"to":"ann"}"#, "--kind", "mail:welcome"];
-    shop.ok(&[&["queue", "push", "mail", "a", "--priority", "1"][..], &of].concat());
+    shop.ok(&[&["queue", "enqueue", "mail", "a", "--priority", "1"][..], &of].concat());
     shop.ok(&[&["queue", "cron", "add", "mail", "nightly", "--every", "1d"][..], &of].concat());
     shop.ok(&["queue", "cron", "run", "mail", "nightly"]);
     assert!(shop.ok(&["queue", "show", "mail", "a"]).contains("\nkind         mail:welcome\n"));
@@ -67,27 +67,24 @@ fn the_kind_of_a_task_is_a_field() {
 fn content_comes_from_the_command_line_a_file_or_stdin() {
     let shop = Shop::new();
     std::fs::write(shop.path("body.json"), "[1, 2]").unwrap();
-    shop.ok(&["queue", "push", "q", "1", "--payload", "\"hi\""]);
-    shop.ok(&["queue", "push", "q", "2", "--payload-file", "body.json"]);
-    assert_eq!(shop.with_stdin(&["queue", "push", "q", "3", "--payload", "-"], b"{}").status, 0);
-    let text = ["queue", "push", "q", "4", "--payload-file", "-", "--content-type", "text/plain"];
+    shop.ok(&["queue", "enqueue", "q", "1", "--payload", "\"hi\""]);
+    shop.ok(&["queue", "enqueue", "q", "2", "--payload-file", "body.json"]);
+    assert_eq!(shop.with_stdin(&["queue", "enqueue", "q", "3", "--payload", "-"], b"{}").status, 0);
+    let text = ["queue", "enqueue", "q", "4", "--payload-file", "-", "--content-type", "text/plain"];
     assert_eq!(shop.with_stdin(&text, "grüße".as_bytes()).status, 0);
-    let bytes = ["queue", "push", "q", "5", "--payload", "-", "--content-type", "image/png"];
+    let bytes = ["queue", "enqueue", "q", "5", "--payload", "-", "--content-type", "image/png"];
     assert_eq!(shop.with_stdin(&bytes, b"\x89PNG").status, 0);
-    shop.ok(&["queue", "push", "q", "6"]);
+    shop.ok(&["queue", "enqueue", "q", "6"]);
     let tasks = shop.json(&["queue", "top", "q", "-n", "10"]);
     let payloads: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["payload"].clone()).collect();
-    assert_eq!(
-        payloads,
-        [json!("hi"), json!([1, 2]), json!({}), json!("grüße"), json!("iVBORw=="), Value::Null]
-    );
-    assert_eq!(tasks[4]["encoding"], "base64");
+    assert_eq!(payloads, [json!("hi"), json!([1, 2]), json!({}), json!("grüße"), Value::Null, Value::Null]);
+    assert_eq!(tasks[4]["payload_base64"], "iVBORw==");
 }
 
 #[test]
 fn a_claimed_task_is_completed_by_its_ticket_and_only_once() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     let complete = ["queue", "complete", "mail", "--ticket", ticket(&claimed[0])];
     assert_eq!(shop.ok(&complete), "done a\n");
@@ -97,8 +94,8 @@ fn a_claimed_task_is_completed_by_its_ticket_and_only_once() {
 #[test]
 fn one_stale_ticket_among_others_is_refused_alone() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
-    shop.ok(&["queue", "push", "mail", "b"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "b"]);
     let tasks = shop.json(&["queue", "claim", "mail", "-n", "2"]);
     let (a, b) = (ticket(&tasks[0]), ticket(&tasks[1]));
     shop.ok(&["queue", "complete", "mail", "--ticket", a]);
@@ -109,9 +106,9 @@ fn one_stale_ticket_among_others_is_refused_alone() {
 #[test]
 fn a_task_replaced_during_the_work_runs_again() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a", "--payload", "1"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--payload", "1"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
-    shop.ok(&["queue", "push", "mail", "a", "--payload", "2", "--replace"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--payload", "2", "--replace"]);
     let ticket = ticket(&claimed[0]);
     assert_eq!(shop.ok(&["queue", "complete", "mail", "--ticket", ticket]), "requeued a\n");
     assert_eq!(shop.json(&["queue", "top", "mail"])[0]["payload"], 2);
@@ -120,10 +117,10 @@ fn a_task_replaced_during_the_work_runs_again() {
 #[test]
 fn dequeue_removes_only_what_was_not_pushed_again() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let seen = shop.json(&["queue", "top", "mail"]);
     let dequeue = ["queue", "dequeue", "mail", "--ticket", ticket(&seen[0])];
-    shop.ok(&["queue", "push", "mail", "a", "--replace"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--replace"]);
     assert_eq!(shop.json_as(1, &dequeue)["outcome"], "stale");
     let seen = shop.json(&["queue", "top", "mail"]);
     assert_eq!(shop.ok(&["queue", "dequeue", "mail", "--ticket", ticket(&seen[0])]), "removed a\n");
@@ -132,7 +129,7 @@ fn dequeue_removes_only_what_was_not_pushed_again() {
 #[test]
 fn retry_schedules_and_give_up_makes_a_dead_letter() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a", "--payload", "1"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--payload", "1"]);
     let first = shop.json(&["queue", "claim", "mail"]);
     let retried = shop.json(&["queue", "retry", "mail", "--ticket", ticket(&first[0]), "--delay", "0s"]);
     assert_eq!(retried[0]["outcome"], "scheduled");
@@ -143,8 +140,8 @@ fn retry_schedules_and_give_up_makes_a_dead_letter() {
     assert_eq!(shop.ok(&args), "dead a\n");
     let dead = shop.json(&["queue", "dead", "ls", "mail"]);
     assert_eq!((&dead[0]["id"], &dead[0]["error"]), (&"a".into(), &"no such address".into()));
-    assert_eq!(shop.json(&["queue", "dead", "retry", "mail", "a"])["revived"], 1);
-    assert_eq!(shop.run(&["queue", "dead", "retry", "mail", "a"]).status, 1);
+    assert_eq!(shop.json(&["queue", "dead", "requeue", "mail", "a"])["requeued"], 1);
+    assert_eq!(shop.run(&["queue", "dead", "requeue", "mail", "a"]).status, 1);
     let third = shop.json(&["queue", "claim", "mail"]);
     assert_eq!(third[0]["attempt"], 1, "the attempts start over");
     shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&third[0]), "--give-up"]);
@@ -153,13 +150,13 @@ fn retry_schedules_and_give_up_makes_a_dead_letter() {
 }
 
 #[test]
-fn give_back_counts_no_attempt_and_extend_keeps_the_claim() {
+fn release_counts_no_attempt_and_extend_keeps_the_claim() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let first = shop.json(&["queue", "claim", "mail"]);
     let extend = ["queue", "extend", "mail", "--lease", "1m", "--ticket", ticket(&first[0])];
     assert_eq!(shop.ok(&extend), "extended a\n");
-    shop.ok(&["queue", "give-back", "mail", "--ticket", ticket(&first[0])]);
+    shop.ok(&["queue", "release", "mail", "--ticket", ticket(&first[0])]);
     assert_eq!(shop.json_as(1, &extend)[0]["outcome"], "lost");
     assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["attempt"], 1);
 }
@@ -167,34 +164,34 @@ fn give_back_counts_no_attempt_and_extend_keeps_the_claim() {
 #[test]
 fn cancel_removes_and_tells_whoever_is_at_it() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "removed a\n");
     assert_eq!(shop.run(&["queue", "cancel", "mail", "a"]).status, 1);
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "marked a\n");
     let said = shop.run(&["queue", "extend", "mail", "--ticket", ticket(&claimed[0])]);
     assert_eq!((said.status, said.out.as_str()), (1, "cancelled a\n"));
     assert_eq!(shop.ok(&["queue", "retry", "mail", "--ticket", ticket(&claimed[0])]), "cancelled a\n");
     assert_eq!(shop.json(&["queue", "dead", "ls", "mail"]), json!([]));
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     shop.ok(&["queue", "cancel", "mail", "a"]);
-    let given_back = shop.json(&["queue", "give-back", "mail", "--ticket", ticket(&claimed[0])]);
-    assert_eq!(given_back[0]["outcome"], "cancelled");
+    let released = shop.json(&["queue", "release", "mail", "--ticket", ticket(&claimed[0])]);
+    assert_eq!(released[0]["outcome"], "cancelled");
 }
 
 #[test]
 fn nothing_is_given_out_before_its_time() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "later", "--delay", "1h"]);
+    shop.ok(&["queue", "enqueue", "mail", "later", "--delay", "1h"]);
     let year_2100_ms = "4102444800000";
-    shop.ok(&["queue", "push", "mail", "much-later", "--at", year_2100_ms]);
+    shop.ok(&["queue", "enqueue", "mail", "much-later", "--at", year_2100_ms]);
     assert_eq!(shop.json(&["queue", "claim", "mail", "-n", "9"]), json!([]));
     let listed = shop.json(&["queue", "ls", "mail", "--state", "scheduled"]);
     assert_eq!(listed[1]["due_us"], 4_102_444_800_000_000_u64);
     assert_eq!(shop.json(&["queue", "ls", "mail", "--state", "ready"]), json!([]));
-    assert_eq!(shop.run(&["queue", "push", "mail", "x", "--at", "4102444800"]).status, 2, "seconds");
+    assert_eq!(shop.run(&["queue", "enqueue", "mail", "x", "--at", "4102444800"]).status, 2, "seconds");
 }
 
 #[test]
@@ -202,7 +199,7 @@ fn a_claim_that_waits_gets_what_another_process_pushes() {
     let shop = Shop::new();
     shop.ok(&["queue", "resume", "mail"]);
     let mut claim = shop.start(&["--json", "queue", "claim", "mail", "--wait", "1m"]);
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let tasks: Value = serde_json::from_str(&claim.line()).unwrap();
     assert_eq!(tasks[0]["id"], "a");
     assert_eq!(claim.end().status, 0);
@@ -211,8 +208,8 @@ fn a_claim_that_waits_gets_what_another_process_pushes() {
 #[test]
 fn pop_takes_for_good() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "low", "--priority", "9"]);
-    shop.ok(&["queue", "push", "mail", "high", "--priority", "0"]);
+    shop.ok(&["queue", "enqueue", "mail", "low", "--priority", "9"]);
+    shop.ok(&["queue", "enqueue", "mail", "high", "--priority", "0"]);
     assert_eq!(shop.json(&["queue", "pop", "mail"])[0]["id"], "high");
     assert_eq!(shop.json(&["queue", "pop", "mail", "-n", "5"])[0]["id"], "low");
     assert_eq!(shop.json(&["queue", "pop", "mail"]), json!([]));
@@ -222,11 +219,11 @@ fn pop_takes_for_good() {
 fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
     let shop = Shop::new();
     shop.ok(&["queue", "limit", "mail", "--bound", "1"]);
-    shop.ok(&["queue", "push", "mail", "a"]);
-    let said = shop.run(&["queue", "push", "mail", "b"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    let said = shop.run(&["queue", "enqueue", "mail", "b"]);
     assert_eq!((said.status, said.out.as_str()), (1, "full capacity 1\n"));
     shop.ok(&["queue", "limit", "mail", "--bound", "none"]);
-    shop.ok(&["queue", "push", "mail", "b"]);
+    shop.ok(&["queue", "enqueue", "mail", "b"]);
     shop.ok(&["queue", "pause", "mail"]);
     assert_eq!(shop.json(&["queue", "claim", "mail"]), json!([]));
     let stats = shop.json(&["queue", "stats", "mail"]);
@@ -243,7 +240,7 @@ fn a_full_queue_refuses_and_a_paused_one_gives_nothing() {
 #[test]
 fn a_queue_without_due_tasks_has_no_oldest_one() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a", "--delay", "1h"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--delay", "1h"]);
     let table = shop.ok(&["queue", "stats", "mail"]);
     let words: Vec<_> = table.lines().nth(1).unwrap().split_whitespace().collect();
     assert_eq!(words, ["mail", "0", "1", "0", "0", "0", "-", "none", "runs"]);
@@ -252,7 +249,7 @@ fn a_queue_without_due_tasks_has_no_oldest_one() {
 #[test]
 fn nothing_is_said_to_be_nothing_and_why() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     for (args, part) in [
         (&["queue", "ls", "nope"][..], "no tasks in `nope`"),
         (&["queue", "ls", "mail", "--state", "leased"], "no such tasks in `mail`"),
@@ -279,12 +276,12 @@ fn nothing_is_said_to_be_nothing_and_why() {
 fn a_task_says_why_it_is_not_running_and_what_to_do() {
     let shop = Shop::new();
     let why = |id: &'static str| shop.run(&["queue", "why", "mail", id]);
-    shop.ok(&["queue", "push", "mail", "a", "--max-attempts", "1"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--max-attempts", "1"]);
     assert!(why("a").out.starts_with("ready for "), "{}", why("a").out);
     shop.ok(&["queue", "pause", "mail"]);
     assert_eq!(why("a").out, "the queue is paused: `rushgate queue resume mail` resumes it\n");
     shop.ok(&["queue", "resume", "mail"]);
-    shop.ok(&["queue", "push", "mail", "b", "--delay", "1h"]);
+    shop.ok(&["queue", "enqueue", "mail", "b", "--delay", "1h"]);
     assert!(why("b").out.starts_with("due in 59m "), "{}", why("b").out);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     assert!(why("a").out.starts_with("running: attempt 1 by "), "{}", why("a").out);
@@ -293,7 +290,7 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
     let dead = why("a");
     assert_eq!(dead.status, 0);
     assert!(
-        dead.out.contains("after attempt 1 of 1: it is\\u{1b}[2J down; `rushgate queue dead retry mail a`")
+        dead.out.contains("after attempt 1 of 1: it is\\u{1b}[2J down; `rushgate queue dead requeue mail a`")
     );
     let json = shop.json(&["queue", "why", "mail", "a"]);
     assert_eq!((&json["id"], &json["reasons"][0]["reason"]), (&json!("a"), &json!("dead")));
@@ -309,7 +306,7 @@ fn limits_are_set_one_by_one_and_shown_together() {
     let said = shop.ok(&["queue", "limit", "mail", "--rate", "100/1m", "--key-concurrency", "2"]);
     assert_eq!(said, "at most 100 per 1m, 2 per key at a time\n");
     let set = shop.json(&["queue", "limit", "mail", "--key-concurrency", "none", "--fifo", "true"]);
-    let rate = json!({ "n": 100, "per_us": 60_000_000 });
+    let rate = json!({ "n": 100, "per_ms": 60_000 });
     let per_key = json!({ "concurrency": null, "rate": null, "fifo": true });
     let limits =
         json!({ "bound": null, "concurrency": null, "rate": rate, "per_key": per_key, "retention": null });
@@ -323,7 +320,7 @@ fn limits_are_set_one_by_one_and_shown_together() {
 #[test]
 fn a_queue_that_keeps_no_events_is_told_of() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let shown = shop.run(&["queue", "events", "mail"]);
     assert_eq!((shown.status, &*shown.out), (0, ""));
     assert!(shown.err.contains("rushgate queue limit mail --events 10000"), "{}", shown.err);
@@ -335,7 +332,7 @@ fn a_queue_that_keeps_no_events_is_told_of() {
 fn events_are_shown_one_on_a_line() {
     let shop = Shop::new();
     assert_eq!(shop.ok(&["queue", "limit", "mail", "--events", "3"]), "keeps 3 events\n");
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let ticket = ticket(&shop.json(&["queue", "claim", "mail"])[0]).to_owned();
     shop.ok(&["queue", "retry", "mail", "--ticket", &ticket, "--error", "no luck"]);
     let shown = shop.ok(&["queue", "events", "mail"]);
@@ -361,7 +358,7 @@ fn events_are_shown_one_on_a_line() {
 #[test]
 fn a_task_past_its_deadline_is_dead_and_says_so() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "mail", "a", "--deadline", "1h"]);
+    shop.ok(&["queue", "enqueue", "mail", "a", "--deadline", "1h"]);
     assert!(shop.json(&["queue", "ls", "mail"])[0]["deadline_us"].as_u64() > Some(0));
     let why = shop.run(&["queue", "why", "mail", "a"]).out;
     assert!(why.contains("; deadline in ") || why.contains("\ndeadline in "), "{why}");
@@ -370,55 +367,66 @@ fn a_task_past_its_deadline_is_dead_and_says_so() {
     assert!(line.contains("\"deadline_us\":"), "{line}");
     let soon = shop.json(&["queue", "ls", "mail"])[0]["due_us"].as_u64().unwrap() / 1_000 + 3_600_000;
     let soon = soon.to_string();
-    let refused = shop.run(&["queue", "push", "mail", "b", "--delay", "2h", "--deadline-at", &soon]);
+    let refused = shop.run(&["queue", "enqueue", "mail", "b", "--delay", "2h", "--deadline-at", &soon]);
     assert!(refused.status != 0 && refused.err.contains("deadline"), "{}", refused.err);
-    shop.ok(&["queue", "push", "mail", "c", "--deadline", "10ms"]);
+    shop.ok(&["queue", "enqueue", "mail", "c", "--deadline", "10ms"]);
     std::thread::sleep(std::time::Duration::from_millis(20));
     let why = shop.run(&["queue", "why", "mail", "c"]).out;
     assert!(why.contains("its deadline passed before it ran"), "{why}");
 }
 
 #[test]
-fn an_id_is_pushed_once_in_its_period_unless_it_is_lifted() {
+fn an_id_is_pushed_once_in_its_period_unless_its_window_is_cleared() {
     let shop = Shop::new();
-    let push = ["queue", "push", "reports", "shop:7", "--unique-for", "1h"];
+    let push = ["queue", "enqueue", "reports", "shop:7", "--unique-for", "1h"];
     assert_eq!(shop.ok(&push), "added revision 1\n");
     assert_eq!(shop.ok(&push), "kept revision 1\n");
     shop.ok(&["queue", "pop", "reports"]);
     let recent = shop.ok(&push);
     assert!(recent.starts_with("recent until "), "{recent}");
-    let recent = shop.json(&["queue", "push", "reports", "shop:7"]);
+    let recent = shop.json(&["queue", "enqueue", "reports", "shop:7"]);
     assert!(recent["outcome"] == "recent" && recent["until_us"].as_u64() > Some(0), "{recent}");
     let why = shop.ok(&["queue", "why", "reports", "shop:7"]);
     assert!(why.starts_with("the ID stays unique for another "), "{why}");
-    assert!(why.contains("`rushgate queue lift reports shop:7`"), "{why}");
+    assert!(why.contains("`rushgate queue clear-unique reports shop:7`"), "{why}");
     let why = shop.json(&["queue", "why", "reports", "shop:7"]);
     assert_eq!(why["reasons"][0]["until_us"], recent["until_us"]);
-    assert_eq!(shop.ok(&["queue", "lift", "reports", "shop:7"]), "lifted shop:7\n");
-    let again = shop.json_as(1, &["queue", "lift", "reports", "shop:7"]);
+    assert_eq!(shop.ok(&["queue", "clear-unique", "reports", "shop:7"]), "cleared shop:7\n");
+    let again = shop.json_as(1, &["queue", "clear-unique", "reports", "shop:7"]);
     assert_eq!(again, json!({ "id": "shop:7", "outcome": "not_found" }));
     assert_eq!(shop.ok(&push), "added revision 2\n");
-    let refused = shop.run(&["queue", "push", "reports", "b", "--unique-for", "401d"]);
+    let refused = shop.run(&["queue", "enqueue", "reports", "b", "--unique-for", "401d"]);
     assert!(refused.status != 0 && refused.err.contains("at most 400"), "{}", refused.err);
 }
 
 #[test]
 fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "pages", "book", "--open"]);
-    shop.ok(&["queue", "push", "pages", "page:1", "--part-of", "book"]);
-    shop.ok(&["queue", "push", "pages", "sent", "--after", "book", "--after", "page:1", "--if-dead", "fail"]);
-    let refused = shop.run(&["queue", "push", "pages", "x", "--after", "typo"]);
+    shop.ok(&["queue", "enqueue", "pages", "book", "--open"]);
+    shop.ok(&["queue", "enqueue", "pages", "page:1", "--part-of", "book"]);
+    shop.ok(&[
+        "queue",
+        "enqueue",
+        "pages",
+        "sent",
+        "--after",
+        "book",
+        "--after",
+        "page:1",
+        "--if-dead",
+        "fail",
+    ]);
+    let refused = shop.run(&["queue", "enqueue", "pages", "x", "--after", "typo"]);
     assert_eq!((refused.status, refused.out.as_str()), (1, "refused: typo does not exist\n"));
-    let refused = shop.json_as(1, &["queue", "push", "pages", "x", "--part-of", "sent"]);
+    let refused = shop.json_as(1, &["queue", "enqueue", "pages", "x", "--part-of", "sent"]);
     assert_eq!(refused, json!({ "outcome": "refused", "task": "sent", "why": "not_open" }));
     let why = shop.ok(&["queue", "why", "pages", "book"]);
     assert_eq!(
         why,
-        "waiting for 1 task: page:1; it is the callback of an open batch: `rushgate queue close pages book` closes it\n"
+        "waiting for 1 task: page:1; it is the callback of an open batch: `rushgate queue close-batch pages book` closes it\n"
     );
-    assert_eq!(shop.ok(&["queue", "close", "pages", "book"]), "closed book: 1 task left\n");
-    assert_eq!(shop.json_as(1, &["queue", "close", "pages", "book"]), json!({ "outcome": "not_open" }));
+    assert_eq!(shop.ok(&["queue", "close-batch", "pages", "book"]), "closed book: 1 task left\n");
+    assert_eq!(shop.json_as(1, &["queue", "close-batch", "pages", "book"]), json!({ "outcome": "not_open" }));
     let why = shop.json(&["queue", "why", "pages", "sent"]);
     assert_eq!((&why["reasons"][0]["reason"], &why["reasons"][0]["left"]), (&json!("waits_for"), &json!(2)));
     let shown = shop.json(&["queue", "show", "pages", "book"]);
@@ -428,7 +436,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     shop.ok(&["queue", "retry", "pages", "--ticket", &ticket, "--give-up", "--error", "boom"]);
     let why = shop.ok(&["queue", "why", "pages", "book"]);
     assert!(
-        why.contains("; page:1 is dead: boom; `rushgate queue dead retry pages page:1` requeues it"),
+        why.contains("; page:1 is dead: boom; `rushgate queue dead requeue pages page:1` requeues it"),
         "{why}"
     );
     assert!(shop.ok(&["queue", "why", "pages", "sent"]).contains("waited for page:1, which is dead: boom"));
@@ -437,7 +445,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
 #[test]
 fn an_import_leaves_out_what_came_lately_and_says_so() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "reports", "a", "--unique-for", "1h"]);
+    shop.ok(&["queue", "enqueue", "reports", "a", "--unique-for", "1h"]);
     let lines = shop.ok(&["queue", "export", "reports"]);
     shop.ok(&["queue", "pop", "reports"]);
     let said = shop.with_stdin(&["queue", "import", "reports"], lines.as_bytes());
@@ -454,15 +462,15 @@ fn a_queue_at_its_bound_says_what_it_drops() {
     let shop = Shop::new();
     let limit = |overflow| shop.ok(&["queue", "limit", "samples", "--bound", "1", "--overflow", overflow]);
     assert_eq!(limit("drop-oldest"), "at most 1 tasks; drops the oldest tasks\n");
-    shop.ok(&["queue", "push", "samples", "a"]);
-    assert_eq!(shop.ok(&["queue", "push", "samples", "b"]), "added revision 2, dropped a\n");
-    let answer = shop.json(&["queue", "push", "samples", "c"]);
+    shop.ok(&["queue", "enqueue", "samples", "a"]);
+    assert_eq!(shop.ok(&["queue", "enqueue", "samples", "b"]), "added revision 2, dropped a\n");
+    let answer = shop.json(&["queue", "enqueue", "samples", "c"]);
     assert_eq!(answer, json!({ "outcome": "displaced", "revision": 3, "dropped": "b" }));
     assert_eq!(limit("drop-new"), "at most 1 tasks; drops new tasks\n");
-    assert_eq!(shop.ok(&["queue", "push", "samples", "d"]), "dropped capacity 1\n");
+    assert_eq!(shop.ok(&["queue", "enqueue", "samples", "d"]), "dropped capacity 1\n");
     assert_eq!(shop.json(&["queue", "stats", "samples"])["dropped"], 3);
     limit("refuse");
-    assert_eq!(shop.run(&["queue", "push", "samples", "e"]).status, 1);
+    assert_eq!(shop.run(&["queue", "enqueue", "samples", "e"]).status, 1);
 }
 
 #[test]
@@ -470,9 +478,9 @@ fn keys_take_turns_and_a_blocked_task_says_behind_whom_it_is() {
     let shop = Shop::new();
     let why = |id: &'static str| shop.run(&["queue", "why", "mail", id]).out;
     for id in ["big1", "big2", "big3"] {
-        shop.ok(&["queue", "push", "mail", id, "--key", "big"]);
+        shop.ok(&["queue", "enqueue", "mail", id, "--key", "big"]);
     }
-    shop.ok(&["queue", "push", "mail", "small1", "--key", "small"]);
+    shop.ok(&["queue", "enqueue", "mail", "small1", "--key", "small"]);
     assert_eq!(why("big2"), "behind other tasks of key big; big1 is first in order\n");
     assert_eq!(shop.json(&["queue", "ls", "mail", "--state", "blocked"])[0]["id"], "big2");
     shop.ok(&["queue", "limit", "mail", "--key-concurrency", "1"]);
@@ -500,7 +508,7 @@ fn keys_take_turns_and_a_blocked_task_says_behind_whom_it_is() {
 #[test]
 fn a_task_that_is_over_is_shown_with_its_result_while_the_queue_keeps_it() {
     let shop = Shop::new();
-    shop.ok(&["queue", "push", "sums", "a"]);
+    shop.ok(&["queue", "enqueue", "sums", "a"]);
     assert_eq!(shop.run(&["queue", "wait", "sums", "a", "--for", "1ms"]).status, 2);
     assert_eq!(shop.ok(&["queue", "limit", "sums", "--keep", "1h/10"]), "keeps 10 for 1h\n");
     assert_eq!(shop.run(&["queue", "wait", "sums", "a", "--for", "1ms"]).status, 1);

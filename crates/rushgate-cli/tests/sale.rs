@@ -18,7 +18,7 @@ fn reserve<'a>(buyer: &'a str, key: &'a str) -> [&'a str; 9] {
 }
 
 fn id(reserved: &Value) -> &str {
-    reserved["reservation"].as_str().unwrap()
+    reserved["id"].as_str().unwrap()
 }
 
 #[test]
@@ -26,9 +26,9 @@ fn two_phones_are_sold_to_two_buyers_and_to_nobody_else() {
     let shop = open("phone=2:1", &[]);
     let ann = shop.json(&reserve("ann", "k"));
     assert_eq!((&ann["outcome"], &ann["state"]), (&"reserved".into(), &"held".into()));
-    assert_eq!(ann["units"], json!([{ "sku": "phone", "number": 1 }]));
+    assert_eq!(ann["units"], json!([{ "sku": "phone", "unit": 1 }]));
     let again = shop.json(&reserve("ann", "k"));
-    assert_eq!((&again["outcome"], &again["reservation"]), (&"replayed".into(), &ann["reservation"]));
+    assert_eq!((&again["outcome"], &again["id"]), (&"replayed".into(), &ann["id"]));
     assert_eq!(shop.json_as(1, &reserve("ann", "k2"))["outcome"], "limit_reached");
     let bob = shop.json(&reserve("bob", "k"));
     assert_eq!(shop.json_as(1, &reserve("cem", "k"))["outcome"], "all_held");
@@ -69,7 +69,7 @@ fn one_seat_is_taken_over_all_segments() {
     };
     take("short", &["--line", "a-b"]);
     let units = take("long", &["--line", "a-b", "--line", "b-c", "--same-number"]);
-    assert_eq!(units, json!([{ "sku": "a-b", "number": 2 }, { "sku": "b-c", "number": 2 }]));
+    assert_eq!(units, json!([{ "sku": "a-b", "unit": 2 }, { "sku": "b-c", "unit": 2 }]));
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn what_does_not_exist_is_refused() {
     assert_eq!(code(refused(&unknown_sku)), "not_found");
     refused(&["sale", "confirm", "phones", &"0".repeat(32)]);
     assert_eq!(shop.json_as(1, &["sale", "create", "phones", "--sku", "phone=1"])["outcome"], "exists");
-    assert_eq!(shop.json(&["sale", "ls"])[0]["sale"], "phones");
+    assert_eq!(shop.json(&["sale", "ls"])[0]["id"], "phones");
 }
 
 #[test]
@@ -180,16 +180,16 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
     assert_eq!(shop.json(&["sale", "restore", "phones", receipt])["outcome"], "known");
     assert_eq!(shop.json_as(1, &["sale", "restore", "phones", "rg1.e30.AAAA"])["why"], "unreadable");
 
-    assert_eq!(shop.json(&["sale", "pause", "phones"])["paused"], true);
-    assert_eq!(shop.json_as(1, &reserve("bob", "k"))["outcome"], "paused");
-    assert_eq!(shop.json_as(1, &["sale", "confirm", "phones", id(&ann)])["outcome"], "paused");
-    assert_eq!(shop.json(&["sale", "show", "phones"])["paused"]["reason"], "operator");
+    assert_eq!(shop.json(&["sale", "halt", "phones"])["halted"], true);
+    assert_eq!(shop.json_as(1, &reserve("bob", "k"))["outcome"], "halted");
+    assert_eq!(shop.json_as(1, &["sale", "confirm", "phones", id(&ann)])["outcome"], "halted");
+    assert_eq!(shop.json(&["sale", "show", "phones"])["halted"]["reason"], "operator");
     let rebuild =
         ["sale", "rebuild", "phones", "--orders", &ledger, "--receipts-first", "0s", "--new-ledger"];
     let rebuilt = shop.json(&rebuild);
     assert_eq!((&rebuilt["outcome"], &rebuilt["orders"]), (&"rebuilt".into(), &1.into()));
     let shown = shop.json(&["sale", "show", "phones"]);
-    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &rebuilt["generation"]));
+    assert_eq!((&shown["halted"], &shown["generation"]), (&Value::Null, &rebuilt["generation"]));
     assert_eq!(shop.json(&reserve("bob", "k"))["outcome"], "reserved");
     shop.ok(&["sale", "work", "phones", "--orders", &ledger, "--until-empty"]);
     assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", &ledger])["ok"], true);
@@ -201,13 +201,13 @@ fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
     let ann = shop.json(&reserve("ann", "k"));
     let (task, one) = (id(&ann), ["--json"]);
     for foreign in [
-        &["queue", "push", "orders", "a"][..],
+        &["queue", "enqueue", "orders", "a"][..],
         &["queue", "pop", "orders"],
         &["queue", "claim", "orders"],
         &["queue", "cancel", "orders", task],
         &["queue", "pause", "orders"],
         &["queue", "limit", "orders", "--bound", "1"],
-        &["queue", "dead", "retry", "orders", "--all"],
+        &["queue", "dead", "requeue", "orders", "--all"],
         &["queue", "dead", "delete", "orders", "--all"],
     ] {
         let said = shop.run(&[foreign, &one].concat());
@@ -218,10 +218,10 @@ fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
     assert_eq!(shop.json(&["queue", "stats", "orders"])["ready"], 1);
     assert_eq!(shop.json(&["sale", "orders", "pause", "phones"])["paused"], true);
     assert_eq!(shop.json(&["sale", "orders", "resume", "phones"])["paused"], false);
-    assert_eq!(shop.json(&["sale", "orders", "retry", "phones", "--all"])["revived"], 0);
+    assert_eq!(shop.json(&["sale", "orders", "requeue", "phones", "--all"])["requeued"], 0);
     assert_eq!(shop.json_as(1, &["sale", "orders", "delete", "phones", task])["deleted"], 0);
 
-    shop.ok(&["queue", "push", "mail", "a"]);
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
     let said = shop.run(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "mail"]);
     assert_eq!(said.status, 2, "{}", said.err);
     assert!(said.err.contains("`mail` has been used for other tasks"), "{}", said.err);
@@ -256,7 +256,7 @@ fn a_mistyped_ledger_is_not_rebuilt_from() {
         said.err
     );
     let shown = shop.json(&["sale", "show", "phones"]);
-    assert_eq!((&shown["paused"], &shown["generation"]), (&Value::Null, &1.into()), "the sale continues");
+    assert_eq!((&shown["halted"], &shown["generation"]), (&Value::Null, &1.into()), "the sale continues");
 
     assert_eq!(shop.json(&rebuild("sqlite:orders.db"))["orders"], 1);
     let moved = [&rebuild("sqlite:moved.db")[..], &["--new-ledger"]].concat();
@@ -314,6 +314,6 @@ fn a_receipt_is_printed_and_read_again() {
 #[test]
 fn a_hold_lasts_five_minutes_unless_said_otherwise() {
     let shop = open("phone=1:1", &[]);
-    assert_eq!(shop.json(&["sale", "show", "phones"])["hold_us"], 300_000_000);
+    assert_eq!(shop.json(&["sale", "show", "phones"])["hold_ms"], 300_000);
     assert!(shop.ok(&["sale", "show", "phones"]).contains("holds last 5m;"));
 }

@@ -29,8 +29,8 @@ fn offered(shop: &Shop, words: &[&str]) -> Vec<String> {
 
 /// Creates two queues and two sales.
 fn fill(shop: &Shop, store: &str) {
-    shop.ok(&["--store", store, "queue", "push", "mail", "a"]);
-    shop.ok(&["--store", store, "queue", "push", "mails", "a"]);
+    shop.ok(&["--store", store, "queue", "enqueue", "mail", "a"]);
+    shop.ok(&["--store", store, "queue", "enqueue", "mails", "a"]);
     shop.ok(&["--store", store, "sale", "create", "phones", "--sku", "phone=1"]);
     shop.ok(&["--store", store, "sale", "create", "photos", "--sku", "photo=1"]);
 }
@@ -83,7 +83,7 @@ fn every_command_has_a_man_page() {
     let said = shop.json(&["man", "--dir", "share/man/man1"]);
     let page = |name: &str| std::fs::read_to_string(shop.path("share/man/man1").join(name)).unwrap();
     assert!(page("rushgate-lock-run.1").contains("backup.sh"), "{}", page("rushgate-lock-run.1"));
-    assert!(page("rushgate-queue-dead-retry.1").contains(".TH rushgate-queue-dead-retry 1"));
+    assert!(page("rushgate-queue-dead-requeue.1").contains(".TH rushgate-queue-dead-requeue 1"));
     assert!(page("rushgate.1").contains("RUSHGATE_STORE"));
     assert!(!page("rushgate-lock-run.1").contains("RUSHGATE_STORE"));
     let pages = std::fs::read_dir(shop.path("share/man/man1")).unwrap().count();
@@ -102,7 +102,7 @@ fn the_options_of_every_command_are_listed_once() {
         let text = shop.ok(page);
         assert!(text.contains("--store <URL>") && text.contains("--log-format <FORMAT>"), "{page:?}: {text}");
     }
-    for page in [&["help", "lock", "run"][..], &["queue", "push", "--help"], &["sale", "-h"]] {
+    for page in [&["help", "lock", "run"][..], &["queue", "enqueue", "--help"], &["sale", "-h"]] {
         let text = shop.ok(page);
         assert!(
             !text.contains("--log-format") && text.contains("`rushgate help options`"),

@@ -51,7 +51,7 @@ fn says(status: &str, headers: &str, body: &str) -> String {
 }
 
 fn push(shop: &Shop, id: &str) {
-    shop.ok(&["queue", "push", "mail", id, "--payload", "{\"to\":\"ann\"}", "--kind", "mail:welcome"]);
+    shop.ok(&["queue", "enqueue", "mail", id, "--payload", "{\"to\":\"ann\"}", "--kind", "mail:welcome"]);
 }
 
 #[test]

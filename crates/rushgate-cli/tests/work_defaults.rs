@@ -91,7 +91,7 @@ fn every_task_is_done_once(store: Option<&str>) {
     let lines = (0..TASKS).map(|n| {
         let seconds = format!("{:.3}", rng.random_range(0.5..4.0));
         let line = json!({
-            "id": format!("t{n}"), "content_type": "application/json", "payload": seconds, "encoding": "text",
+            "id": format!("t{n}"), "content_type": "application/json", "payload": seconds,
             "priority": 5, "max_attempts": 20
         });
         format!("{line}\n")

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Completion, Due, Error, Fire, GiveBack, Heartbeat, Listing, Load, MAX_LINES,
+    Acquire, Claim, Completion, Due, Error, Field, Fire, Heartbeat, Listing, Load, MAX_LINES,
     MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Switch, TaskEvents,
-    TaskProgress, Timestamp, UnitChoice,
+    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject, Switch,
+    TaskEvents, TaskProgress, TaskRelease, Timestamp, UnitChoice,
 };
 
 /// Maximum length of an owner's label and of a worker's name, in bytes.
@@ -17,7 +17,7 @@ const LABEL_MAX: usize = 200;
 const PAGE_MAX: u32 = 10_000;
 
 /// Checks that a number is in its range.
-pub fn check_range(what: &str, n: u64, min: u64, max: u64) -> Result<()> {
+pub fn check_range<'a>(what: impl Into<Subject<'a>>, n: u64, min: u64, max: u64) -> Result<()> {
     if (min..=max).contains(&n) {
         return Ok(());
     }
@@ -37,7 +37,7 @@ pub(crate) fn check_all<T>(items: &[T], check: impl Fn(&T) -> Result<()>) -> Res
 
 /// Checks the size of a page.
 pub(crate) fn check_page(n: u32, max: u64) -> Result<()> {
-    check_range("the page limit", n.into(), 1, max)
+    check_range(Field::Limit, n.into(), 1, max)
 }
 
 /// Checks a batch of tasks. Together they may wait for at most 10,000 others.
@@ -45,11 +45,11 @@ pub fn check_tasks(tasks: &[NewTask]) -> Result<()> {
     check_batch(tasks.len())?;
     tasks.iter().try_for_each(NewTask::check)?;
     let n = tasks.iter().map(|task| task.after.len() as u64).sum();
-    check_range("the number of dependencies in one call", n, 0, 10_000)
+    check_range(Field::After, n, 0, 10_000)
 }
 
 /// Checks that a duration does not exceed its maximum.
-pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<()> {
+pub fn check_duration<'a>(what: impl Into<Subject<'a>>, duration: Duration, max: Duration) -> Result<()> {
     if duration <= max {
         return Ok(());
     }
@@ -57,14 +57,14 @@ pub fn check_duration(what: &str, duration: Duration, max: Duration) -> Result<(
 }
 
 /// Checks that a period is 1 ms to 400 days.
-fn check_period(what: &str, period: Duration) -> Result<()> {
+fn check_period<'a>(what: impl Into<Subject<'a>>, period: Duration) -> Result<()> {
     if period < Duration::from_millis(1) {
         return Err(Error::invalid(what, "must be at least 1 ms"));
     }
     check_duration(what, period, NewTask::DELAY_MAX)
 }
 
-fn check_label(what: &str, text: &str) -> Result<()> {
+fn check_label<'a>(what: impl Into<Subject<'a>>, text: &str) -> Result<()> {
     if text.len() > LABEL_MAX {
         return Err(Error::invalid(
             what,
@@ -81,7 +81,7 @@ impl Acquire {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the wait", self.wait, Self::WAIT_MAX)?;
-        check_label("the owner label", &self.owner.label)?;
+        check_label(Field::Label, &self.owner.label)?;
         check_label("the owner host", &self.owner.host)
     }
 }
@@ -90,23 +90,23 @@ impl NewTask {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         if let Due::After(delay) = self.due {
-            check_duration("the delay", delay, Self::DELAY_MAX)?;
+            check_duration(Field::Delay, delay, Self::DELAY_MAX)?;
         }
         if let OnDuplicate::Debounce { max_wait } = self.on_duplicate {
-            check_duration("the debounce max_wait", max_wait, Self::DELAY_MAX)?;
+            check_duration(Field::MaxWait, max_wait, Self::DELAY_MAX)?;
         }
         match self.deadline {
             Some(Due::Now) => {
-                return Err(Error::invalid("the deadline", "is now; it must be in the future"));
+                return Err(Error::invalid(Field::Deadline, "is now; it must be in the future"));
             }
-            Some(Due::After(time)) => check_duration("the deadline", time, Self::DELAY_MAX)?,
+            Some(Due::After(time)) => check_duration(Field::Deadline, time, Self::DELAY_MAX)?,
             Some(Due::At(_)) | None => {}
         }
         if let Some(period) = self.unique_for {
-            check_period("the uniqueness window", period)?;
+            check_period(Field::UniqueFor, period)?;
         }
         self.check_waits()?;
-        check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+        check_range(Field::MaxAttempts, self.max_attempts.into(), 1, 1_000)
     }
 
     fn check_waits(&self) -> Result<()> {
@@ -133,7 +133,7 @@ impl NewTask {
     pub fn check_at(&self, now: Timestamp) -> Result<()> {
         match self.deadline {
             Some(deadline) if deadline.at(now) <= self.due.at(now).max(now) => {
-                Err(Error::invalid("the deadline", "must be later than the due time"))
+                Err(Error::invalid(Field::Deadline, "must be later than the due time"))
             }
             _ => Ok(()),
         }
@@ -148,14 +148,14 @@ impl QueueLimits {
     pub fn check(&self) -> Result<()> {
         let all = [self.concurrency, self.per_key.concurrency];
         for concurrency in all.into_iter().flatten() {
-            check_range("the concurrency", concurrency.into(), 1, AT_A_TIME_MAX)?;
+            check_range(Field::Concurrency, concurrency.into(), 1, AT_A_TIME_MAX)?;
         }
         if self.per_key.fifo && self.per_key.concurrency.is_some_and(|most| most > 1) {
             return Err(Error::invalid("the concurrency per key", "must be 1 if the order per key is FIFO"));
         }
         [self.rate, self.per_key.rate].into_iter().flatten().try_for_each(|rate| rate.check())?;
         if let Some(events) = self.events {
-            check_range("the number of events kept", events.into(), 1, Self::EVENTS_MAX.into())?;
+            check_range(Field::Events, events.into(), 1, Self::EVENTS_MAX.into())?;
         }
         self.retention.map_or(Ok(()), |retention| retention.check())
     }
@@ -171,8 +171,8 @@ impl TaskEvents {
 impl Retention {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_period("the retention age", self.age)?;
-        check_range("the retention count", self.count.into(), 1, Self::COUNT_MAX.into())
+        check_period(Field::RetentionAge, self.age)?;
+        check_range(Field::RetentionCount, self.count.into(), 1, Self::COUNT_MAX.into())
     }
 }
 
@@ -184,7 +184,7 @@ impl Completion {
             return Ok(());
         };
         let (has, most) = (result.bytes().len(), Self::RESULT_MAX);
-        Err(Error::invalid("the result", format_args!("has {has} bytes; at most {most} are allowed"))
+        Err(Error::invalid(Field::Result, format_args!("has {has} bytes; at most {most} are allowed"))
             .hint("store the result elsewhere and return a reference to it"))
     }
 }
@@ -202,16 +202,16 @@ impl TaskProgress {
 
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the percentage", self.percent.unwrap_or(0).into(), 0, 100)?;
-        check_label("the note", &self.note)
+        check_range(Field::Percent, self.percent.unwrap_or(0).into(), 0, 100)?;
+        check_label(Field::Note, &self.note)
     }
 }
 
 impl Rate {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the rate", self.n.into(), 1, Self::MAX.into())?;
-        check_period("the rate period", self.per)
+        check_range(Field::Rate, self.n.into(), 1, Self::MAX.into())?;
+        check_period(Field::RatePeriod, self.per)
     }
 }
 
@@ -219,12 +219,12 @@ impl RoomRules {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         self.rate.check()?;
-        check_duration("the rate period", self.rate.per, Self::PER_MAX)?;
+        check_duration(Field::RatePeriod, self.rate.per, Self::PER_MAX)?;
         if self.pass < Self::PASS_MIN {
             let why = format_args!("is {}; it must be at least 1 s", Spoken(self.pass));
-            return Err(Error::invalid("the lifetime of the admission token", why));
+            return Err(Error::invalid(Field::Pass, why));
         }
-        check_duration("the lifetime of the admission token", self.pass, Self::PASS_MAX)?;
+        check_duration(Field::Pass, self.pass, Self::PASS_MAX)?;
         let from = self.from.unwrap_or_default();
         check_range("the start of admission in µs", from.as_micros(), 0, Self::FROM_MAX_US)
     }
@@ -241,7 +241,7 @@ impl NewSchedule {
             1,
             Self::RECURRENCE_MAX as u64,
         )?;
-        check_range("the number of attempts", self.max_attempts.into(), 1, 1_000)
+        check_range(Field::MaxAttempts, self.max_attempts.into(), 1, 1_000)
     }
 }
 
@@ -276,7 +276,7 @@ impl Claim {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_batch(self.n as usize)?;
-        check_label("the worker name", &self.worker)
+        check_label(Field::Worker, &self.worker)
     }
 }
 
@@ -286,7 +286,7 @@ impl Retry {
 
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_duration("the delay", self.delay, NewTask::DELAY_MAX)
+        check_duration(Field::Delay, self.delay, NewTask::DELAY_MAX)
     }
 
     /// The error text, truncated at a character boundary to the length that is kept.
@@ -302,10 +302,10 @@ impl PastRun {
     }
 }
 
-impl GiveBack {
+impl TaskRelease {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_duration("the delay", self.delay, NewTask::DELAY_MAX)
+        check_duration(Field::Delay, self.delay, NewTask::DELAY_MAX)
     }
 }
 
@@ -322,25 +322,25 @@ impl Selection {
 impl Page {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the page limit", self.limit.into(), 1, PAGE_MAX.into())
+        check_range(Field::Limit, self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
 impl Listing {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the page limit", self.limit.into(), 1, PAGE_MAX.into())
+        check_range(Field::Limit, self.limit.into(), 1, PAGE_MAX.into())
     }
 }
 
 impl SaleSpec {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the number of SKUs", self.skus.len() as u64, 1, Self::SKUS_MAX as u64)?;
+        check_range(Field::Skus, self.skus.len() as u64, 1, Self::SKUS_MAX as u64)?;
         let mut seen = BTreeSet::new();
         for sku in &self.skus {
-            check_range("the stock", sku.units.into(), 1, Self::UNITS_MAX.into())?;
-            check_range("the limit per buyer", sku.per_buyer.into(), 1, Self::PER_BUYER_MAX.into())?;
+            check_range(Field::Units, sku.units.into(), 1, Self::UNITS_MAX.into())?;
+            check_range(Field::PerBuyer, sku.per_buyer.into(), 1, Self::PER_BUYER_MAX.into())?;
             if !seen.insert(&sku.sku) {
                 return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
             }
@@ -357,15 +357,15 @@ impl SaleSpec {
 impl Reserve {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range("the number of lines", self.lines.len() as u64, 1, MAX_LINES as u64)?;
+        check_range(Field::Lines, self.lines.len() as u64, 1, MAX_LINES as u64)?;
         for (at, line) in self.lines.iter().enumerate() {
-            check_range("the quantity", line.quantity.into(), 1, MAX_UNITS_PER_LINE.into())?;
+            check_range(Field::Quantity, line.quantity.into(), 1, MAX_UNITS_PER_LINE.into())?;
             if self.lines[..at].iter().any(|other| other.sku == line.sku) {
                 return Err(Error::invalid("the SKU", format_args!("`{}` is in two lines", line.sku)));
             }
             if self.choice == UnitChoice::SameNumber && line.quantity != 1 {
                 return Err(Error::invalid(
-                    "the quantity",
+                    Field::Quantity,
                     "must be 1 if all lines must have the same unit number",
                 ));
             }
@@ -395,9 +395,9 @@ impl Switch {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
         check_duration("the receipts-first period", self.grace, Self::GRACE_MAX)?;
-        check_range("the number of SKUs", self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
+        check_range(Field::Skus, self.stock.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
         self.stock.iter().try_for_each(|sku| {
-            check_range("the stock", sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;
+            check_range(Field::Units, sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;
             let without_place = u64::from(sku.handed_out) + u64::from(sku.ahead);
             check_range("the number of units that are not free", without_place, 0, sku.total.into())
         })

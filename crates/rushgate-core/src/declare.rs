@@ -167,26 +167,37 @@ macro_rules! verbs {
 
             /// Sends the request of one verb.
             fn ask<V: Verb>(&self, verb: V) -> Answer<'static, V::Answer> {
-                let reply = self.carry_out(verb.into());
+                let asked = checked(self, V::DOING, verb.into());
                 Box::pin(async move {
-                    V::answer(reply.await?).ok_or_else(|| Error::bug("the store answered another verb"))
+                    V::answer(asked.await?).ok_or_else(|| Error::bug("the store answered another verb"))
                 })
             }
 
             /// Sends the request of any verb.
             fn carry_out(&self, request: Request) -> Answer<'static, Reply> {
-                let doing = request.doing();
-                if let Err(error) = request.check() {
-                    return Box::pin(ready(Err(error.doing(doing))));
-                }
-                let reply = self.step(request);
-                Box::pin(async move { reply.await.map_err(|error| error.doing(doing)) })
+                Box::pin(checked(self, request.doing(), request))
             }
 
             $($notification)*
         }
 
         impl<S: Store + ?Sized> Verbs for S {}
+
+        /// Checks the limits and sends the request at once. Names the verb in errors.
+        fn checked<S: Store + ?Sized>(
+            store: &S,
+            doing: &'static str,
+            request: Request,
+        ) -> impl Future<Output = Result<Reply>> + Send + 'static + use<S> {
+            let sent = request.check().map(|()| store.step(request));
+            async move {
+                match sent {
+                    Ok(reply) => reply.await,
+                    Err(error) => Err(error),
+                }
+                .map_err(|error| error.doing(doing))
+            }
+        }
     };
 }
 pub(crate) use verbs;

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::{Error, Result, SaleId, Timestamp};
+use crate::{Error, Field, Result, SaleId, Timestamp};
 
 macro_rules! digits {
     ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
@@ -107,11 +107,11 @@ impl Beacon {
         let text = text.into();
         if text.is_empty() || text.len() > Self::MAX {
             let why = format_args!("has {} bytes; it must have 1 to {}", text.len(), Self::MAX);
-            return Err(Error::invalid("the beacon", why));
+            return Err(Error::invalid(Field::Beacon, why));
         }
         match text.chars().find(|c| c.is_control()) {
             Some(c) => {
-                Err(Error::invalid("the beacon", format_args!("contains the control character {c:?}")))
+                Err(Error::invalid(Field::Beacon, format_args!("contains the control character {c:?}")))
             }
             None => Ok(Self(text)),
         }

@@ -1,6 +1,8 @@
 use std::error::Error as StdError;
 use std::fmt;
 
+use crate::field::{Field, Subject};
+
 /// Result of a store call: an outcome, or an [`Error`] if the store could not answer.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -16,7 +18,7 @@ pub struct Error(Box<Inner>);
 struct Inner {
     kind: Kind,
     doing: Option<String>,
-    field: Option<String>,
+    field: Option<&'static str>,
     why: String,
     hint: Option<String>,
     may_have_happened: bool,
@@ -37,9 +39,17 @@ enum Kind {
 
 impl Error {
     /// Creates an error for an argument outside its documented range. Nothing was sent.
-    pub fn invalid(field: &str, why: impl fmt::Display) -> Self {
-        let mut error = Self::new(Kind::Invalid, format!("{field} {why}"));
-        error.0.field = Some(field.to_owned());
+    pub fn invalid<'a>(what: impl Into<Subject<'a>>, why: impl fmt::Display) -> Self {
+        let Subject { words, field } = what.into();
+        let mut error = Self::new(Kind::Invalid, format!("{words} {why}"));
+        error.0.field = field;
+        error
+    }
+
+    /// Creates an error for two fields of a request that exclude each other. Nothing was sent.
+    pub fn either(field: &'static str, other: &str) -> Self {
+        let mut error = Self::new(Kind::Invalid, format!("set {field} or {other}, not both"));
+        error.0.field = Some(field);
         error
     }
 
@@ -66,7 +76,7 @@ impl Error {
 
     /// Creates an error for a sale whose order queue has been used for other tasks. Nothing was changed.
     pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
-        Self::invalid("the order queue", format_args!("`{queue}` has been used for other tasks"))
+        Self::invalid(Field::Orders, format_args!("`{queue}` has been used for other tasks"))
             .hint("name an unused queue: the store reserves it for the orders of sales")
     }
 
@@ -182,9 +192,10 @@ impl Error {
         self.0.may_have_happened
     }
 
-    /// The argument that [`is_invalid`](Self::is_invalid) refers to, as named in the message: `the lease`.
-    pub fn field(&self) -> Option<&str> {
-        self.0.field.as_deref()
+    /// Name in JSON of the field that [`is_invalid`](Self::is_invalid) refers to, such as `lease_ms`; `None` if the
+    /// argument is no field of a request.
+    pub fn field(&self) -> Option<&'static str> {
+        self.0.field
     }
 
     /// The hint: what to do next, if known.
@@ -213,7 +224,7 @@ impl Error {
         Self(Box::new(Inner {
             kind: self.0.kind,
             doing: self.0.doing.clone(),
-            field: self.0.field.clone(),
+            field: self.0.field,
             why: self.0.why.clone(),
             hint: self.0.hint.clone(),
             may_have_happened: self.0.may_have_happened,

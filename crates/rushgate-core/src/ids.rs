@@ -128,6 +128,7 @@ fn hex16(field: &str, text: &str) -> Result<[u8; 16]> {
 /// restart. Pass it to the resource that the lock protects, and let the resource reject a smaller one. That stops a
 /// holder that paused past the end of its lease. Fits in 53 bits until the year 2255.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Fence(u64);
 
@@ -151,6 +152,7 @@ impl fmt::Display for Fence {
 
 /// Revision of a task's record. It grows each time an enqueue changes the record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Revision(u64);
 

@@ -6,9 +6,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
-use crate::{ContentType, Error, NewTask, Payload, Result};
+use crate::{ContentType, Error, Field, NewTask, Payload, Result};
 
 const KIND: &str = "kind";
 const TRACEPARENT: &str = "traceparent";
@@ -25,8 +25,8 @@ const TRACEPARENT: &str = "traceparent";
 /// assert!(Kind::new("two words").is_err());
 /// # Ok::<_, rushgate_core::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct Kind(Arc<str>);
 
 impl Kind {
@@ -46,11 +46,11 @@ impl Kind {
     fn check(text: &str) -> Result<()> {
         if text.is_empty() || text.len() > Self::MAX_BYTES {
             let why = format_args!("has {} bytes; 1 to {} are allowed", text.len(), Self::MAX_BYTES);
-            return Err(Error::invalid("the kind", why));
+            return Err(Error::invalid(Field::Kind, why));
         }
         match text.chars().find(|c| !(c.is_ascii_alphanumeric() || "._:/-".contains(*c))) {
             Some(c) => Err(Error::invalid(
-                "the kind",
+                Field::Kind,
                 format_args!("contains {c:?}; letters, digits and . _ : / - are allowed"),
             )),
             None => Ok(()),
@@ -74,7 +74,8 @@ impl Kind {
 /// assert!("00-00000000000000000000000000000000-b7ad6b7169203331-01".parse::<TraceParent>().is_err());
 /// # Ok::<_, rushgate_core::Error>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct TraceParent(Arc<str>);
 
 impl TraceParent {
@@ -143,6 +144,12 @@ macro_rules! words {
             type Error = Error;
             fn try_from(text: String) -> Result<Self> {
                 Self::new(text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(it: $name) -> String {
+                it.0.as_ref().to_owned()
             }
         }
     )*};

@@ -12,6 +12,7 @@ mod check;
 mod declare;
 mod draw;
 mod error;
+mod field;
 mod file;
 mod ids;
 mod kind;
@@ -19,15 +20,19 @@ mod lock;
 mod name;
 mod outbox;
 mod pass;
+mod payload;
 mod queue;
 mod receipt;
 mod room;
 mod sale;
 mod schedule;
+#[cfg(feature = "schema")]
+pub mod schema;
 mod signed;
 mod spec;
 mod store;
 mod task_event;
+mod task_spec;
 mod time;
 mod units;
 pub mod verb;
@@ -41,6 +46,7 @@ pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use declare::{Effect, Verb};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};
+pub use field::{Field, Subject};
 pub use file::create_private;
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
@@ -54,23 +60,27 @@ pub use name::{
 };
 pub use outbox::{Relay, Relayed};
 pub use pass::{BadPass, Pass};
+pub use payload::{Payload, PayloadSpec, PayloadView};
 pub use queue::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Finish, Finished,
-    GiveBack, GivenBack, Heartbeat, KeyLimits, Lifted, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
-    PastRun, Payload, Priority, QueueLimits, QueueStats, Rate, Retention, Retried, Retry, Revived, Selection,
-    Task, TaskExtended, TaskInfo, TaskProgress, TaskState, Ticket,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
+    Finish, Finished, Heartbeat, KeyLimits, Listing, NewTask, OnDuplicate, Overflow, PastEnd, PastRun,
+    Priority, QueueLimits, QueueReport, QueueStats, Rate, Retention, Retried, Retry, Selection, Task,
+    TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
 };
 pub use receipt::{BadReceipt, Receipt};
-pub use room::{ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomRules, RoomState};
+pub use room::{
+    ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
+};
 pub use sale::{
-    BadOrder, Created, Decision, Event, EventKind, Hold, HoldState, Line, Load, MAX_LINES, MAX_UNITS,
-    MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Pause, PauseReason, Rebuilt, Reserve, Reserved, Restored,
-    SaleSpec, SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake,
-    Switch, UnitChoice, Verdict,
+    BadOrder, Created, Decision, Event, EventKind, Halt, HaltReason, Hold, HoldState, Line, Load, MAX_LINES,
+    MAX_UNITS, MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Rebuilt, Reserve, Reserved, Restored, SaleSpec,
+    SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch,
+    UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
 pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
+pub use task_spec::{OnDuplicateSpec, TaskSpec};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
 pub use verb::{Reply, Request, Verbs};

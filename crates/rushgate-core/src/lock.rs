@@ -1,7 +1,7 @@
 use std::hash::Hasher;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
 use crate::{ClientId, Enqueued, Fence, Lease, LockName, NewTask, Op, QueueName, Result, Timestamp, Token};
@@ -34,6 +34,7 @@ impl Acquire {
 
 /// Identity of a holder or waiter, as shown to operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Owner {
     /// Host name.
     pub host: String,
@@ -87,7 +88,8 @@ pub struct Busy {
 
 /// Outcome of [`Verbs::release`](crate::Verbs::release).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Released {
     /// The token held the lock and has released it.
     Released,
@@ -207,41 +209,74 @@ pub enum Notice {
     Revoked,
 }
 
-/// A holder.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A holder. Its token is secret, so JSON does not contain it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Holder {
     /// Its token.
+    #[serde(skip)]
     pub token: Token,
     /// Its fencing token.
     pub fence: Fence,
     /// Its identity.
+    #[serde(flatten)]
     pub owner: Owner,
     /// When it was granted.
+    #[serde(rename = "since_us")]
     pub since: Timestamp,
     /// When the lease expires unless it is extended.
+    #[serde(rename = "lease_until_us")]
     pub lease_until: Timestamp,
 }
 
-/// A waiter.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A waiter. Its token is secret, so JSON does not contain it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaiterState {
     /// Its token.
+    #[serde(skip)]
     pub token: Token,
     /// Its identity.
+    #[serde(flatten)]
     pub owner: Owner,
     /// When it joined the wait queue.
+    #[serde(rename = "since_us")]
     pub since: Timestamp,
     /// When it gives up.
+    #[serde(rename = "wait_until_us")]
     pub wait_until: Timestamp,
 }
 
 /// A lock, its holders and its wait queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct LockState {
     /// Name of the lock.
     pub name: LockName,
     /// The holders: none or one. (Shared locks will have more.)
+    #[serde(rename = "holder", serialize_with = "first", skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "schema", schemars(with = "Option<Holder>"))]
     pub holders: Vec<Holder>,
     /// The waiters, next in line first.
+    #[serde(serialize_with = "numbered")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<Numbered<WaiterState>>"))]
     pub waiters: Vec<WaiterState>,
+}
+
+/// A waiter with its position.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Waiter"))]
+struct Numbered<T> {
+    /// Position in the wait queue. 1 is next.
+    position: usize,
+    #[serde(flatten)]
+    waiter: T,
+}
+
+fn numbered<S: Serializer>(waiters: &[WaiterState], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq((1..).zip(waiters).map(|(position, waiter)| Numbered { position, waiter }))
+}
+
+fn first<S: Serializer>(holders: &[Holder], serializer: S) -> Result<S::Ok, S::Error> {
+    holders.first().serialize(serializer)
 }

@@ -1,10 +1,12 @@
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
-use crate::{ContentType, Error, Fence, IfDead, Lease, Result, Revision, TaskId, TaskKey, Timestamp, Unmet};
+use crate::{
+    Error, Fence, Field, IfDead, Lease, Payload, QueueName, Result, Revision, TaskId, TaskKey, Timestamp,
+    Unmet,
+};
 
 /// A task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,53 +95,8 @@ impl NewTask {
     }
 }
 
-/// Opaque bytes with a content type. Cheap to clone.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Payload {
-    content_type: ContentType,
-    bytes: Arc<[u8]>,
-}
-
-impl Payload {
-    /// Maximum size of a payload: 1 MiB.
-    pub const MAX_BYTES: usize = 1 << 20;
-
-    /// Creates a payload after checking its size.
-    pub fn new(content_type: ContentType, bytes: impl Into<Arc<[u8]>>) -> Result<Self> {
-        let bytes = bytes.into();
-        if bytes.len() > Self::MAX_BYTES {
-            return Err(Error::invalid(
-                "the payload",
-                format_args!("has {} bytes; at most {} are allowed", bytes.len(), Self::MAX_BYTES),
-            )
-            .hint("store the content elsewhere and enqueue a reference to it"));
-        }
-        Ok(Self { content_type, bytes })
-    }
-
-    /// An empty payload.
-    pub fn empty() -> Self {
-        Self { content_type: ContentType::bytes(), bytes: Arc::from([]) }
-    }
-
-    /// The same bytes with another content type.
-    pub(crate) fn as_content(&self, content_type: ContentType) -> Self {
-        Self { content_type, bytes: Arc::clone(&self.bytes) }
-    }
-
-    /// The content type.
-    pub fn content_type(&self) -> &ContentType {
-        &self.content_type
-    }
-
-    /// The bytes.
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
-}
-
 /// When a task is due.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Due {
     /// At once.
     Now,
@@ -170,7 +127,7 @@ impl Priority {
     pub fn new(level: u8) -> Result<Self> {
         if level > 9 {
             return Err(Error::invalid(
-                "the priority",
+                Field::Priority,
                 format_args!("is {level}; it must be 0 (first) to 9"),
             ));
         }
@@ -203,8 +160,7 @@ impl From<Priority> for u8 {
 }
 
 /// What happens when an enqueued ID has a live record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OnDuplicate {
     /// The record stays as it is, waiting or leased, and the new task is not stored. Exception: if the record is
     /// leased and marked as canceled, the new task is stored and waits for that run to end. It is then the record
@@ -227,6 +183,7 @@ pub enum OnDuplicate {
 
 /// Outcome of one enqueue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Enqueued {
     /// A new record was created.
@@ -317,7 +274,7 @@ impl fmt::Display for Ticket {
 impl std::str::FromStr for Ticket {
     type Err = Error;
     fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::invalid("the ticket", "is malformed; pass it exactly as Rushgate issued it");
+        let wrong = || Error::invalid(Field::Ticket, "is malformed; pass it exactly as Rushgate issued it");
         let mut parts = text.splitn(4, '.');
         let mut number = || {
             let part = parts.next().ok_or_else(wrong)?;
@@ -348,11 +305,15 @@ impl From<Ticket> for String {
 }
 
 /// A task that was read or claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Task {
     /// Pass it to complete, retry, release, extend and dequeue.
+    #[serde(flatten, serialize_with = "ticket_fields")]
+    #[cfg_attr(feature = "schema", schemars(flatten, with = "TicketFields"))]
     pub ticket: Ticket,
     /// Payload.
+    #[serde(flatten)]
     pub payload: Payload,
     /// Priority.
     pub priority: Priority,
@@ -361,9 +322,35 @@ pub struct Task {
     /// Maximum number of attempts.
     pub max_attempts: u32,
     /// Key that the task shares with others, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<TaskKey>,
     /// Deadline, if any.
+    #[serde(rename = "deadline_us", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
+}
+
+/// A ticket and its parts, as fields of a task.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct TicketFields<'a> {
+    /// ID of the task.
+    id: &'a TaskId,
+    /// Ticket of the task, for this revision and this claim. Pass it to complete, retry, release and extend.
+    ticket: &'a Ticket,
+    /// When it was due.
+    #[serde(rename = "due_us")]
+    due: Timestamp,
+    /// Revision of the payload.
+    revision: Revision,
+    /// Fencing token of the claim. Absent if the task was only read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fence: Option<Fence>,
+}
+
+fn ticket_fields<S: Serializer>(ticket: &Ticket, serializer: S) -> Result<S::Ok, S::Error> {
+    let Ticket { id, due, revision, claim } = ticket;
+    let fields = TicketFields { id, ticket, due: *due, revision: *revision, fence: *claim };
+    fields.serialize(serializer)
 }
 
 /// A request to claim tasks.
@@ -423,7 +410,8 @@ impl From<Ticket> for Completion {
 
 /// Outcome of one completion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Completed {
     /// The task is done and its record is gone.
     Done,
@@ -448,11 +436,13 @@ pub struct Retry {
 
 /// Outcome of one retry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Retried {
     /// The task waits for its next attempt.
     Scheduled {
         /// When the next attempt is due.
+        #[serde(rename = "due_us")]
         due: Timestamp,
     },
     /// No attempts remain, or the deadline is before the next one: the task is a dead letter.
@@ -467,24 +457,25 @@ pub enum Retried {
 
 /// A claimed task to release.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GiveBack {
+pub struct TaskRelease {
     /// Ticket of the claim.
     pub ticket: Ticket,
     /// Delay before it is due again: at most 400 days. With zero it keeps its due time and its place.
     pub delay: Duration,
 }
 
-impl From<Ticket> for GiveBack {
+impl From<Ticket> for TaskRelease {
     /// Releases the task to its old place.
     fn from(ticket: Ticket) -> Self {
         Self { ticket, delay: Duration::ZERO }
     }
 }
 
-/// Outcome of one [`Verbs::give_back`](crate::Verbs::give_back).
+/// Outcome of one [`Verbs::release_tasks`](crate::Verbs::release_tasks).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GivenBack {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+pub enum TaskReleased {
     /// The task waits in its old place, or until its delay has passed.
     Waiting,
     /// The task was canceled while it ran and is gone.
@@ -511,16 +502,23 @@ impl From<Ticket> for Heartbeat {
 
 /// Progress of a task, as its worker reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct TaskProgress {
     /// Percentage done: 0 to 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(range(max = 100)))]
     pub percent: Option<u8>,
     /// Current step, as text: at most 200 bytes without control characters.
+    #[serde(default)]
+    #[cfg_attr(feature = "schema", schemars(extend("pattern" = crate::schema::LABEL)))]
     pub note: String,
 }
 
 /// Outcome of one extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum TaskExtended {
     /// The lease was extended.
     Extended,
@@ -532,7 +530,8 @@ pub enum TaskExtended {
 
 /// Outcome of [`Verbs::dequeue`](crate::Verbs::dequeue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Dequeued {
     /// The task is gone.
     Removed,
@@ -544,7 +543,8 @@ pub enum Dequeued {
 
 /// Outcome of [`Verbs::cancel`](crate::Verbs::cancel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Cancelled {
     /// The task is gone.
     Removed,
@@ -554,12 +554,13 @@ pub enum Cancelled {
     NotFound,
 }
 
-/// Outcome of [`Verbs::lift`](crate::Verbs::lift).
+/// Outcome of [`Verbs::clear_unique`](crate::Verbs::clear_unique).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
-pub enum Lifted {
+pub enum UniqueCleared {
     /// The ID can be enqueued again.
-    Lifted {
+    Cleared {
         /// When the window would have ended.
         #[serde(rename = "until_us")]
         until: Timestamp,
@@ -570,6 +571,7 @@ pub enum Lifted {
 
 /// State of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskState {
     /// Not due yet, or not before the rate limit of its key allows it.
@@ -586,47 +588,59 @@ pub enum TaskState {
 }
 
 /// A task and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskInfo {
     /// The task and its ticket. For a leased or done task the ticket is that of its last claim.
+    #[serde(flatten)]
     pub task: Task,
     /// State of the task.
     pub state: TaskState,
     /// Whether it is blocked because it waits for [other tasks](NewTask::after) or for its batch to be closed.
     pub waits: bool,
     /// When it becomes available, if it is scheduled or ready: its due time, or later if its key demands it.
+    #[serde(rename = "not_before_us", skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// When the lease expires, if it is leased.
+    #[serde(rename = "lease_until_us", skip_serializing_if = "Option::is_none")]
     pub lease_until: Option<Timestamp>,
     /// The worker of its last claim, if it is leased or was done by one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// Progress, if it is leased and its worker has reported any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<TaskProgress>,
     /// Whether a pending replacement waits for the current run to end.
     pub replaced: bool,
     /// Whether a client asked to cancel it.
     pub cancelled: bool,
     /// Why its last attempt failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Its latest unsuccessful runs, oldest first: at most [`PastRun::KEPT`].
     pub past: Vec<PastRun>,
     /// How it ended, if it is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finished: Option<Finished>,
 }
 
 /// How a retained task ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Finished {
     /// When it ended.
+    #[serde(rename = "at_us")]
     pub at: Timestamp,
     /// How it ended.
     pub how: Finish,
     /// Its result, if the worker returned one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
 }
 
 /// How a task ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// A worker completed it.
@@ -641,6 +655,7 @@ pub enum Finish {
 
 /// An unsuccessful run of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct PastRun {
     /// Number of the attempt.
     pub attempt: u32,
@@ -675,6 +690,7 @@ impl PastRun {
 
 /// How an unsuccessful run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PastEnd {
     /// It failed.
@@ -698,6 +714,7 @@ pub struct Listing {
 
 /// Counts and limits of a queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueStats {
     /// Tasks that are due and not claimed.
     pub ready: u64,
@@ -716,8 +733,10 @@ pub struct QueueStats {
     /// How long the oldest ready task has been ready, in milliseconds.
     pub lag_ms: u64,
     /// When the rate limit allows the next task; `None` if it allows one now.
+    #[serde(rename = "rate_until_us", skip_serializing_if = "Option::is_none")]
     pub rate_until: Option<Timestamp>,
     /// When a task was last claimed, exact to the duration of the claiming call; `None` if none ever was.
+    #[serde(rename = "last_claim_us", skip_serializing_if = "Option::is_none")]
     pub last_claim: Option<Timestamp>,
     /// Whether it is paused.
     pub paused: bool,
@@ -725,17 +744,30 @@ pub struct QueueStats {
     pub limits: QueueLimits,
 }
 
+/// Counts and limits of a queue, with its name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct QueueReport {
+    /// Name of the queue.
+    pub queue: QueueName,
+    /// Its counts and limits.
+    #[serde(flatten)]
+    pub stats: QueueStats,
+}
+
 /// Limits of a queue. Default: unlimited.
 ///
 /// A limit applies to all workers together, on the store's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
 pub struct QueueLimits {
     /// Capacity: maximum number of live records. `None`: unlimited.
     pub bound: Option<u64>,
     /// Overflow policy.
-    #[serde(default)]
     pub overflow: Overflow,
     /// Maximum number of tasks running at a time: 1 to 1,000,000.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub concurrency: Option<u32>,
     /// Rate limit of the queue.
     pub rate: Option<Rate>,
@@ -745,6 +777,7 @@ pub struct QueueLimits {
     pub retention: Option<Retention>,
     /// Number of latest [events](crate::TaskEvent) to keep: 1 to 100,000. `None`: none, at no cost. Events are
     /// numbered only while some are kept, and the numbering continues when it is enabled again.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
     pub events: Option<u32>,
 }
 
@@ -759,6 +792,7 @@ impl QueueLimits {
 /// Tasks that ignore the capacity (orders of a sale and tasks of schedules) drop nothing. A dead letter that
 /// cannot be requeued for lack of room stays dead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
     /// The new task is refused: [`Enqueued::Full`].
@@ -779,11 +813,15 @@ pub enum Overflow {
 /// Both limits apply exactly, to the microsecond and to the task, on the store's clock: reads never show more.
 /// The space is reclaimed when the next task of the queue finishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Retention {
     /// Maximum age: 1 ms to 400 days.
-    #[serde(rename = "age_us", with = "crate::time::as_micros")]
+    #[serde(rename = "age_ms", with = "crate::time::as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 1, max = 34_560_000_000_u64)))]
     pub age: Duration,
     /// Maximum number: 1 to 1,000,000. Among tasks that ended at the same time, the greatest IDs are kept.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub count: u32,
 }
 
@@ -799,8 +837,11 @@ impl Retention {
 
 /// Limits for the tasks of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields, default)]
 pub struct KeyLimits {
     /// Maximum number of tasks running at a time: 1 to 1,000,000, and 1 if the order is first in, first out.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
     pub concurrency: Option<u32>,
     /// Rate limit of the key.
     pub rate: Option<Rate>,
@@ -821,11 +862,15 @@ impl KeyLimits {
 /// It is exact: it remembers the latest `n` claims, whatever happened to the tasks, and allows the next one when
 /// the oldest of them is `per` ago. There is no window edge at which twice as many could pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Rate {
     /// Maximum number of tasks: 1 to 10,000.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub n: u32,
     /// Period: 1 ms to 400 days.
-    #[serde(rename = "per_us", with = "crate::time::as_micros")]
+    #[serde(rename = "per_ms", with = "crate::time::as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 1, max = 34_560_000_000_u64)))]
     pub per: Duration,
 }
 
@@ -840,11 +885,13 @@ impl Rate {
 }
 
 /// A dead letter: a task that failed for good.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadLetter {
     /// ID of the task. Only the latest dead letter of an ID is kept.
     pub id: TaskId,
     /// Payload.
+    #[serde(flatten)]
     pub payload: Payload,
     /// Priority.
     pub priority: Priority,
@@ -855,8 +902,10 @@ pub struct DeadLetter {
     /// Why the last attempt failed.
     pub error: String,
     /// When it became a dead letter.
+    #[serde(rename = "died_us")]
     pub died_at: Timestamp,
     /// Key that it shared with others, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<TaskKey>,
     /// Its latest runs, oldest first: at most [`PastRun::KEPT`].
     pub past: Vec<PastRun>,
@@ -876,11 +925,12 @@ pub enum Selection {
     All,
 }
 
-/// Outcome of [`Verbs::revive`](crate::Verbs::revive).
+/// Outcome of [`Verbs::requeue_dead`](crate::Verbs::requeue_dead).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Revived {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DeadRequeued {
     /// Number of tasks that were requeued.
-    pub revived: u64,
+    pub requeued: u64,
     /// Number of tasks that stay dead because their ID is live or the queue is full.
     pub kept: u64,
 }
@@ -903,12 +953,5 @@ mod tests {
         for wrong in ["", "1.2.3", "x.2.3.id", "1.2.3.", "1.2.3.a b"] {
             assert!(wrong.parse::<Ticket>().unwrap_err().is_invalid(), "{wrong:?}");
         }
-    }
-
-    #[test]
-    fn a_payload_over_the_limit_is_refused_with_its_size() {
-        let error = Payload::new(ContentType::bytes(), vec![0; Payload::MAX_BYTES + 1]).unwrap_err();
-        assert!(error.is_invalid());
-        assert!(error.to_string().contains("1048577 bytes"), "{error}");
     }
 }

@@ -38,6 +38,7 @@ pub struct Receipt {
 
 /// Why a text is not a receipt of the sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum BadReceipt {
     /// Not a receipt, or truncated.

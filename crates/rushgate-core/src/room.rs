@@ -2,19 +2,22 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{BuyerId, Commitment, Drawn, Rate, SaleId, Timestamp};
+use crate::{Beacon, BuyerId, Commitment, DrawSecret, Drawn, Rate, SaleId, Timestamp};
 
 /// Rules of a waiting room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoomRules {
     /// Admission rate, spread evenly: 1 to 10,000 buyers in 1 ms to 24 h.
     pub rate: Rate,
     /// Lifetime of an admission token, from the time of admission: 1 s to 24 h.
-    #[serde(rename = "pass_us", with = "crate::time::as_micros")]
+    #[serde(rename = "pass_ms", with = "crate::time::as_millis")]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub pass: Duration,
     /// Order of admission.
     pub order: RoomOrder,
     /// No admissions before this time.
+    #[serde(rename = "from_us", default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Timestamp>,
 }
 
@@ -38,6 +41,7 @@ impl RoomRules {
 
 /// Order of admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RoomOrder {
     /// First come, first served.
@@ -162,6 +166,67 @@ impl RoomState {
     /// When a position is served at the current rate; `None` before a draw.
     pub fn at(&self, place: u64) -> Option<Timestamp> {
         self.pace.map(|pace| pace.at(place))
+    }
+}
+
+/// A waiting room in JSON, the same for every reader. After the draw it is a [`DrawRecord`](crate::DrawRecord).
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct RoomReport {
+    /// ID of the sale.
+    sale: SaleId,
+    #[serde(flatten)]
+    rules: RoomRules,
+    /// When it was opened.
+    #[serde(rename = "opened_us")]
+    opened: Timestamp,
+    /// Number of buyers who joined.
+    joined: u64,
+    /// Number of positions that have been admitted.
+    served: u64,
+    /// Number of admission tokens issued.
+    admitted: u64,
+    /// SHA-256 of the draw's secret, in hexadecimal digits, published before the draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commitment: Option<Commitment>,
+    /// The secret, published after the draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<DrawSecret>,
+    /// The randomness beacon of the draw.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    beacon: Option<Beacon>,
+    /// Number of buyers in the draw, once the entry is closed: those with serials below this number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    entrants: Option<u64>,
+    /// When the entry was closed.
+    #[serde(rename = "entry_closed_us", skip_serializing_if = "Option::is_none")]
+    entry_closed: Option<Timestamp>,
+    /// The store's clock.
+    #[serde(rename = "now_us")]
+    now: Timestamp,
+}
+
+impl RoomReport {
+    /// The room of a sale.
+    pub fn new(sale: &SaleId, room: &RoomState) -> Self {
+        let RoomState {
+            rules, opened, joined, served, admitted, commitment, closed_entry, drawn, now, ..
+        } = room;
+        let entered = closed_entry.map(|entry| entry.entrants);
+        Self {
+            sale: sale.clone(),
+            rules: *rules,
+            opened: *opened,
+            joined: *joined,
+            served: *served,
+            admitted: *admitted,
+            commitment: *commitment,
+            secret: drawn.as_ref().map(|drawn| drawn.secret),
+            beacon: drawn.as_ref().map(|drawn| drawn.beacon.clone()),
+            entrants: drawn.as_ref().map(|drawn| drawn.entrants).or(entered),
+            entry_closed: closed_entry.map(|entry| entry.at),
+            now: *now,
+        }
     }
 }
 

@@ -2,7 +2,7 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use sha1::Sha1;
 use siphasher::sip::SipHasher24;
 
@@ -54,13 +54,22 @@ impl SaleSpec {
 
 /// A SKU of a sale.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct SkuSpec {
     /// Name of the SKU.
     pub sku: Sku,
     /// Initial number of units: 1 to 10,000,000.
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000_000)))]
     pub units: u32,
-    /// Purchase limit per buyer, held and confirmed units together: 1 to 10,000.
+    /// Purchase limit per buyer, held and confirmed units together: 1 to 10,000. Default in JSON: 1.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
     pub per_buyer: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// Outcome of [`Verbs::create`](crate::Verbs::create).
@@ -75,6 +84,7 @@ pub enum Created {
 
 /// Status of a sale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SaleStatus {
     /// Created, not opened.
@@ -87,10 +97,14 @@ pub enum SaleStatus {
 
 /// A line of a cart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(deny_unknown_fields)]
 pub struct Line {
     /// Name of the SKU.
     pub sku: Sku,
-    /// Quantity: 1 to 1,000.
+    /// Quantity: 1 to 1,000. Default in JSON: 1.
+    #[serde(default = "one")]
+    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000)))]
     pub quantity: u32,
 }
 
@@ -122,7 +136,8 @@ pub struct Reserve {
 }
 
 /// Outcome of [`Verbs::reserve`](crate::Verbs::reserve).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Reserved {
     /// The units are on hold for the buyer until the deadline.
@@ -145,7 +160,8 @@ pub enum Reserved {
         /// Free units of that SKU.
         free: u32,
         /// The earliest deadline of an undecided hold, if there is one.
-        next_give_back: Option<Timestamp>,
+        #[serde(rename = "next_expiry_us", skip_serializing_if = "Option::is_none")]
+        next_expiry: Option<Timestamp>,
     },
     /// The request exceeds the purchase limit.
     LimitReached {
@@ -159,30 +175,36 @@ pub enum Reserved {
     /// The sale is not open yet.
     NotOpen {
         /// When it opens, if known.
+        #[serde(rename = "opens_at_us", skip_serializing_if = "Option::is_none")]
         opens_at: Option<Timestamp>,
     },
     /// The sale has ended.
     Ended,
     /// The sale is halted, because the store lost writes, or honors only receipts after a rebuild. It is not sold
     /// out.
-    Paused {
+    Halted {
         /// When to retry.
+        #[serde(rename = "retry_at_us")]
         retry_at: Timestamp,
     },
 }
 
 /// A reservation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hold {
     /// ID of the reservation.
     pub id: ReservationId,
     /// The buyer.
     pub buyer: BuyerId,
     /// Its units, by line and then by number.
+    #[serde(serialize_with = "units::each")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<units::Unit>"))]
     pub units: Vec<(Sku, UnitNumber)>,
     /// State of the reservation.
     pub state: HoldState,
     /// Deadline for the confirmation.
+    #[serde(rename = "deadline_us")]
     pub deadline: Timestamp,
     /// Number of the event that created it.
     pub seq: u64,
@@ -192,6 +214,7 @@ pub struct Hold {
 
 /// State of a reservation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HoldState {
     /// On hold: the buyer may confirm or cancel.
@@ -242,7 +265,8 @@ impl HoldState {
 }
 
 /// Outcome of a confirmation or a cancellation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Decision {
     /// The decision is final, now or since an earlier call.
@@ -254,7 +278,7 @@ pub enum Decision {
     /// No such reservation. If the store lost it, its [`Receipt`](crate::Receipt) restores it.
     Unknown,
     /// Not decided, because the sale is halted. Retry once it has resumed.
-    Paused,
+    Halted,
 }
 
 /// What the ledger committed for a reservation.
@@ -337,15 +361,18 @@ pub enum StockChanged {
         most: u32,
     },
     /// The sale is halted until it is rebuilt. Nothing was changed.
-    Paused,
+    Halted,
     /// The `Op` was used for another change of this sale. Nothing was changed.
     KeyReused,
 }
 
 /// A sale and its stock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SaleState {
     /// The specification; the `units` of its SKUs are the initial ones.
+    #[serde(flatten, serialize_with = "spec_fields")]
+    #[cfg_attr(feature = "schema", schemars(flatten, with = "SpecFields"))]
     pub spec: SaleSpec,
     /// Status of the sale.
     pub status: SaleStatus,
@@ -356,28 +383,62 @@ pub struct SaleState {
     /// Stock of each SKU, in the order of the specification.
     pub skus: Vec<SkuState>,
     /// Earliest deadline of an undecided hold.
-    pub next_give_back: Option<Timestamp>,
+    #[serde(rename = "next_expiry_us", skip_serializing_if = "Option::is_none")]
+    pub next_expiry: Option<Timestamp>,
     /// Whether it is halted until it is rebuilt.
-    pub paused: Option<Pause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub halted: Option<Halt>,
     /// Until when only receipts are honored, after a rebuild.
+    #[serde(rename = "receipts_until_us", skip_serializing_if = "Option::is_none")]
     pub receipts_until: Option<Timestamp>,
     /// The store's clock when this was read.
+    #[serde(rename = "now_us")]
     pub now: Timestamp,
 }
 
+/// The specification in the JSON of a sale: without the secret, and without the initial stock.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+struct SpecFields<'a> {
+    /// ID of the sale.
+    id: &'a SaleId,
+    /// Hold duration of a reservation, in milliseconds.
+    hold_ms: u64,
+    /// Opening time.
+    #[serde(rename = "opens_at_us", skip_serializing_if = "Option::is_none")]
+    opens_at: Option<Timestamp>,
+    /// Closing time.
+    #[serde(rename = "closes_at_us", skip_serializing_if = "Option::is_none")]
+    closes_at: Option<Timestamp>,
+    /// Order queue. Absent if the sale has no ledger.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    orders: Option<&'a QueueName>,
+}
+
+fn spec_fields<S: Serializer>(spec: &SaleSpec, serializer: S) -> Result<S::Ok, S::Error> {
+    let SaleSpec { id, hold, opens_at, closes_at, orders, .. } = spec;
+    let hold_ms = hold.as_micros() / 1_000;
+    let fields =
+        SpecFields { id, hold_ms, opens_at: *opens_at, closes_at: *closes_at, orders: orders.as_ref() };
+    fields.serialize(serializer)
+}
+
 /// A halt of a sale, which lasts until it is rebuilt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Halt {
     /// The reason.
-    pub reason: PauseReason,
+    pub reason: HaltReason,
     /// When it was halted.
+    #[serde(rename = "since_us")]
     pub since: Timestamp,
 }
 
 /// Why a sale is halted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
-pub enum PauseReason {
+pub enum HaltReason {
     /// The store lost writes that it had acknowledged.
     LostWrites,
     /// An operator halted it.
@@ -386,7 +447,7 @@ pub enum PauseReason {
     Rebuilding,
 }
 
-impl PauseReason {
+impl HaltReason {
     /// Every reason.
     pub const ALL: [Self; 3] = [Self::LostWrites, Self::Operator, Self::Rebuilding];
 }
@@ -449,7 +510,8 @@ pub enum Rebuilt {
 }
 
 /// Outcome of [`Verbs::restore`](crate::Verbs::restore).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Restored {
     /// The buyer has the units again, the same or others.
@@ -475,16 +537,21 @@ pub enum Restored {
         has: u32,
     },
     /// The sale is halted until it is rebuilt. Retry then.
-    Paused {
+    Halted {
         /// When to retry.
+        #[serde(rename = "retry_at_us")]
         retry_at: Timestamp,
     },
     /// Not a receipt of this sale. The store was not asked.
-    NotHonoured(BadReceipt),
+    NotHonoured {
+        /// The reason.
+        why: BadReceipt,
+    },
 }
 
 /// Stock of a SKU: `total = free + held + confirmed + withdrawn`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SkuState {
     /// Name of the SKU.
     pub sku: Sku,
@@ -503,22 +570,28 @@ pub struct SkuState {
 }
 
 /// An event of a sale. Events are numbered without gaps, in the order in which they happened.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Event {
     /// Sequence number: 1, 2, 3, …
     pub seq: u64,
     /// When it happened, on the store's clock.
+    #[serde(rename = "at_us")]
     pub at: Timestamp,
     /// What happened.
     pub kind: EventKind,
     /// The reservation, if the event concerns one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reservation: Option<ReservationId>,
     /// The units that were reserved, released, added or withdrawn: each SKU with as few ranges as possible.
+    #[serde(serialize_with = "units::ranges")]
+    #[cfg_attr(feature = "schema", schemars(with = "Vec<units::Units>"))]
     pub units: Vec<(Sku, UnitRange)>,
 }
 
 /// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum EventKind {
     /// Units were reserved.
@@ -548,7 +621,7 @@ pub enum EventKind {
     /// The sale was ended.
     Ended,
     /// The sale was halted until it is rebuilt.
-    Paused,
+    Halted,
     /// The sale was rebuilt from the ledger: the first event of a generation.
     Rebuilt,
 }
@@ -569,7 +642,7 @@ impl EventKind {
         Self::StockWithdrawn,
         Self::Opened,
         Self::Ended,
-        Self::Paused,
+        Self::Halted,
         Self::Rebuilt,
     ];
 }

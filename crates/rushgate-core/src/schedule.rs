@@ -1,4 +1,5 @@
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::{Payload, Priority, Revision, ScheduleId, TaskId, Timestamp};
 
@@ -35,6 +36,7 @@ impl NewSchedule {
 
 /// Outcome of [`Verbs::schedule`](crate::Verbs::schedule).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Scheduled {
     /// The schedule was created.
@@ -59,26 +61,40 @@ pub enum Scheduled {
 }
 
 /// A schedule and its state.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Schedule {
     /// ID of the schedule.
     pub id: ScheduleId,
     /// Recurrence as text, as its creator wrote it.
+    #[serde(serialize_with = "as_json")]
+    #[cfg_attr(feature = "schema", schemars(with = "serde_json::Value"))]
     pub recurrence: String,
     /// Payload of its tasks.
+    #[serde(flatten)]
     pub payload: Payload,
     /// Priority of its tasks.
     pub priority: Priority,
     /// Maximum number of attempts of each of its tasks.
     pub max_attempts: u32,
     /// When it fires next, unless it is paused.
+    #[serde(rename = "next_us", skip_serializing_if = "Option::is_none")]
     pub next: Option<Timestamp>,
     /// The latest occurrence for which it fired.
+    #[serde(rename = "previous_us", skip_serializing_if = "Option::is_none")]
     pub previous: Option<Timestamp>,
     /// Whether it is paused.
     pub paused: bool,
     /// Revision: grows with every change and every firing.
     pub revision: Revision,
+}
+
+/// The recurrence as JSON, if it is that.
+fn as_json<S: Serializer>(recurrence: &str, serializer: S) -> Result<S::Ok, S::Error> {
+    match serde_json::from_str::<&RawValue>(recurrence) {
+        Ok(json) => json.serialize(serializer),
+        Err(_) => recurrence.serialize(serializer),
+    }
 }
 
 impl Schedule {
@@ -118,6 +134,7 @@ pub struct Fire {
 
 /// Outcome of [`Verbs::fire`](crate::Verbs::fire).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Fired {
     /// The tasks are in the queue.

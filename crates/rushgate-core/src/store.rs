@@ -59,8 +59,8 @@ pub enum Topic {
     Ready(QueueName),
     /// A task may have finished. See [`over`](crate::Verbs::over).
     Over(QueueName, TaskId),
-    /// A queue may have an event with a greater number. See [`happens`](crate::Verbs::happens).
-    Happens(QueueName, u64),
+    /// A queue may have an event with a greater number. See [`happens`](crate::Verbs::next_event).
+    Event(QueueName, u64),
 }
 
 impl Topic {
@@ -70,7 +70,7 @@ impl Topic {
             Self::Token(_) => "wait for a notification of a lock",
             Self::Ready(_) => "wait for a task",
             Self::Over(..) => "wait for a task to finish",
-            Self::Happens(..) => "follow a queue",
+            Self::Event(..) => "follow a queue",
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::{TaskId, Timestamp};
 
 /// An event: one change of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskEvent {
     /// Sequence number: 1, 2, 3, … per queue, without gaps, so a follower can detect missing events.
     pub seq: u64,
@@ -25,6 +26,7 @@ pub struct TaskEvent {
 /// Calls that change nothing produce no event: a duplicate that is kept, a refused enqueue, a stale ticket and a
 /// repeated call. Neither does a progress report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "event")]
 pub enum TaskChange {
     /// It was enqueued: by a client, an outbox relay, a schedule, a sale or a release.
@@ -77,7 +79,7 @@ pub enum TaskChange {
         attempt: u32,
     },
     /// A worker released it, with or without a delay. The attempt does not count.
-    GivenBack {
+    Released {
         /// Number of the attempt that ended.
         attempt: u32,
         /// When it is due: as before its claim, or after the delay.
@@ -103,9 +105,9 @@ pub enum TaskChange {
     /// It was dequeued.
     Deleted,
     /// It was a dead letter and was requeued.
-    Revived,
+    DeadRequeued,
     /// It was a dead letter and was deleted.
-    Buried,
+    DeadDeleted,
 }
 
 /// A page of a queue's events.

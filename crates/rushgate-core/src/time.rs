@@ -4,13 +4,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Result};
+use crate::{Error, Field, Result};
 
 /// A point in time on the store's clock, in whole microseconds since the Unix epoch.
 ///
 /// Only the store creates timestamps. A client may pass one back, or give a [`Duration`] from now. It never decides
 /// anything by its own wall clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Timestamp(u64);
 
@@ -72,7 +73,7 @@ impl fmt::Display for Spoken {
 }
 
 macro_rules! bounded {
-    ($($(#[$doc:meta])* $name:ident = $field:literal, $min:expr, $max:expr, $range:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident = $field:expr, $min:expr, $max:expr, $range:literal;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "Duration", into = "Duration")]
@@ -127,23 +128,23 @@ macro_rules! bounded {
 
 bounded! {
     /// Lease duration of a lock or a claimed task: 10 ms to 24 h. It expires unless the holder extends it.
-    Lease = "the lease", Duration::from_millis(10), Duration::from_secs(86_400), "10 ms to 24 h";
+    Lease = Field::Lease, Duration::from_millis(10), Duration::from_secs(86_400), "10 ms to 24 h";
     /// Hold time of a reservation: 10 ms to 30 days. An unconfirmed reservation keeps its units this long.
     HoldTime = "the hold time", Duration::from_millis(10), Duration::from_secs(30 * 86_400), "10 ms to 30 days";
 }
 
-/// Serializes durations as whole microseconds.
-pub(crate) mod as_micros {
+/// Serializes durations as whole milliseconds, as all JSON does.
+pub(crate) mod as_millis {
     use std::time::Duration;
 
     use serde::{Deserialize, Deserializer, Serializer};
 
     pub(crate) fn serialize<S: Serializer>(of: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u64(u64::try_from(of.as_micros()).unwrap_or(u64::MAX))
+        serializer.serialize_u64(u64::try_from(of.as_millis()).unwrap_or(u64::MAX))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-        u64::deserialize(deserializer).map(Duration::from_micros)
+        u64::deserialize(deserializer).map(Duration::from_millis)
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Error, Result, Sku};
 
@@ -141,6 +141,38 @@ impl FromStr for UnitRange {
         let (first, last) = text.split_once('-').unwrap_or((text, text));
         [number(first)?, number(last)?].try_into()
     }
+}
+
+/// A unit in JSON.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Unit<'a> {
+    /// Name of the SKU.
+    sku: &'a Sku,
+    /// Number of the unit.
+    unit: UnitNumber,
+}
+
+/// Serializes units one by one.
+pub(crate) fn each<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(units.iter().map(|(sku, unit)| Unit { sku, unit: *unit }))
+}
+
+/// A range of consecutive units in JSON, because an event may concern millions.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub(crate) struct Units<'a> {
+    /// Name of the SKU.
+    sku: &'a Sku,
+    /// Lowest number.
+    first: UnitNumber,
+    /// Highest number.
+    last: UnitNumber,
+}
+
+/// Serializes ranges of units.
+pub(crate) fn ranges<S: Serializer>(units: &[(Sku, UnitRange)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(units.iter().map(|(sku, range)| Units { sku, first: range.first(), last: range.last() }))
 }
 
 /// A SKU in the spelling of its record.

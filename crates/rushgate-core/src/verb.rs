@@ -1,18 +1,16 @@
 //! Every operation on a lock, a queue, a schedule, an outbox, a sale or a waiting room, declared once. The macro is in
 //! `declare.rs`; a backend carries the requests out in [`Store::step`].
 
-use std::future::ready;
-
 use crate::check::{check_all, check_batch, check_page, check_tasks};
 use crate::declare::{Effect, Verb, field, own, verbs};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
-    Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, GivenBack, Grant,
-    Heartbeat, Hold, Holder, Joined, Lease, Left, Lifted, Listing, LockName, LockState, NewSchedule, NewTask,
-    Notice, Op, Page, PauseReason, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed, Released,
-    ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, Revived, RoomRules, RoomState, SaleId,
-    SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange,
-    StockChanged, Store, TaskExtended, TaskId, TaskInfo, Ticket, Timestamp, Token, Topic, Verdict,
+    DeadRequeued, Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, Grant,
+    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, Listing, LockName, LockState, NewSchedule,
+    NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed, Released,
+    ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, RoomRules, RoomState, SaleId, SaleSpec,
+    SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
+    TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict,
 };
 
 verbs! {
@@ -98,7 +96,7 @@ verbs! {
     ///
     /// ## Generations
     /// A store can lose writes that it acknowledged: by a failover, or because an old backup replaced it. The client
-    /// that notices [halts](Self::pause_sale) the sale. A rebuild reads the sale from the ledger, loads it beside the
+    /// that notices [halts](Self::halt_sale) the sale. A rebuild reads the sale from the ledger, loads it beside the
     /// old state, and [switches](Self::switch) to it atomically under the next generation. A signed [`Receipt`]
     /// restores a hold that the ledger does not know ([`restore`](Self::restore)).
     ///
@@ -153,8 +151,8 @@ verbs! {
         ///
         /// Listening starts at the call. A notification is a hint: read the events after it. Leases and deadlines
         /// that expire cause none until a call to the store notices them. Dropping the future stops listening.
-        fn happens(&self, queue: &QueueName, after: u64) -> Answer<'static, ()> {
-            hear(self, Topic::Happens(queue.clone(), after), |_| Ok(()))
+        fn next_event(&self, queue: &QueueName, after: u64) -> Answer<'static, ()> {
+            hear(self, Topic::Event(queue.clone(), after), |_| Ok(()))
         }
     }
 
@@ -252,8 +250,8 @@ verbs! {
 
     /// Releases claimed tasks: the attempt does not count, and each task keeps its place. With a delay, the task
     /// is due after it instead. A task that was canceled while it ran is removed.
-    Replayed GiveBack give_back(op: Op, queue: ref '_ QueueName, back: Vec<crate::GiveBack>) -> Vec<GivenBack>,
-        "release tasks", |v| check_all(&v.back, crate::GiveBack::check);
+    Replayed ReleaseTasks release_tasks(op: Op, queue: ref '_ QueueName, back: Vec<crate::TaskRelease>) -> Vec<TaskReleased>,
+        "release tasks", |v| check_all(&v.back, crate::TaskRelease::check);
 
     /// Extends the leases of claimed tasks, stores their progress, and reports which were canceled or lost.
     Write ExtendTasks extend_tasks(queue: ref '_ QueueName, beats: Vec<Heartbeat>, lease: Lease) -> Vec<TaskExtended>,
@@ -276,7 +274,7 @@ verbs! {
 
     /// Clears the [uniqueness window](NewTask::unique_for) of an ID, so that it can be enqueued again at once. A
     /// live task of that ID stays as it is.
-    Replayed Lift lift(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> Lifted,
+    Replayed ClearUnique clear_unique(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> UniqueCleared,
         "clear a uniqueness window";
 
     /// Closes a batch: its [callback](NewTask::held_open) takes no more members and runs as soon as everything
@@ -314,9 +312,13 @@ verbs! {
     Read Queues queues() -> Vec<QueueName>,
         "list queues";
 
-    /// Pauses or resumes `pop` and `claim`. All other verbs keep working.
-    Idempotent Pause pause(queue: ref '_ QueueName, paused: bool) -> (),
+    /// Pauses a queue: `pop` and `claim` get no tasks. All other verbs keep working.
+    Idempotent Pause pause(queue: ref '_ QueueName) -> (),
         "pause a queue";
+
+    /// Resumes a paused queue.
+    Idempotent Resume resume(queue: ref '_ QueueName) -> (),
+        "resume a queue";
 
     /// Sets the queue's limits. Existing tasks stay, and running tasks continue. A changed rate limit starts
     /// counting from zero. Done tasks that exceed the new retention are deleted.
@@ -338,11 +340,11 @@ verbs! {
 
     /// Requeues dead letters: due at once, with all attempts and without a deadline. One whose ID is live again
     /// stays dead.
-    Replayed Revive revive(op: Op, queue: ref '_ QueueName, which: Selection) -> Revived,
+    Replayed RequeueDead requeue_dead(op: Op, queue: ref '_ QueueName, which: Selection) -> DeadRequeued,
         "requeue dead letters", |v| v.which.check();
 
     /// Deletes dead letters and returns how many.
-    Replayed Bury bury(op: Op, queue: ref '_ QueueName, which: Selection) -> u64,
+    Replayed DeleteDead delete_dead(op: Op, queue: ref '_ QueueName, which: Selection) -> u64,
         "delete dead letters", |v| v.which.check();
 
     // Schedules
@@ -430,7 +432,7 @@ verbs! {
     /// expired or restocked until a rebuild. Returns whether the sale is halted; a sale of another generation
     /// stays as it is. Fails with [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because
     /// it could not be rebuilt.
-    Idempotent PauseSale pause_sale(sale: ref '_ SaleId, generation: u32, reason: PauseReason) -> bool,
+    Idempotent HaltSale halt_sale(sale: ref '_ SaleId, generation: u32, reason: HaltReason) -> bool,
         "halt a sale";
 
     /// Begins to rebuild the sale from the ledger: halts it, and creates space for the load. The latest rebuild
@@ -451,7 +453,7 @@ verbs! {
     /// others otherwise. The sale need not be open, because it was when the reservation was made.
     ///
     /// A receipt of the current generation for an unknown reservation proves a lost write: a sale with a ledger
-    /// is then halted, as by [`pause_sale`](Self::pause_sale).
+    /// is then halted, as by [`halt_sale`](Self::halt_sale).
     Idempotent Restore restore(receipt: Receipt) -> Restored,
         "restore a reservation";
 

@@ -6,6 +6,7 @@ use crate::{DeadLetter, PastRun, Payload, TaskId, Timestamp};
 
 /// What happens to a task when one that it [waits for](crate::NewTask::after) becomes a dead letter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum IfDead {
     /// The task keeps waiting: the dead letter can be requeued and finish then. A task that can never finish,
@@ -22,6 +23,7 @@ pub enum IfDead {
 
 /// How a task ended that another one waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskEnd {
     /// A worker completed it.
@@ -48,22 +50,27 @@ impl TaskEnd {
 }
 
 /// A finished task, as seen by a task that waited for it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waited {
     /// ID of the task.
     pub id: TaskId,
     /// How it ended.
     pub end: TaskEnd,
     /// When it ended.
+    #[serde(rename = "at_us")]
     pub at: Timestamp,
     /// Its result, if the worker returned one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Payload>,
     /// Why it failed, if it is dead. Truncated to 200 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// What a live task waits for, and the progress.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waits {
     /// Whether it is the callback of an open batch: it takes members and does not run before the batch is closed.
     pub open: bool,
@@ -88,15 +95,18 @@ impl Waits {
 
 /// A task that another one waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitsFor {
     /// ID of the task.
     pub id: TaskId,
     /// Why it failed, if it is dead and not live again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Why a task cannot wait for another task, or be a member of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Unmet {
     /// No task with the given ID is live, dead or retained.
@@ -111,6 +121,7 @@ pub enum Unmet {
 
 /// Outcome of [`Verbs::close_batch`](crate::Verbs::close_batch).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
 pub enum Closed {
     /// The batch takes no more members. Its callback runs as soon as everything that it waits for has finished.

@@ -174,7 +174,7 @@ WHEN NOT (OLD.live = 1 AND NEW.live = 0
      OR NEW.sku IS NOT OLD.sku OR NEW.unit IS NOT OLD.unit OR NEW.slot IS NOT OLD.slot
      OR NEW.per_buyer IS NOT OLD.per_buyer
 BEGIN
-    SELECT RAISE(ABORT, 'fixed: a unit is given back by the end of its order and by nothing else');
+    SELECT RAISE(ABORT, 'fixed: only the end of its order returns a unit');
 END;
 
 CREATE TRIGGER withdrawn_stays BEFORE UPDATE ON withdrawn

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use rushgate_core::{
-    Error, MAX_UNITS, OrderTask, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch, check_range,
+    Error, Field, MAX_UNITS, OrderTask, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch,
+    check_range,
 };
 
 use crate::LedgerSale;
@@ -11,7 +12,7 @@ use crate::LedgerSale;
 impl LedgerSale {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub(crate) fn check(&self) -> Result<()> {
-        check_range("the number of SKUs", self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
+        check_range(Field::Skus, self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
         let mut seen = BTreeSet::new();
         for sku in &self.skus {
             check_stock(sku.units, sku.per_buyer)?;
@@ -24,8 +25,8 @@ impl LedgerSale {
 }
 
 fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
-    check_range("the stock", units.into(), 1, SaleSpec::UNITS_MAX.into())?;
-    check_range("the limit per buyer", per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
+    check_range(Field::Units, units.into(), 1, SaleSpec::UNITS_MAX.into())?;
+    check_range(Field::PerBuyer, per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
 }
 
 /// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).

@@ -68,7 +68,7 @@ pub(crate) fn take_units(
                 "unit no. {unit} of the order of {id} differs from the order in its {otherwise}"
             ));
         }
-        let place = if row.live { &mut order.units } else { &mut order.given_back };
+        let place = if row.live { &mut order.units } else { &mut order.returned };
         place.extend(row.sku.map(|sku| (sku, row.unit)));
     }
 }

@@ -4,6 +4,7 @@
 //! From the second page on, the IDs behind the page are kept, and the next page begins with them. They take at most
 //! 4 × 250,000 IDs of memory, until the first call on a queue after 5 s.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -49,7 +50,17 @@ struct Listings {
 /// A change of this process drops the IDs of its queue twice: when it is sent, and when it is answered. So a page that
 /// is requested after a change was answered always shows it.
 #[derive(Default)]
-pub(crate) struct Ahead(Mutex<Listings>);
+pub(crate) struct Ahead {
+    listings: Mutex<Listings>,
+    /// Whether a change has anything to drop. Mostly not: then it takes no lock.
+    is_used: AtomicBool,
+}
+
+/// A page that is being read. Dropping it ends the page.
+pub(crate) struct Reading<'a> {
+    of: &'a Ahead,
+    number: u64,
+}
 
 impl Ahead {
     /// Whether pages of this state may continue each other. Time alone makes tasks ready or blocked.
@@ -58,19 +69,21 @@ impl Ahead {
     }
 
     fn with<T>(&self, change: impl FnOnce(&mut Listings) -> T) -> T {
-        let mut listings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listings = self.listings.lock().unwrap_or_else(PoisonError::into_inner);
         listings.kept.retain(|kept| kept.since.elapsed() < KEPT_FOR);
-        change(&mut listings)
+        let changed = change(&mut listings);
+        self.is_used.store(!listings.kept.is_empty() || !listings.reading.is_empty(), Ordering::SeqCst);
+        changed
     }
 
-    /// Begins a page: returns its number for [`keep`](Self::keep), and the IDs kept for it.
+    /// Begins a page, and returns the IDs kept for it.
     pub(crate) fn take(
         &self,
         queue: &QueueName,
         state: Option<TaskState>,
         after: &str,
-    ) -> (u64, Option<Ids>) {
-        self.with(|listings| {
+    ) -> (Reading<'_>, Option<Ids>) {
+        let (number, ids) = self.with(|listings| {
             if listings.reading.len() == READING_MAX {
                 listings.reading.remove(0);
             }
@@ -79,27 +92,45 @@ impl Ahead {
             let is_it = |kept: &Kept| kept.queue == *queue && kept.state == state && kept.after == after;
             let at = listings.kept.iter().position(is_it);
             (listings.latest, at.map(|at| listings.kept.remove(at).ahead))
-        })
+        });
+        (Reading { of: self, number }, ids)
     }
 
-    /// Keeps the IDs behind a page, unless this process has changed the queue since the page began.
-    pub(crate) fn keep(&self, page: u64, state: Option<TaskState>, after: String, ahead: Ids) {
-        self.with(|listings| {
-            let Some(at) = listings.reading.iter().position(|(number, _)| *number == page) else { return };
-            let (_, queue) = listings.reading.remove(at);
+    /// Drops the IDs of a queue, because this process changes it.
+    pub(crate) fn forget(&self, queue: &QueueName) {
+        if self.is_used.load(Ordering::SeqCst) {
+            self.with(|listings| {
+                listings.kept.retain(|kept| kept.queue != *queue);
+                listings.reading.retain(|(_, reading)| reading != queue);
+            });
+        }
+    }
+}
+
+impl Reading<'_> {
+    /// Keeps the IDs behind the page, unless this process has changed the queue since the page began.
+    pub(crate) fn keep(self, state: Option<TaskState>, after: String, ahead: Ids) {
+        self.of.with(|listings| {
+            let Some(queue) = listings.end(self.number) else { return };
             if listings.kept.len() == LISTINGS_MAX {
                 listings.kept.remove(0);
             }
             listings.kept.push(Kept { queue, state, after, ahead, since: Instant::now() });
         });
     }
+}
 
-    /// Drops the IDs of a queue, because this process changes it.
-    pub(crate) fn forget(&self, queue: &QueueName) {
-        self.with(|listings| {
-            listings.kept.retain(|kept| kept.queue != *queue);
-            listings.reading.retain(|(_, reading)| reading != queue);
-        });
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        self.of.with(|listings| listings.end(self.number));
+    }
+}
+
+impl Listings {
+    /// Ends a page; `None` if a change has ended it.
+    fn end(&mut self, number: u64) -> Option<QueueName> {
+        let at = self.reading.iter().position(|(reading, _)| *reading == number)?;
+        Some(self.reading.remove(at).1)
     }
 }
 
@@ -115,8 +146,17 @@ mod tests {
         for (changed, is_kept) in [(&other, true), (&queue, false)] {
             let (page, _) = ahead.take(&queue, None, "a");
             ahead.forget(changed);
-            ahead.keep(page, None, "b".to_owned(), ids());
+            page.keep(None, "b".to_owned(), ids());
             assert_eq!(ahead.take(&queue, None, "b").1.is_some(), is_kept, "{changed}");
         }
+    }
+
+    #[test]
+    fn a_page_that_keeps_nothing_leaves_nothing_behind() {
+        let (ahead, queue) = (Ahead::default(), QueueName::new("mail").unwrap());
+        let (page, _) = ahead.take(&queue, None, "");
+        assert!(ahead.is_used.load(Ordering::SeqCst));
+        drop(page);
+        assert!(!ahead.is_used.load(Ordering::SeqCst));
     }
 }

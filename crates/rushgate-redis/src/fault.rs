@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use redis::RedisError;
-use rushgate_core::Error;
+use rushgate_core::{Error, Field};
 use rustls::AlertDescription;
 
 use crate::conn::{Broken, Refusal};
@@ -183,7 +183,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOPERM" => not_allowed(text),
         "RESERVED" => Error::queue_reserved(),
         // Only the server's clock can tell. All other limits are checked before sending.
-        "INVALID" if text.starts_with(DEADLINE) => Error::invalid("the deadline", &text[DEADLINE.len()..]),
+        "INVALID" if text.starts_with(DEADLINE) => Error::invalid(Field::Deadline, &text[DEADLINE.len()..]),
         "NOSCRIPT" => Error::unavailable("the server repeatedly evicts scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")
             .hint("let only Rushgate write keys that begin with `rg:`")

@@ -368,7 +368,7 @@ mod tests {
     }
 
     /// SHA-1 of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
-    const CONTRACT: &str = "149e4093647e714c4e0b1c13c471fb611f0d1e0a";
+    const CONTRACT: &str = "da0fbb2dc111c4fc74931d4a9e84caaadf988489";
 
     #[test]
     fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due,
-    Enqueued, Error, Fence, Finish, Finished, GiveBack, GivenBack, Heartbeat, IfDead, KeyLimits, Lease,
-    Lifted, NewTask, OnDuplicate, Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName,
-    QueueStats, Rate, Result, Retention, Retried, Retry, Revision, Revived, Selection, Task, TaskChange,
-    TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, Unmet, Waited, Waits, WaitsFor,
+    Cancelled, Claim, Claimed, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued,
+    Dequeued, Due, Enqueued, Error, Fence, Finish, Finished, Heartbeat, IfDead, KeyLimits, Lease, NewTask,
+    OnDuplicate, Op, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate,
+    Result, Retention, Retried, Retry, Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    Timestamp, UniqueCleared, Unmet, Waited, Waits, WaitsFor,
 };
 
 use crate::command::{Call, Command};
@@ -385,15 +385,15 @@ pub(crate) fn read_retried(reply: Reply) -> Result<Vec<Retried>> {
     Ok(answers)
 }
 
-pub(crate) fn give_back(op: Op, queue: &QueueName, back: &[GiveBack]) -> Call {
-    let add = |call: Call, back: &GiveBack| {
+pub(crate) fn release_tasks(op: Op, queue: &QueueName, back: &[TaskRelease]) -> Call {
+    let add = |call: Call, back: &TaskRelease| {
         call.arg(back.ticket.id.as_str()).number(claim_number(&back.ticket)).number(micros(back.delay))
     };
-    back.iter().fold(once(Script::QueueGiveBack, queue, op), add)
+    back.iter().fold(once(Script::QueueRelease, queue, op), add)
 }
 
-pub(crate) fn read_given_back(reply: Reply) -> Result<Vec<GivenBack>> {
-    read_outcomes(reply, &[GivenBack::Stale, GivenBack::Waiting, GivenBack::Cancelled])
+pub(crate) fn read_tasks_released(reply: Reply) -> Result<Vec<TaskReleased>> {
+    read_outcomes(reply, &[TaskReleased::Stale, TaskReleased::Waiting, TaskReleased::Cancelled])
 }
 
 pub(crate) fn extend(queue: &QueueName, beats: &[Heartbeat], lease: Lease) -> Call {
@@ -439,16 +439,16 @@ pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
     Ok((until > 0).then(|| Timestamp::from_micros(until)))
 }
 
-pub(crate) fn lift(op: Op, queue: &QueueName, id: &TaskId) -> Call {
+pub(crate) fn clear_unique(op: Op, queue: &QueueName, id: &TaskId) -> Call {
     let keys = [keys::unique(queue)].into_iter().chain(keys::replays(queue, op.client()));
-    Call::new(Script::QueueLift, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
+    Call::new(Script::QueueClearUnique, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
 }
 
-pub(crate) fn read_lifted(reply: Reply) -> Result<Lifted> {
+pub(crate) fn read_unique_cleared(reply: Reply) -> Result<UniqueCleared> {
     let until = reply.list()?.int()?;
     Ok(match until {
-        0 => Lifted::NotFound,
-        until => Lifted::Lifted { until: Timestamp::from_micros(until) },
+        0 => UniqueCleared::NotFound,
+        until => UniqueCleared::Cleared { until: Timestamp::from_micros(until) },
     })
 }
 
@@ -667,7 +667,7 @@ pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention, events })
 }
 
-pub(crate) fn pause(queue: &QueueName, paused: bool) -> Call {
+pub(crate) fn set_paused(queue: &QueueName, paused: bool) -> Call {
     call(Script::QueuePause, queue).flag(paused)
 }
 
@@ -735,20 +735,20 @@ fn with_selection(call: Call, which: &Selection) -> Call {
     }
 }
 
-pub(crate) fn revive(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Script::QueueRevive, queue, op), which)
+pub(crate) fn requeue_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
+    with_selection(once(Script::QueueRequeueDead, queue, op), which)
 }
 
-pub(crate) fn read_revived(reply: Reply) -> Result<Revived> {
+pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
     let mut fields = reply.list()?;
-    Ok(Revived { revived: fields.int()?, kept: fields.int()? })
+    Ok(DeadRequeued { requeued: fields.int()?, kept: fields.int()? })
 }
 
-pub(crate) fn bury(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Script::QueueBury, queue, op), which)
+pub(crate) fn delete_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
+    with_selection(once(Script::QueueDeleteDead, queue, op), which)
 }
 
-pub(crate) fn read_buried(reply: Reply) -> Result<u64> {
+pub(crate) fn read_dead_deleted(reply: Reply) -> Result<u64> {
     reply.list()?.int()
 }
 
@@ -808,10 +808,10 @@ fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
         10 => TaskChange::Requeued { attempt },
         11 => TaskChange::Failed { attempt, due, error: text()? },
         12 => TaskChange::Lost { attempt },
-        13 => TaskChange::GivenBack { attempt, due },
+        13 => TaskChange::Released { attempt, due },
         14 => TaskChange::CancelAsked,
-        15 => TaskChange::Revived,
-        16 => TaskChange::Buried,
+        15 => TaskChange::DeadRequeued,
+        16 => TaskChange::DeadDeleted,
         _ => return Err(strange("an unknown event")),
     };
     Ok(TaskEvent { seq, at, id, what })

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    BuyerId, Decision, Error, Event, EventKind, Hold, HoldState, LedgerOrder, Line, Load, MAX_UNITS, Op,
-    OrderIntent, OrderTask, Pause, PauseReason, QueueName, Rebuilt, Receipt, ReservationId, Reserve,
+    BuyerId, Decision, Error, Event, EventKind, Field, Halt, HaltReason, Hold, HoldState, LedgerOrder, Line,
+    Load, MAX_UNITS, Op, OrderIntent, OrderTask, QueueName, Rebuilt, Receipt, ReservationId, Reserve,
     Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange,
     StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
@@ -206,7 +206,7 @@ pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Res
         5 => Ok(Reserved::AllHeld {
             sku: home.sku(fields.int()? as usize)?,
             free: fields.small()?,
-            next_give_back: read_moment(&mut fields)?,
+            next_expiry: read_moment(&mut fields)?,
         }),
         6 => Ok(Reserved::LimitReached {
             sku: home.sku(fields.int()? as usize)?,
@@ -215,7 +215,7 @@ pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Res
         }),
         7 => Ok(Reserved::NotOpen { opens_at: home.spec.opens_at }),
         8 => Ok(Reserved::Ended),
-        10 => Ok(Reserved::Paused { retry_at: Timestamp::from_micros(fields.int()?) }),
+        10 => Ok(Reserved::Halted { retry_at: Timestamp::from_micros(fields.int()?) }),
         9 => {
             let line = request.lines.get(fields.int()? as usize).ok_or_else(|| strange("an unknown line"))?;
             Err(unknown_sku(&line.sku, &home.spec.id))
@@ -250,7 +250,7 @@ pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Res
     let outcome = fields.int()?;
     match outcome {
         0 => return Ok(Decision::Unknown),
-        4 => return Ok(Decision::Paused),
+        4 => return Ok(Decision::Halted),
         _ => {}
     }
     let hold = home.hold(id, &fields.bytes()?)?;
@@ -323,21 +323,21 @@ pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
         1 => Ok(StockChanged::Changed(read_sku(sku.clone(), &fields.bytes()?)?)),
         2 => Ok(StockChanged::NotEnough { free: fields.small()? }),
         3 => Ok(StockChanged::TooLarge { most: fields.small()? }),
-        4 => Ok(StockChanged::Paused),
+        4 => Ok(StockChanged::Halted),
         5 => Ok(StockChanged::KeyReused),
         _ => Err(strange("an unknown outcome")),
     }
 }
 
-pub(crate) fn pause(home: &Home, generation: u32, reason: PauseReason) -> Call {
-    let reason = PauseReason::ALL.iter().position(|it| *it == reason).unwrap_or_default();
-    home.call(Script::SalePause).number(generation.into()).number(reason as u64)
+pub(crate) fn halt(home: &Home, generation: u32, reason: HaltReason) -> Call {
+    let reason = HaltReason::ALL.iter().position(|it| *it == reason).unwrap_or_default();
+    home.call(Script::SaleHalt).number(generation.into()).number(reason as u64)
 }
 
 pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
     match reply.int()? {
         2 => Err(without_ledger()),
-        paused => Ok(paused == 1),
+        halted => Ok(halted == 1),
     }
 }
 
@@ -395,7 +395,7 @@ fn pack_units(home: &Home, units: &[(Sku, UnitNumber)]) -> Result<Vec<u8>> {
 
 pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
     check_range(
-        "the number of SKUs",
+        Field::Skus,
         switch.stock.len() as u64,
         home.spec.skus.len() as u64,
         home.spec.skus.len() as u64,
@@ -443,7 +443,7 @@ pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Res
             limit: fields.small()?,
             has: fields.small()?,
         }),
-        10 => Ok(Restored::Paused { retry_at: Timestamp::from_micros(fields.int()?) }),
+        10 => Ok(Restored::Halted { retry_at: Timestamp::from_micros(fields.int()?) }),
         11 => Ok(Restored::Expired),
         _ => Err(strange("an unknown outcome")),
     }
@@ -476,17 +476,17 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
     let mut fields = reply.list()?;
     let status = status_of(fields.int()?)?;
     let (generation, seq) = (fields.small()?, fields.int()?);
-    let next_give_back = read_moment(&mut fields)?;
+    let next_expiry = read_moment(&mut fields)?;
     let now = Timestamp::from_micros(fields.int()?);
     let mut skus = Vec::with_capacity(home.spec.skus.len());
     for sku in &home.spec.skus {
         skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?);
     }
     let since = read_moment(&mut fields)?;
-    let reason = PauseReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
-    let paused = since.map(|since| Pause { reason: *reason, since });
+    let reason = HaltReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
+    let halted = since.map(|since| Halt { reason: *reason, since });
     let (spec, receipts_until) = (home.spec.clone(), read_moment(&mut fields)?);
-    Ok(SaleState { spec, status, generation, seq, skus, next_give_back, paused, receipts_until, now })
+    Ok(SaleState { spec, status, generation, seq, skus, next_expiry, halted, receipts_until, now })
 }
 
 pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {

@@ -435,8 +435,8 @@ impl Inner {
     ) -> Result<Vec<TaskId>> {
         let Listing { state, after, .. } = listing;
         let suits = Ahead::suits(*state);
-        let (page_no, kept) = if suits { self.ahead.take(queue, *state, after) } else { (0, None) };
-        let mut ahead = match kept.filter(|kept| kept.ids.len() >= most || !kept.more) {
+        let (reading, kept) = suits.then(|| self.ahead.take(queue, *state, after)).unzip();
+        let mut ahead = match kept.flatten().filter(|kept| kept.ids.len() >= most || !kept.more) {
             Some(kept) => kept,
             // A first page may be the only one.
             None => {
@@ -447,9 +447,9 @@ impl Inner {
         let page = ahead.ids.split_off(ahead.ids.len().saturating_sub(most));
         let page: Vec<_> = page.into_iter().rev().collect();
         // An end is kept, too: the page after the last one is empty.
-        let goes_on = suits && page.len() == most && (!ahead.ids.is_empty() || !ahead.more);
-        if let Some(last) = page.last().filter(|_| goes_on) {
-            self.ahead.keep(page_no, *state, last.as_str().to_owned(), ahead);
+        let goes_on = page.len() == most && (!ahead.ids.is_empty() || !ahead.more);
+        if let (Some(reading), Some(last), true) = (reading, page.last(), goes_on) {
+            reading.keep(*state, last.as_str().to_owned(), ahead);
         }
         Ok(page)
     }
@@ -787,7 +787,7 @@ impl Store for RedisStore {
                 let heard = listeners.listen_over(&queue, &id);
                 inner.hear(heard, queue::watch(&queue, self.inner.inbox.id, &id))
             }
-            Topic::Happens(queue, after) => {
+            Topic::Event(queue, after) => {
                 let heard = listeners.listen_events(&queue, after);
                 inner.hear(heard, queue::follow(&queue, self.inner.inbox.id, after))
             }

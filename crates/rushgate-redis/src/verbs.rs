@@ -64,9 +64,9 @@ impl RedisStore {
                 let call = queue::retry(v.op, &v.queue, &v.failed);
                 self.change(&v.queue, call, queue::read_retried, Reply::Retry)
             }
-            Request::GiveBack(v) => {
-                let call = queue::give_back(v.op, &v.queue, &v.back);
-                self.change(&v.queue, call, queue::read_given_back, Reply::GiveBack)
+            Request::ReleaseTasks(v) => {
+                let call = queue::release_tasks(v.op, &v.queue, &v.back);
+                self.change(&v.queue, call, queue::read_tasks_released, Reply::ReleaseTasks)
             }
             Request::ExtendTasks(v) => {
                 let call = queue::extend(&v.queue, &v.beats, v.lease);
@@ -84,9 +84,11 @@ impl RedisStore {
                 let call = queue::unique_until(&v.queue, &v.id);
                 self.send(call, queue::read_unique_until, Reply::UniqueUntil)
             }
-            Request::Lift(v) => {
-                self.send(queue::lift(v.op, &v.queue, &v.id), queue::read_lifted, Reply::Lift)
-            }
+            Request::ClearUnique(v) => self.send(
+                queue::clear_unique(v.op, &v.queue, &v.id),
+                queue::read_unique_cleared,
+                Reply::ClearUnique,
+            ),
             Request::CloseBatch(v) => {
                 let call = queue::close_batch(v.op, &v.queue, &v.id);
                 self.change(&v.queue, call, queue::read_closed, Reply::CloseBatch)
@@ -104,7 +106,10 @@ impl RedisStore {
             Request::Stats(v) => self.send(queue::stats(&v.queue), queue::read_stats, Reply::Stats),
             Request::Queues(_) => self.run(inner.queues(), Reply::Queues),
             Request::Pause(v) => {
-                self.put(&v.queue, queue::pause(&v.queue, v.paused), |_| Ok(()), Reply::Pause)
+                self.put(&v.queue, queue::set_paused(&v.queue, true), |_| Ok(()), Reply::Pause)
+            }
+            Request::Resume(v) => {
+                self.put(&v.queue, queue::set_paused(&v.queue, false), |_| Ok(()), Reply::Resume)
             }
             Request::Limit(v) => {
                 self.put(&v.queue, queue::limit(&v.queue, v.limits), |_| Ok(()), Reply::Limit)
@@ -116,13 +121,13 @@ impl RedisStore {
             Request::DeadLetter(v) => {
                 self.send(queue::dead_letter(&v.queue, &v.id), queue::read_dead_letter, Reply::DeadLetter)
             }
-            Request::Revive(v) => {
-                let call = queue::revive(v.op, &v.queue, &v.which);
-                self.change(&v.queue, call, queue::read_revived, Reply::Revive)
+            Request::RequeueDead(v) => {
+                let call = queue::requeue_dead(v.op, &v.queue, &v.which);
+                self.change(&v.queue, call, queue::read_dead_requeued, Reply::RequeueDead)
             }
-            Request::Bury(v) => {
-                let call = queue::bury(v.op, &v.queue, &v.which);
-                self.change(&v.queue, call, queue::read_buried, Reply::Bury)
+            Request::DeleteDead(v) => {
+                let call = queue::delete_dead(v.op, &v.queue, &v.which);
+                self.change(&v.queue, call, queue::read_dead_deleted, Reply::DeleteDead)
             }
             // Schedules
             Request::Schedule(v) => {
@@ -197,10 +202,10 @@ impl RedisStore {
                 |home, v| Ok(sale::settle(home, v.generation, &v.verdicts)),
                 |_, _, raw| sale::read_settled(raw),
             ),
-            Request::PauseSale(v) => self.on_sale(
+            Request::HaltSale(v) => self.on_sale(
                 v,
                 |v| &v.sale,
-                |home, v| Ok(sale::pause(home, v.generation, v.reason)),
+                |home, v| Ok(sale::halt(home, v.generation, v.reason)),
                 |_, _, raw| sale::read_paused(raw),
             ),
             Request::BeginRebuild(v) => self.on_sale(

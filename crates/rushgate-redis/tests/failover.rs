@@ -118,10 +118,26 @@ async fn who_may_not_read_the_settings_waits_for_a_replica_too(kind: Kind) {
 async fn a_waiter_is_told_after_the_primary_was_replaced(kind: Kind) {
     let mut group = SentinelSetup::new(kind).start();
     common::a_waiter_is_told_although(&group.url(), async || {
-        common::until(|| group.servers[0].ask(&["WAIT", "2", "1000"]) == ["2"]).await;
+        until_replicated(&group.servers[0], 2).await;
         group.servers[0].kill();
     })
     .await;
+}
+
+/// Waits until this many replicas have all that the primary has written by now. `WAIT` would wait only for what its own
+/// connection has written.
+async fn until_replicated(primary: &RedisServer, replicas: usize) {
+    let number = |text: &str, name: &str| {
+        let (_, rest) = text.split_once(name)?;
+        rest.split(|c: char| !c.is_ascii_digit()).next()?.parse::<u64>().ok()
+    };
+    let replication = || primary.ask(&["INFO", "replication"]).concat();
+    let written = number(&replication(), "master_repl_offset:").expect("it is a primary");
+    let has_all = |text: &str| {
+        let offsets = text.split("slave").filter_map(|of| number(of, ",offset="));
+        offsets.filter(|offset| *offset >= written).count() >= replicas
+    };
+    common::until(|| has_all(&replication())).await;
 }
 
 async fn sentinels_may_be_away(kind: Kind) {

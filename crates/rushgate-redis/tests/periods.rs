@@ -4,7 +4,7 @@ mod common;
 
 use std::time::Duration;
 
-use rushgate_core::{ClientId, Enqueued, Lifted, NewTask, Op, Payload, QueueName, TaskId, Verbs};
+use rushgate_core::{ClientId, Enqueued, NewTask, Op, Payload, QueueName, TaskId, UniqueCleared, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 
@@ -52,7 +52,10 @@ async fn a_set_that_was_empty_in_between_ends_like_the_first() {
     let store = common::open(&server).await;
     assert_eq!(put(&store, 1, 0..1, Some(Duration::from_secs(86_400))).await, 1);
     let (queue, op) = (QueueName::new("q").unwrap(), Op::new(ClientId::from_u64(1), 2));
-    assert!(matches!(store.lift(op, &queue, &TaskId::new("t0").unwrap()).await, Ok(Lifted::Lifted { .. })));
+    assert!(matches!(
+        store.clear_unique(op, &queue, &TaskId::new("t0").unwrap()).await,
+        Ok(UniqueCleared::Cleared { .. })
+    ));
     assert_eq!(put(&store, 3, 1..2, Some(Duration::from_secs(1))).await, 1);
     assert!(number(&server, &["PTTL", "rg:{q:q}:u"]) > 0);
 }

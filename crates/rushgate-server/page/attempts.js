@@ -20,7 +20,7 @@ const LINES = [
   ['no_pass', ['pass_needed', 'pass_expired', 'pass_refused', 'proof_needed', 'proof_refused'], 'accent', SOLID],
   ['too_many', ['too_many'], 'accent', DOTTED],
   ['closed', ['sale_not_open', 'sale_ended'], 'soft', DASHED],
-  ['away', ['sale_paused', 'unavailable', 'outcome_unknown', 'check_unavailable', 'closing', 'full', 'request_timeout'], 'bad', SOLID],
+  ['away', ['sale_halted', 'unavailable', 'outcome_unknown', 'check_unavailable', 'closing', 'full', 'request_timeout'], 'bad', SOLID],
   ['refused', [], 'bad', DOTTED],
 ].map(([id, codes, name, dash]) => ({ id, word: `answer_${id}`, codes, name, dash }));
 

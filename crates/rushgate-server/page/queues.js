@@ -17,13 +17,13 @@ export function showQueues(queues) {
   }
   queueTable ??= table([['name'], ['ready', true], ['scheduled', true], ['leased', true], ['blocked', true], ['dead', true], ['oldest', true], ['state'], ['']]);
   arrange(section, [queueTable.element]);
-  const post = (queue, word) => () => api('POST', `/v1/queues/${path(queue.name)}/${word}`, { body: {} });
-  queueTable.fill(queues, (queue) => queue.name,
-    (queue) => [queue.name, number(queue.ready), number(queue.scheduled), number(queue.leased), number(queue.blocked), number(queue.dead),
+  const post = (queue, word) => () => api('POST', `/v1/queues/${path(queue.queue)}/${word}`, { body: {} });
+  queueTable.fill(queues, (queue) => queue.queue,
+    (queue) => [queue.queue, number(queue.ready), number(queue.scheduled), number(queue.leased), number(queue.blocked), number(queue.dead),
       queue.ready ? spoken(1000 * queue.lag_ms) : '–', t(queue.paused ? 'paused' : 'working')],
     (queue) => [
-      h('button', { onclick: () => openQueue(queue.name) }, t('tasks')),
-      queue.paused ? verb('resume', queue.name, post(queue, 'resume')) : verb('pause', queue.name, post(queue, 'pause')),
+      h('button', { onclick: () => openQueue(queue.queue) }, t('tasks')),
+      queue.paused ? verb('resume', queue.queue, post(queue, 'resume')) : verb('pause', queue.queue, post(queue, 'pause')),
     ],
     (queue) => String(queue.paused));
 }
@@ -222,7 +222,7 @@ export function remakeQueues() {
 
 /** Shows the number of tasks in each state. */
 function showCounts(of) {
-  const queue = latest.queues.find(({ name }) => name === of.name);
+  const queue = latest.queues.find(({ queue }) => queue === of.name);
   VIEWS.forEach((view, n) => say(of.views[n], queue?.[view] === undefined ? t(view) : `${t(view)} ${number(queue[view])}`));
 }
 

@@ -29,11 +29,11 @@ export function rememberSales(snapshot) {
 }
 
 /** The status of a sale, as a word. */
-const state = (sale) => (sale.paused ? 'stopped' : standing(sale, sale.now_us));
+const state = (sale) => (sale.halted ? 'stopped' : standing(sale, sale.now_us));
 const isOver = (sale) => ['over', 'ended'].includes(standing(sale, sale.now_us));
 
 function stockButtons(sale, sku) {
-  if (isOver(sale) || sale.paused) return [];
+  if (isOver(sale) || sale.halted) return [];
   const change = (field) => (n) => api('POST', `/v1/sales/${path(sale.id)}/stock`, {
     body: { sku: sku.sku, [field]: n }, more: { 'idempotency-key': randomId() },
   });
@@ -48,8 +48,8 @@ function saleButtons(sale) {
   const post = (word) => () => api('POST', `/v1/sales/${path(sale.id)}/${word}`, { body: {} });
   const buttons = [h('button', { onclick: () => audit(sale.id) }, t('doAudit'))];
   if (sale.status === 'created') buttons.push(verb('doOpen', sale.id, post('open')));
-  if (sale.orders && !sale.paused && sale.status !== 'ended') buttons.push(verb('doPause', sale.id, post('pause'), { danger: true }));
-  if (sale.orders && sale.paused) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
+  if (sale.orders && !sale.halted && sale.status !== 'ended') buttons.push(verb('doHalt', sale.id, post('halt'), { danger: true }));
+  if (sale.orders && sale.halted) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
   if (!isOver(sale)) buttons.push(roomButton(sale.id));
   const room = rooms.get(sale.id);
   if (room?.order === 'draw' && room.entry_closed_us === undefined && room.beacon === undefined) {
@@ -97,8 +97,7 @@ export async function lookAtRooms() {
 /** Sets the admission rate to `n` per second and keeps the other rules. */
 function setRoom(id, n, room) {
   const { order, pass_ms, from_us } = room ?? {};
-  const from_ms = from_us && Math.floor(from_us / 1000);
-  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_ms } });
+  return api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, order, pass_ms, from_us } });
 }
 
 /** Sends a command to a waiting room and shows its new state at once. */
@@ -141,20 +140,20 @@ function rateSlider(id) {
 // ── Incidents that this page has seen ────────────────────────────────────────────────────────────────────────────────
 
 const incidents = new Map(); // sale → [{ at, text }]
-const before = new Map(); // sale → { paused, generation, audit }
+const before = new Map(); // sale → { halted, generation, audit }
 const INCIDENTS_MAX = 50;
 
 /** Records an incident when the status of a sale changes. Texts are chosen when shown, in the language of that moment. */
 function note(sale) {
-  const now = { paused: sale.paused ?? null, generation: sale.generation, audit: audits.get(sale.id)?.ok ?? null };
-  const old = before.get(sale.id) ?? { paused: null, generation: now.generation, audit: null };
+  const now = { halted: sale.halted?.reason ?? null, generation: sale.generation, audit: audits.get(sale.id)?.ok ?? null };
+  const old = before.get(sale.id) ?? { halted: null, generation: now.generation, audit: null };
   before.set(sale.id, now);
   const add = (word, more = '') => {
     incidents.set(sale.id, [{ at: Date.now() / 1000, word, more }, ...(incidents.get(sale.id) ?? [])].slice(0, INCIDENTS_MAX));
   };
-  if (now.paused && now.paused !== old.paused) add(`paused_${now.paused}`);
+  if (now.halted && now.halted !== old.halted) add(`halted_${now.halted}`);
   if (now.generation !== old.generation) add('generation', ` ${now.generation}`);
-  if (!now.paused && old.paused) add('goesOn');
+  if (!now.halted && old.halted) add('goesOn');
   if (now.audit === false && old.audit !== false) add('auditFails');
 }
 
@@ -225,7 +224,7 @@ async function audit(id) {
 // ── Cards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The structure of a card. When it changes the card is rebuilt; otherwise only its figures are updated. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.orders, sale.paused,
+const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.orders, sale.halted?.reason,
   [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
   sale.skus.map((sku) => [sku.sku, sku.free > 0])]);
 
@@ -265,7 +264,7 @@ function updateCard(card, sale) {
   const left = (us) => spoken(us - sale.now_us);
   const lines = [];
   if (sale.opens_at_us > sale.now_us) lines.push(`${t('opensIn')} ${left(sale.opens_at_us)}`);
-  if (sale.next_give_back_us > sale.now_us) lines.push(`${t('giveBackIn')} ${left(sale.next_give_back_us)}`);
+  if (sale.next_expiry_us > sale.now_us) lines.push(`${t('nextExpiryIn')} ${left(sale.next_expiry_us)}`);
   const room = rooms.get(sale.id);
   if (room) {
     const rate = `${number(room.rate.n)} / ${spoken(room.rate.per_ms * 1000)}`;
@@ -279,7 +278,7 @@ function updateCard(card, sale) {
   showAudit(card.check, sale);
   showIncidents(card, sale.id);
   card.plot = draw(card.plot, card.chart, history.get(sale.id), UNITS);
-  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((queue) => queue.name === sale.orders));
+  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((of) => of.queue === sale.orders));
 }
 
 /** The lines of the stock chart. */

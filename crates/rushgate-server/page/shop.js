@@ -8,7 +8,7 @@ const base = `/v1/sales/${path(sale)}`;
 const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
 const REFUSED = {
   sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
-  all_held: 'allHeld', sale_paused: 'salePaused', room_closed: 'soldOut',
+  all_held: 'allHeld', sale_halted: 'saleHalted', room_closed: 'soldOut',
   proof_needed: 'proveFirst', proof_refused: 'proveFirst', check_unavailable: 'checkAway',
   unauthorized: 'signIn', forbidden: 'notAllowed', not_found: 'noSuchSale',
 };

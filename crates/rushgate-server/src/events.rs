@@ -9,9 +9,10 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
+use rushgate::wire::QueueReport;
 use rushgate::{
-    CancellationToken, Event, Followed, Follower, LockState, Page, Queue, QueueName, QueueStats, Result,
-    Rushgate, Sale, SaleId, SaleState, Sku, TaskChange, TaskEvent, UnitRange,
+    CancellationToken, Event, Followed, Follower, LockState, Page, Queue, Result, Rushgate, Sale, SaleId,
+    SaleState, TaskChange,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,9 +22,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::access::{Caller, Kind};
 use crate::attempts::{Attempts, AttemptsView, Recently};
 use crate::shop::Shop;
-use crate::verbs::lock::LockView;
-use crate::verbs::queue::StatsView;
-use crate::verbs::sale::SaleView;
 
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -139,53 +137,12 @@ impl Watcher {
         for event in events {
             self.after = event.seq;
             // Names and numbers always serialize.
-            let data = serde_json::to_string(&EventView::from(event)).unwrap_or_default();
+            let data = serde_json::to_string(event).unwrap_or_default();
             let name = serde_json::to_value(event.kind).unwrap_or_default();
             text += &message(event.seq, name.as_str().unwrap_or_default(), &data);
         }
         self.ping_at = Instant::now() + PING_EVERY;
         text.into()
-    }
-}
-
-/// An event of a sale.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct EventView {
-    /// 1, 2, 3, …
-    seq: u64,
-    /// When, in microseconds since the Unix epoch.
-    at_us: u64,
-    /// Buyer of the reservation, if the event concerns one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reservation: Option<String>,
-    /// The units that the event reserved, released, added or withdrew.
-    units: Vec<UnitsView>,
-}
-
-/// A range of consecutive unit numbers.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct UnitsView {
-    /// Name of the SKU.
-    sku: String,
-    /// Lowest number.
-    first: u32,
-    /// Highest number.
-    last: u32,
-}
-
-impl From<&Event> for EventView {
-    fn from(of: &Event) -> Self {
-        let units = |(sku, range): &(Sku, UnitRange)| UnitsView {
-            sku: sku.to_string(),
-            first: range.first(),
-            last: range.last(),
-        };
-        Self {
-            seq: of.seq,
-            at_us: of.at.as_micros(),
-            reservation: of.reservation.map(String::from),
-            units: of.units.iter().map(units).collect(),
-        }
     }
 }
 
@@ -212,7 +169,7 @@ impl TaskWatcher {
             next = self.events.next() => match next {
                 Ok(Followed::Event(event)) => {
                     // Names and numbers always serialize.
-                    let data = serde_json::to_string(&TaskEventView::from(&event)).unwrap_or_default();
+                    let data = serde_json::to_string(&event).unwrap_or_default();
                     message(event.seq, &name_of(&event.what), &data)
                 }
                 Ok(Followed::Missed { next }) => {
@@ -231,69 +188,10 @@ impl TaskWatcher {
     }
 }
 
-/// Name of an event in one word, such as `given_back`.
+/// Name of an event in one word, such as `released`.
 fn name_of(what: &TaskChange) -> String {
     let value = serde_json::to_value(what).unwrap_or_default();
     value["event"].as_str().unwrap_or_default().to_owned()
-}
-
-/// An event of a task. The name of the event says what happened: added, replaced, claimed, done, discarded, requeued,
-/// failed, lost, given_back, dead, cancel_asked, cancelled, dropped, popped, deleted, revived or buried. An event
-/// named `missed` has only `next`: events before that number are no longer kept.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct TaskEventView {
-    /// 1, 2, 3, … per queue, without gaps.
-    seq: u64,
-    /// When, in microseconds since the Unix epoch.
-    at_us: u64,
-    /// ID of the task.
-    id: String,
-    /// The attempt that began or ended, if any.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attempt: Option<u32>,
-    /// When the task is due, if it waits for a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due_us: Option<u64>,
-    /// The worker that claimed it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    worker: Option<String>,
-    /// Why it failed or is dead. Truncated to 200 bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-impl From<&TaskEvent> for TaskEventView {
-    fn from(of: &TaskEvent) -> Self {
-        let (mut attempt, mut due_us, mut worker, mut error) = (None, None, None, None);
-        match &of.what {
-            TaskChange::Added { due } | TaskChange::Replaced { due } => due_us = Some(due.as_micros()),
-            TaskChange::Claimed { attempt: n, worker: by } => {
-                (attempt, worker) = (Some(*n), Some(by.clone()));
-            }
-            TaskChange::Done { attempt: n }
-            | TaskChange::Discarded { attempt: n }
-            | TaskChange::Requeued { attempt: n }
-            | TaskChange::Lost { attempt: n } => attempt = Some(*n),
-            TaskChange::Failed { attempt: n, due, error: why } => {
-                (attempt, due_us, error) = (Some(*n), Some(due.as_micros()), Some(why.clone()));
-            }
-            TaskChange::GivenBack { attempt: n, due } => {
-                (attempt, due_us) = (Some(*n), Some(due.as_micros()));
-            }
-            TaskChange::Dead { attempt: n, error: why } => {
-                (attempt, error) = (Some(*n), Some(why.clone()));
-            }
-            TaskChange::CancelAsked
-            | TaskChange::Cancelled
-            | TaskChange::Dropped
-            | TaskChange::Popped
-            | TaskChange::Deleted
-            | TaskChange::Revived
-            | TaskChange::Buried => {}
-        }
-        let at_us = of.at.as_micros();
-        Self { seq: of.seq, at_us, id: of.id.to_string(), attempt, due_us, worker, error }
-    }
 }
 
 /// Interval of the snapshots while there are watchers.
@@ -307,7 +205,7 @@ struct Snapshot {
     sales: Vec<SaleState>,
     attempts: Vec<AttemptsView>,
     counted_us: u64,
-    queues: Vec<(QueueName, QueueStats)>,
+    queues: Vec<QueueReport>,
     locks: Vec<LockState>,
 }
 
@@ -317,24 +215,15 @@ pub(crate) struct SnapshotView {
     /// The server's clock, in microseconds since the Unix epoch, for countdowns on pages.
     now_us: u64,
     /// The sales.
-    sales: Vec<SaleView>,
+    sales: Vec<SaleState>,
     /// Reservation attempts that this process has answered since it started, for each of these sales with attempts.
     attempts: Vec<AttemptsView>,
     /// When they were counted, by the same clock. Compute rates from the time between two counts.
     counted_us: u64,
     /// The queues.
-    queues: Vec<QueueStatsView>,
+    queues: Vec<QueueReport>,
     /// Locks that are held or waited for.
-    locks: Vec<LockView>,
-}
-
-/// A queue and its counts.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct QueueStatsView {
-    /// Name of the queue.
-    name: String,
-    #[serde(flatten)]
-    stats: StatsView,
+    locks: Vec<LockState>,
 }
 
 /// The server's clock, in microseconds since the Unix epoch.
@@ -350,7 +239,7 @@ impl Snapshot {
         let mut queues = Vec::new();
         for queue in gate.queues().await?.into_iter().take(SNAPSHOT_MAX as usize) {
             let stats = gate.queue(&queue)?.stats().await?;
-            queues.push((queue, stats));
+            queues.push(QueueReport { queue, stats });
         }
         let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
         let attempts = recently.look(attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
@@ -361,19 +250,15 @@ impl Snapshot {
         let Self { sales, attempts, counted_us, queues, locks } = self.clone();
         let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
         let attempts = attempts.into_iter().filter(|of| caller.may(Kind::Sale, &of.sale));
-        let queues = queues.into_iter().filter(|(queue, _)| caller.may(Kind::Queue, queue.as_str()));
+        let queues = queues.into_iter().filter(|of| caller.may(Kind::Queue, of.queue.as_str()));
         let locks = locks.into_iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
-        let queue = |(name, stats): (QueueName, QueueStats)| QueueStatsView {
-            name: name.to_string(),
-            stats: stats.into(),
-        };
         SnapshotView {
             now_us: now_us(),
-            sales: sales.map(SaleView::from).collect(),
+            sales: sales.collect(),
             attempts: attempts.collect(),
             counted_us,
-            queues: queues.map(queue).collect(),
-            locks: locks.map(LockView::from).collect(),
+            queues: queues.collect(),
+            locks: locks.collect(),
         }
     }
 }

@@ -137,11 +137,11 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
 async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -> Result<()> {
     let attempts = Family::<NameLabels, Counter>::default();
     let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let paused = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let halted = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let sales = shop.gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
     for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
         let id = ("sale", sale.spec.id.to_string());
-        paused.get_or_create(&vec![id.clone()]).set(sale.paused.is_some().into());
+        halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
         for (answer, n) in shop.metrics.attempts.of(&id.1).iter().flat_map(Figures::answers) {
             attempts.get_or_create(&vec![id.clone(), ("answer", answer.to_owned())]).inc_by(n);
         }
@@ -160,7 +160,7 @@ async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -
     }
     registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
     registry.register("sale_units", "Units by place", units);
-    registry.register("sale_paused", "Whether the sale is halted until a rebuild", paused);
+    registry.register("sale_halted", "Whether the sale is halted until a rebuild", halted);
     Ok(())
 }
 

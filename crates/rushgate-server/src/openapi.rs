@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hyper::http::StatusCode;
+use rushgate::TaskId;
 use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
@@ -27,6 +28,7 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
     }
     let mut schemas = generator.take_definitions(true);
     schemas.values_mut().for_each(demand_values);
+    schemas.values_mut().for_each(without_links);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -61,6 +63,34 @@ fn demand_values(schema: &mut Value) {
                 *of = json!({ "not": { "type": "null" } });
             }
         }
+    }
+}
+
+/// Removes the links of rustdoc, which lead nowhere in a schema.
+fn without_links(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            if let Some(Value::String(text)) = fields.get_mut("description") {
+                *text = without_rustdoc(text);
+            }
+            fields.values_mut().for_each(without_links);
+        }
+        Value::Array(values) => values.iter_mut().for_each(without_links),
+        _ => {}
+    }
+}
+
+/// The text with the words of each link in place of the link, unless it leads to a URL.
+fn without_rustdoc(text: &str) -> String {
+    let Some((before, rest)) = text.split_once('[') else { return text.to_owned() };
+    let Some((words, after)) = rest.split_once(']') else { return text.to_owned() };
+    let target = after.strip_prefix('(').and_then(|after| after.split_once(')'));
+    match target {
+        Some((target, _)) if target.contains("://") => {
+            format!("{before}[{words}]({target}){}", without_rustdoc(&after[target.len() + 2..]))
+        }
+        Some((_, after)) => format!("{before}{words}{}", without_rustdoc(after)),
+        None => format!("{before}{words}{}", without_rustdoc(after)),
     }
 }
 
@@ -130,7 +160,7 @@ fn access(route: &Route) -> String {
 }
 
 fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
-    let a_name = generator.subschema_for::<NameText>().to_value();
+    let a_name = generator.subschema_for::<TaskId>().to_value();
     let places = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let in_path = |name| {
         json!({
@@ -225,57 +255,6 @@ fn reason(status: u16) -> &'static str {
     StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default()
 }
 
-/// Pattern of a name at the end of a text.
-macro_rules! name {
-    () => {
-        concat!(
-            "(?![.]{1,2}$)([!-z|~]{1,200}|[^\\s\\u0000-\\u001f\\u007f-\\u009f{}",
-            "\\u00ad\\u034f\\u061c\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u200b-\\u200f\\u202a-\\u202e",
-            "\\u2060-\\u206f\\u3164\\ufdd0-\\ufdef\\ufe00-\\ufe0f\\ufeff\\uffa0\\ufff0-\\ufffb\u{1bca0}-\u{1bca3}\u{1d173}-\u{1d17a}\u{e0000}-\u{e0fff}",
-            "]{1,50})$"
-        )
-    };
-}
-
-/// String schemas with a pattern; the verbs parse them into their types.
-macro_rules! texts {
-    ($($(#[$doc:meta])* $name:ident = $pattern:expr, $max:literal;)*) => {$(
-        $(#[$doc])*
-        pub(crate) struct $name;
-
-        impl JsonSchema for $name {
-            fn schema_name() -> std::borrow::Cow<'static, str> {
-                stringify!($name).into()
-            }
-
-            fn inline_schema() -> bool {
-                true
-            }
-
-            fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({
-                    "type": "string", "minLength": 1, "maxLength": $max, "pattern": $pattern,
-                })
-            }
-        }
-    )*};
-}
-
-texts! {
-    /// A name: at most 200 bytes, without white space, control characters, invisible characters and braces,
-    /// and neither `.` nor `..`. A schema counts characters, and those beyond ASCII have up to four bytes.
-    NameText = concat!("^", name!()), 200;
-    /// The kind of a task.
-    KindText = "^[0-9A-Za-z._:/-]{1,80}$", 80;
-    /// The token of a lock.
-    TokenText = "^[0-9a-fA-F]{32}$", 32;
-    /// The ticket of a task: three numbers and the task ID.
-    TicketText = concat!("^([0-9a-fA-F]{1,16}[.]){3}", name!()), 251;
-}
-
-/// Pattern of a label for operators: at most 200 bytes without control characters.
-pub(crate) const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
-
 /// The OpenAPI description itself, without a schema of its own.
 pub(crate) enum Description {}
 
@@ -342,6 +321,15 @@ mod tests {
         let choices = &described["components"]["schemas"]["StockBody"]["oneOf"];
         assert_eq!(choices[0]["properties"]["add"], json!({ "not": { "type": "null" } }), "{choices}");
         assert_eq!(choices[1]["properties"]["withdraw"], json!({ "not": { "type": "null" } }), "{choices}");
+    }
+
+    #[test]
+    fn links_of_rustdoc_become_words() {
+        assert_eq!(
+            without_rustdoc("A [`Ticket`] of [one](crate::Task), see [W3C](https://www.w3.org/) and [x]."),
+            "A `Ticket` of one, see [W3C](https://www.w3.org/) and x."
+        );
+        assert_eq!(without_rustdoc("`[7,9`"), "`[7,9`");
     }
 
     #[test]

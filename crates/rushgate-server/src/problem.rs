@@ -172,7 +172,7 @@ codes! {
     /// ticket.
     OutcomeUnknown = "outcome_unknown", 503, Later;
     /// The sale is halted: it needs a rebuild, or accepts only receipts for now.
-    SalePaused = "sale_paused", 503, Later;
+    SaleHalted = "sale_halted", 503, Later;
     /// The server is shutting down.
     Closing = "closing", 503, Later;
     /// The store is full. Nothing was written.
@@ -380,43 +380,9 @@ impl From<Error> for Problem {
             .hint_text()
             .filter(|_| matches!(code, Code::Invalid | Code::QueueReserved))
             .map(str::to_owned);
-        let field = error.field().and_then(field_of).map(str::to_owned);
+        let field = error.field().map(str::to_owned);
         Self(Box::new(Inner { hint, field, ..*problem.0 }))
     }
-}
-
-/// Field of the request for a subject in the core's messages.
-fn field_of(words: &str) -> Option<&'static str> {
-    Some(match words {
-        "the lease" => "lease_ms",
-        "the delay" => "delay_ms",
-        "the deadline" => "deadline_after_ms",
-        "the debounce max_wait" => "max_wait_ms",
-        "the uniqueness window" => "unique_for_ms",
-        "the number of attempts" => "max_attempts",
-        "the number of dependencies in one call" => "after",
-        "the page limit" => "limit",
-        "the concurrency" => "concurrency",
-        "the number of events kept" => "events",
-        "the retention age" | "the retention count" => "retention",
-        "the rate" | "the rate period" => "rate",
-        "the percentage" => "percent",
-        "the note" => "note",
-        "the owner label" => "label",
-        "the worker name" => "worker",
-        "the interval" => "every_ms",
-        "the cron pattern" => "cron",
-        "the time zone" => "zone",
-        "the stock" => "units",
-        "the limit per buyer" => "per_buyer",
-        "the number of SKUs" => "skus",
-        "the number of lines" => "lines",
-        "the quantity" => "quantity",
-        "the lifetime of the admission token" => "pass_ms",
-        "the beacon" => "beacon",
-        "the order queue" => "orders",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]

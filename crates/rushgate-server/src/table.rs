@@ -2,9 +2,10 @@
 //! it.
 
 use hyper::http::Method;
+use rushgate::{Event, TaskEvent};
 
 use crate::access::Role::{Buyer, Worker};
-use crate::events::{EVENT_STREAM, EventView, SnapshotView, TaskEventView};
+use crate::events::{EVENT_STREAM, SnapshotView};
 use crate::metrics::OPENMETRICS;
 use crate::openapi::Description;
 use crate::problem::Code;
@@ -146,10 +147,14 @@ fn queue_routes() -> Vec<Route> {
             .needs(Worker)
             .refuses(&[Code::NotFound, Code::QueueReserved])
             .work(queue::cancel),
-        delete("/v1/queues/{queue}/tasks/{task}/unique", "lift", "Clear the uniqueness window of an ID")
-            .needs(Worker)
-            .refuses(&[Code::NotFound])
-            .work(queue::lift),
+        delete(
+            "/v1/queues/{queue}/tasks/{task}/unique",
+            "clear_unique",
+            "Clear the uniqueness window of an ID",
+        )
+        .needs(Worker)
+        .refuses(&[Code::NotFound])
+        .work(queue::clear_unique),
         post(
             "/v1/queues/{queue}/tasks/{task}/close",
             "close_batch",
@@ -202,15 +207,15 @@ fn queue_routes() -> Vec<Route> {
             .refuses(&[Code::Stale, Code::QueueReserved])
             .work(queue::retry),
         post(
-            "/v1/queues/{queue}/give-back",
-            "give_back",
+            "/v1/queues/{queue}/release",
+            "release_tasks",
             "Release claimed tasks: they return to the queue unclaimed",
         )
         .needs(Worker)
         .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
         .refuses(&[Code::Stale, Code::QueueReserved])
-        .work(queue::give_back),
+        .work(queue::release_tasks),
         post("/v1/queues/{queue}/extend", "extend_tasks", "Extend the leases of claimed tasks")
             .needs(Worker)
             .body_max(BATCH_MAX)
@@ -234,7 +239,7 @@ fn queue_routes() -> Vec<Route> {
             "queue_events",
             "Stream the events of a queue's tasks (server-sent events)",
         )
-        .write::<_, _, TaskEventView, _, _>(EVENT_STREAM, queue::events),
+        .write::<_, _, TaskEvent, _, _>(EVENT_STREAM, queue::events),
     ]
 }
 
@@ -244,10 +249,14 @@ fn dead_routes() -> Vec<Route> {
             .tagged(&[])
             .needs(Worker)
             .work(queue::dead),
-        post("/v1/queues/{queue}/dead/retry", "retry_dead", "Requeue dead letters with all their attempts")
-            .body_max(BATCH_MAX)
-            .refuses(&[Code::QueueReserved])
-            .work(queue::retry_dead),
+        post(
+            "/v1/queues/{queue}/dead/requeue",
+            "requeue_dead",
+            "Requeue dead letters with all their attempts",
+        )
+        .body_max(BATCH_MAX)
+        .refuses(&[Code::QueueReserved])
+        .work(queue::requeue_dead),
         post("/v1/queues/{queue}/dead/delete", "delete_dead", "Delete dead letters")
             .body_max(BATCH_MAX)
             .refuses(&[Code::QueueReserved])
@@ -313,16 +322,16 @@ fn sale_routes() -> Vec<Route> {
         post("/v1/sales/{sale}/end", "end", "End a sale permanently: holds can still be decided")
             .refuses(&[Code::NotFound])
             .work(sale::end),
-        post("/v1/sales/{sale}/pause", "pause_sale", "Halt a sale with a ledger until it is rebuilt")
+        post("/v1/sales/{sale}/halt", "halt_sale", "Halt a sale with a ledger until it is rebuilt")
             .refuses(&[Code::NotFound])
-            .work(sale::pause),
+            .work(sale::halt_sale),
         post("/v1/sales/{sale}/rebuild", "rebuild", "Rebuild a sale from the ledger and resume it")
             .refuses(&[Code::NotFound, Code::Stale])
             .work(sale::rebuild),
-        post("/v1/sales/{sale}/orders/retry", "retry_orders", "Requeue dead orders of a sale")
+        post("/v1/sales/{sale}/orders/requeue", "requeue_orders", "Requeue dead orders of a sale")
             .body_max(BATCH_MAX)
             .refuses(&[Code::NotFound])
-            .work(sale::retry_orders),
+            .work(sale::requeue_orders),
         post("/v1/sales/{sale}/orders/delete", "delete_orders", "Delete dead orders of a sale")
             .body_max(BATCH_MAX)
             .refuses(&[Code::NotFound])
@@ -335,12 +344,12 @@ fn sale_routes() -> Vec<Route> {
             .work(sale::resume_orders),
         post("/v1/sales/{sale}/stock", "stock", "Add units, or withdraw free ones permanently")
             .key(KeyUse::AnswersRequired)
-            .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SalePaused])
+            .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SaleHalted])
             .work(sale::stock),
         get("/v1/sales/{sale}/audit", "audit", "Audit a sale").refuses(&[Code::NotFound]).work(sale::audit),
         get("/v1/sales/{sale}/events", "sale_events", "Stream the events of a sale (server-sent events)")
             .refuses(&[Code::NotFound])
-            .write::<_, _, EventView, _, _>(EVENT_STREAM, sale::events),
+            .write::<_, _, Event, _, _>(EVENT_STREAM, sale::events),
     ]
 }
 
@@ -395,7 +404,7 @@ fn reservation_routes() -> Vec<Route> {
         Code::LimitReached,
         Code::SaleNotOpen,
         Code::SaleEnded,
-        Code::SalePaused,
+        Code::SaleHalted,
         Code::PassNeeded,
         Code::PassExpired,
         Code::PassRefused,
@@ -403,7 +412,7 @@ fn reservation_routes() -> Vec<Route> {
         Code::ProofRefused,
         Code::CheckUnavailable,
     ];
-    const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SalePaused];
+    const DECISIONS: &[Code] = &[Code::NotFound, Code::Decided, Code::SaleHalted];
     vec![
         post("/v1/sales/{sale}/reservations", "reserve", "Reserve units: all lines or none")
             .needs(Buyer)
@@ -449,7 +458,7 @@ fn reservation_routes() -> Vec<Route> {
                 Code::LimitReached,
                 Code::HoldExpired,
                 Code::ReceiptRefused,
-                Code::SalePaused,
+                Code::SaleHalted,
             ])
             .work(sale::restore),
     ]

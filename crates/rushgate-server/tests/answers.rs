@@ -132,7 +132,7 @@ async fn numbers_outside_their_range_are_refused_by_name() {
 #[tokio::test]
 async fn a_task_that_was_due_long_ago_runs_now() {
     let stand = Stand::open().await;
-    stand.post(TASKS, json!({ "id": "a", "due_ms": 1 })).await.ok(201);
+    stand.post(TASKS, json!({ "id": "a", "due_us": 1 })).await.ok(201);
     assert_eq!(stand.get(&format!("{TASKS}/a")).await.ok(200)["state"], "ready");
     assert_eq!(stand.post("/v1/queues/q/claim", json!({})).await.ok(200)["tasks"][0]["id"], "a");
     stand.end().await;
@@ -192,9 +192,9 @@ async fn whoever_is_not_the_owner_changes_nothing() {
     assert_eq!(stand.get("/v1/locks/a").await.ok(200)["holder"]["fence"], ours["fence"]);
     stand.post(TASKS, json!({ "id": "a" })).await.ok(201);
     let first = stand.post("/v1/queues/q/claim", json!({})).await.ok(200)["tasks"][0]["ticket"].clone();
-    stand.post("/v1/queues/q/give-back", json!({ "ticket": first })).await.ok(200);
+    stand.post("/v1/queues/q/release", json!({ "ticket": first })).await.ok(200);
     let second = stand.post("/v1/queues/q/claim", json!({})).await.ok(200)["tasks"][0]["ticket"].clone();
-    for verb in ["complete", "retry", "give-back"] {
+    for verb in ["complete", "retry", "release"] {
         let said = stand.post(&format!("/v1/queues/q/{verb}"), json!({ "ticket": first })).await;
         assert_eq!((said.status, said.code().as_str()), (409, "stale"), "{verb}");
     }
@@ -218,7 +218,7 @@ async fn a_completion_is_answered_again_under_its_key_and_not_without() {
     assert_eq!(complete("two").await.code(), "stale");
     stand.post(TASKS, json!({ "id": "b" })).await.ok(201);
     let ticket = stand.post("/v1/queues/q/claim", json!({})).await.ok(200)["tasks"][0]["ticket"].clone();
-    for verb in ["retry", "give-back"] {
+    for verb in ["retry", "release"] {
         let ask = Ask::new("POST", &format!("/v1/queues/q/{verb}")).json(&json!({ "ticket": ticket }));
         let first = stand.ask(ask.clone().key(verb)).await;
         if verb == "retry" {

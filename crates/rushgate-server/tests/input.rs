@@ -43,7 +43,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
         ("{\"id\":\"a\",\"on_duplicate\":\"debounce\"}", 422, "invalid", "max_wait_ms"),
         ("{\"id\":\"a\",\"max_attempts\":0}", 422, "invalid", ""),
         ("{\"id\":\"a\",\"delay_ms\":34560000001}", 422, "invalid", ""),
-        ("{\"id\":\"a\",\"delay_ms\":1,\"due_ms\":1}", 422, "invalid", "delay_ms"),
+        ("{\"id\":\"a\",\"delay_ms\":1,\"due_us\":1}", 422, "invalid", "delay_ms"),
     ] {
         let said = stand.ask(Ask::new("POST", TASKS).raw("application/json", body.as_bytes())).await;
         assert_eq!((said.status, said.code().as_str()), (status, code), "{body}");

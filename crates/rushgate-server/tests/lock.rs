@@ -153,7 +153,7 @@ async fn a_lock_that_is_taken_by_force_is_its_holders_no_more() {
     let stand = Stand::open().await;
     let grant = stand.post("/v1/locks/a/acquire", json!({ "label": "stuck" })).await.ok(201);
     let forced = stand.post("/v1/locks/a/force-release", json!({})).await.ok(200);
-    assert_eq!(forced["lost_by"]["label"], "stuck");
+    assert_eq!(forced["holder"]["label"], "stuck");
     assert_eq!(stand.post("/v1/locks/a/extend", json!({ "token": grant["token"] })).await.code(), "not_held");
     stand.end().await;
 }

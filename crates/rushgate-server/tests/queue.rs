@@ -30,14 +30,20 @@ async fn a_task_is_put_in_claimed_and_completed() {
     assert_eq!((&task["id"], &task["attempt"]), (&json!("to:ann"), &json!(1)));
     let ticket = json!({ "ticket": task["ticket"] });
     let extend = json!({ "ticket": task["ticket"], "lease_ms": 90_000 });
-    assert_eq!(stand.post(&format!("{QUEUE}/extend"), extend).await.ok(200)["outcomes"], json!(["extended"]));
+    assert_eq!(
+        stand.post(&format!("{QUEUE}/extend"), extend).await.ok(200)["outcomes"],
+        json!([{ "outcome": "extended" }])
+    );
     assert_eq!(
         stand.post(&format!("{QUEUE}/complete"), ticket.clone()).await.ok(200)["outcomes"],
-        json!(["done"])
+        json!([{ "outcome": "done" }])
     );
     assert_eq!(stand.post(&format!("{QUEUE}/complete"), ticket).await.code(), "stale");
     let many = json!({ "tickets": [task["ticket"]] });
-    assert_eq!(stand.post(&format!("{QUEUE}/complete"), many).await.ok(200)["outcomes"], json!(["stale"]));
+    assert_eq!(
+        stand.post(&format!("{QUEUE}/complete"), many).await.ok(200)["outcomes"],
+        json!([{ "outcome": "stale" }])
+    );
     assert_eq!(stand.get(QUEUE).await.ok(200)["leased"], 0);
     assert_eq!(stand.get("/v1/queues").await.ok(200)["items"], json!([{ "name": "mail" }]));
     stand.end().await;
@@ -161,9 +167,9 @@ async fn a_task_has_its_deadline() {
     let why = stand.get(&format!("{QUEUE}/tasks/a/why")).await.ok(200);
     assert_eq!(why["reasons"][1]["reason"], "deadline", "{why}");
     for wrong in [
-        json!({ "id": "b", "deadline_ms": 1 }),
+        json!({ "id": "b", "deadline_us": 1 }),
         json!({ "id": "b", "deadline_after_ms": 1_000, "delay_ms": 1_000 }),
-        json!({ "id": "b", "deadline_after_ms": 1_000, "deadline_ms": 4_000_000_000_000_u64 }),
+        json!({ "id": "b", "deadline_after_ms": 1_000, "deadline_us": 4_000_000_000_000_000_u64 }),
     ] {
         assert_eq!(enqueue(&stand, wrong).await.code(), "invalid");
     }
@@ -171,7 +177,7 @@ async fn a_task_has_its_deadline() {
 }
 
 #[tokio::test]
-async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted() {
+async fn an_id_is_taken_once_in_its_period_unless_its_window_is_cleared() {
     let stand = Stand::open().await;
     let task = json!({ "id": "a", "unique_for_ms": 3_600_000 });
     enqueue(&stand, task.clone()).await.ok(201);
@@ -188,8 +194,8 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted() {
         (&json!("unique"), &recent["until_us"])
     );
     let unique = format!("{QUEUE}/tasks/a/unique");
-    let lifted = stand.ask(Ask::new("DELETE", &unique)).await.ok(200);
-    assert_eq!(lifted, json!({ "until_us": recent["until_us"] }));
+    let cleared = stand.ask(Ask::new("DELETE", &unique)).await.ok(200);
+    assert_eq!(cleared, json!({ "outcome": "cleared", "until_us": recent["until_us"] }));
     assert_eq!(stand.ask(Ask::new("DELETE", &unique)).await.code(), "not_found");
     enqueue(&stand, json!({ "id": "a" })).await.ok(201);
     for wrong in [0_u64, 34_560_000_001] {
@@ -210,7 +216,7 @@ async fn a_batch_waits_for_its_parts_and_has_their_results() {
     let batch = stand.post(&format!("{QUEUE}/batch"), batch).await.ok(200);
     assert_eq!(batch["outcomes"][0], json!({ "outcome": "refused", "task": "last", "why": "not_open" }));
     let close = format!("{QUEUE}/tasks/whole/close");
-    assert_eq!(stand.post(&close, json!({})).await.ok(200), json!({ "left": 1 }));
+    assert_eq!(stand.post(&close, json!({})).await.ok(200), json!({ "outcome": "closed", "left": 1 }));
     assert_eq!(stand.post(&close, json!({})).await.code(), "not_open");
     assert_eq!(stand.post(&format!("{QUEUE}/tasks/nobody/close"), json!({})).await.code(), "not_found");
     let shown = stand.get(&format!("{QUEUE}/tasks/whole")).await.ok(200);
@@ -294,7 +300,7 @@ async fn a_claim_that_is_repeated_under_its_key_takes_nothing_more() {
 }
 
 #[tokio::test]
-async fn a_task_that_fails_is_retried_then_dead_then_revived_or_deleted() {
+async fn a_task_that_fails_is_retried_then_dead_then_requeued_or_deleted() {
     let stand = Stand::open().await;
     enqueue(&stand, json!({ "id": "a", "max_attempts": 2 })).await.ok(201);
     let ticket = claim(&stand).await["ticket"].clone();
@@ -302,8 +308,8 @@ async fn a_task_that_fails_is_retried_then_dead_then_revived_or_deleted() {
         stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "error": "no luck" })).await.ok(200);
     assert_eq!(retry["outcomes"][0]["outcome"], "scheduled");
     let ticket = claim(&stand).await["ticket"].clone();
-    let back = stand.post(&format!("{QUEUE}/give-back"), json!({ "ticket": ticket })).await.ok(200);
-    assert_eq!(back["outcomes"], json!(["waiting"]));
+    let back = stand.post(&format!("{QUEUE}/release"), json!({ "ticket": ticket })).await.ok(200);
+    assert_eq!(back["outcomes"], json!([{ "outcome": "waiting" }]));
     let ticket = claim(&stand).await["ticket"].clone();
     let retry =
         stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "error": "again" })).await.ok(200);
@@ -311,8 +317,8 @@ async fn a_task_that_fails_is_retried_then_dead_then_revived_or_deleted() {
 
     assert_eq!(stand.get(&format!("{QUEUE}/dead")).await.ok(200)["items"][0]["error"], "again");
     assert_eq!(stand.get(&format!("{QUEUE}/tasks/a/why")).await.ok(200)["reasons"][0]["reason"], "dead");
-    let revived = stand.post(&format!("{QUEUE}/dead/retry"), json!({ "ids": ["a"] })).await.ok(200);
-    assert_eq!(revived, json!({ "revived": 1, "kept": 0 }));
+    let requeued = stand.post(&format!("{QUEUE}/dead/requeue"), json!({ "ids": ["a"] })).await.ok(200);
+    assert_eq!(requeued, json!({ "requeued": 1, "kept": 0 }));
     let ticket = claim(&stand).await["ticket"].clone();
     stand.post(&format!("{QUEUE}/retry"), json!({ "ticket": ticket, "give_up": true })).await.ok(200);
     assert_eq!(stand.post(&format!("{QUEUE}/dead/delete"), json!({})).await.code(), "invalid");
@@ -391,14 +397,14 @@ async fn a_schedule_fires_though_nobody_but_the_server_runs() {
 async fn a_thousand_long_ids_are_within_the_limits() {
     let stand = Stand::open().await;
     let ids: Vec<_> = (0..1_000).map(|n| format!("{n:0>200}")).collect();
-    let revived = stand.post(&format!("{QUEUE}/dead/retry"), json!({ "ids": ids })).await.ok(200);
-    assert_eq!(revived["revived"], 0);
+    let requeued = stand.post(&format!("{QUEUE}/dead/requeue"), json!({ "ids": ids })).await.ok(200);
+    assert_eq!(requeued["requeued"], 0);
     let tasks: Vec<_> = ids.iter().map(|id| json!({ "id": id })).collect();
     stand.post(&format!("{QUEUE}/batch"), json!({ "tasks": tasks })).await.ok(200);
     let claimed = stand.post(&format!("{QUEUE}/claim"), json!({ "n": 1_000 })).await.ok(200);
     let tickets: Vec<_> = claimed["tasks"].as_array().unwrap().iter().map(|task| &task["ticket"]).collect();
     let done = stand.post(&format!("{QUEUE}/complete"), json!({ "tickets": tickets })).await.ok(200);
-    assert!(done["outcomes"].as_array().unwrap().iter().all(|outcome| outcome == "done"));
+    assert!(done["outcomes"].as_array().unwrap().iter().all(|of| of["outcome"] == "done"));
     stand.end().await;
 }
 
@@ -426,7 +432,7 @@ async fn a_result_is_waited_for_and_kept() {
     let (kept, said) = tokio::join!(stand.ask(Ask::new("GET", &task_url).wait(30)), async {
         stand.post(&format!("{QUEUE}/complete"), done).await
     });
-    assert_eq!(said.ok(200)["outcomes"], json!(["done"]));
+    assert_eq!(said.ok(200)["outcomes"], json!([{ "outcome": "done" }]));
     let kept = kept.ok(200);
     assert_eq!((&kept["state"], &kept["finished"]["how"]), (&json!("done"), &json!("done")));
     assert_eq!(kept["finished"]["result"]["payload"], json!({ "total": 6 }));

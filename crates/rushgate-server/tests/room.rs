@@ -177,7 +177,7 @@ async fn a_draw_is_published_and_drawn_once() {
     assert_eq!(desk.set(first_come).await.code(), "invalid");
     let joined = desk.buyer("tickets", "ann").await.ok(201);
     assert!(joined.get("place").is_none() && joined.get("wait_ms").is_none(), "{joined}");
-    let rules = json!({ "rate": { "n": 100, "per_ms": 1_000 }, "pass_ms": 90_000, "from_ms": 1_000 });
+    let rules = json!({ "rate": { "n": 100, "per_ms": 1_000 }, "pass_ms": 90_000, "from_us": 1_000_000 });
     desk.set(rules).await.ok(200);
     let faster = desk.set(json!({ "rate": { "n": 200, "per_ms": 1_000 } })).await.ok(200);
     assert_eq!(

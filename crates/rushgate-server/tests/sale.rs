@@ -66,7 +66,7 @@ async fn every_refusal_has_its_code() {
     assert_eq!(stand.post("/v1/sales", phones(3)).await.code(), "exists");
     assert_eq!(reserve(&stand, "ann", "k").await.code(), "sale_not_open");
     // Opens far in the future: clients poll rarely, but often enough to notice an earlier opening.
-    let later = json!({ "id": "later", "skus": [{ "sku": "phone", "units": 1 }], "opens_at_ms": 4_000_000_000_000_u64 });
+    let later = json!({ "id": "later", "skus": [{ "sku": "phone", "units": 1 }], "opens_at_us": 4_000_000_000_000_000_u64 });
     stand.post("/v1/sales", later).await.ok(201);
     stand.post("/v1/sales/later/open", json!({})).await.ok(200);
     let ask = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }] });
@@ -83,7 +83,7 @@ async fn every_refusal_has_its_code() {
     let keyless = stand.post("/v1/sales/phones/reservations", other).await;
     assert_eq!(keyless.code(), "idempotency_key_missing");
     assert_eq!(stand.get("/v1/sales/phones/reservations/none").await.code(), "not_found");
-    assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.code(), "invalid");
+    assert_eq!(stand.post("/v1/sales/phones/halt", json!({})).await.code(), "invalid");
     assert_eq!(stand.post("/v1/sales/phones/end", json!({})).await.ok(200)["status"], "ended");
     assert_eq!(stand.post("/v1/sales/phones/open", json!({})).await.code(), "sale_ended");
     assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_ended");
@@ -125,8 +125,8 @@ async fn orders_go_to_the_ledger_while_the_server_runs() {
     assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
     assert_eq!(stand.get("/readyz").await.ok(200)["ledger"], "up");
 
-    assert_eq!(stand.post("/v1/sales/phones/pause", json!({})).await.ok(200)["paused"], true);
-    assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_paused");
+    assert_eq!(stand.post("/v1/sales/phones/halt", json!({})).await.ok(200)["halted"], true);
+    assert_eq!(reserve(&stand, "bob", "k").await.code(), "sale_halted");
     let rebuilt = stand.post("/v1/sales/phones/rebuild", json!({ "receipts_first_ms": 0 })).await.ok(200);
     assert_eq!(rebuilt["generation"], 3, "one to write the store's data, one to resume: {rebuilt}");
     reserve(&stand, "bob", "k").await.ok(202);
@@ -253,7 +253,7 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
         ("POST", "pop", json!({ "n": 1 })),
         ("POST", "complete", one.clone()),
         ("POST", "retry", one.clone()),
-        ("POST", "give-back", one.clone()),
+        ("POST", "release", one.clone()),
         ("POST", "extend", one.clone()),
         ("POST", "dequeue", one),
         ("DELETE", &format!("tasks/{id}"), json!({})),
@@ -267,13 +267,13 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
     }
     let release = json!({ "token": lock["token"], "queue": "orders", "task": forgeries[1] });
     assert_eq!(ask("POST", "/v1/locks/l/release-with", &worker, release).await.code(), "queue_reserved");
-    for path in ["pause", "dead/retry", "dead/delete"] {
+    for path in ["pause", "dead/requeue", "dead/delete"] {
         let body = if path == "pause" { json!({}) } else { json!({ "all": true }) };
         let said = ask("POST", &format!("/v1/queues/orders/{path}"), &operator, body).await;
         assert_eq!(said.code(), "queue_reserved", "{path}: operators use the sale's own routes");
     }
     assert_eq!(
-        ask("POST", "/v1/sales/phones/orders/retry", &worker, json!({ "all": true })).await.status,
+        ask("POST", "/v1/sales/phones/orders/requeue", &worker, json!({ "all": true })).await.status,
         403
     );
 

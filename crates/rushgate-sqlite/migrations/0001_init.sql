@@ -301,8 +301,8 @@ CREATE TABLE sale (
     closes_us   INTEGER,
     orders      TEXT,
     secret      BLOB NOT NULL,
-    paused_us   INTEGER,                      -- when it was halted; NULL if it is not
-    reason      INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in PauseReason::ALL
+    halted_us   INTEGER,                      -- when it was halted; NULL if it is not
+    reason      INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in HaltReason::ALL
     rebuilt_by  BLOB,                         -- Op of the latest rebuild
     stopped_us  INTEGER,                      -- when the previous generation was halted
     switched_us INTEGER,                      -- when this generation replaced it

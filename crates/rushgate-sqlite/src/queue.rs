@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Due, Enqueued, Error, Fence,
-    Finish, GiveBack, GivenBack, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, Overflow,
-    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention, Retried, Retry,
-    Revision, Revived, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
+    Error, Fence, Finish, Heartbeat, KeyLimits, Lease, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
+    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention, Retried, Retry,
+    Revision, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress,
+    TaskRelease, TaskReleased, TaskState, Ticket, Timestamp,
 };
 use rusqlite::{Row, params};
 
@@ -340,7 +340,7 @@ impl Failure<'_> {
                 TaskChange::Failed { attempt, due, error }
             }
             Some(PastEnd::Lost) => TaskChange::Lost { attempt },
-            Some(PastEnd::Snoozed) | None => TaskChange::GivenBack { attempt, due },
+            Some(PastEnd::Snoozed) | None => TaskChange::Released { attempt, due },
         }
     }
 }
@@ -384,13 +384,13 @@ impl Queue<'_, '_> {
             self.settle()?;
         }
         if self.row.deadline_floor <= self.now() {
-            self.bury_late()?;
+            self.delete_late()?;
             self.settle()?;
         }
         Ok(())
     }
 
-    fn bury_late(&mut self) -> Result<()> {
+    fn delete_late(&mut self) -> Result<()> {
         let params = (self.row.id, self.now());
         let late = self.step.rows(sql!("queue/reap", "late"), params, |row| {
             let (arrival, id): (i64, String) = (row.get(0)?, row.get(1)?);
@@ -398,7 +398,7 @@ impl Queue<'_, '_> {
         })?;
         for (arrival, id, line, deadline, attempts) in late {
             self.moment = deadline;
-            self.step.exec(sql!("queue/end", "bury_late"), (arrival, DeadLetter::LATE))?;
+            self.step.exec(sql!("queue/end", "delete_late"), (arrival, DeadLetter::LATE))?;
             self.remove(arrival, &id)?;
             self.has_ended(deadline, &id, TaskEnd::Dead, None, Some(DeadLetter::LATE))?;
             self.note_dead(deadline, &id, attempts, DeadLetter::LATE);
@@ -460,7 +460,7 @@ impl Queue<'_, '_> {
         let past = kept::past_with(run, failure)?;
         if failure.dead {
             let params = (run.arrival, failure.error.unwrap_or_default(), failure.at, past);
-            self.step.exec(sql!("queue/end", "bury"), params)?;
+            self.step.exec(sql!("queue/end", "delete_dead"), params)?;
             self.remove(run.arrival, id)?;
             self.has_ended(failure.at, id, TaskEnd::Dead, None, failure.error)?;
             self.note_dead(failure.at, id, run.attempts, failure.error.unwrap_or_default());
@@ -937,15 +937,15 @@ impl Queue<'_, '_> {
         })
     }
 
-    fn give_back(&mut self, back: &GiveBack) -> Result<GivenBack> {
-        let Some(run) = self.claimed(&back.ticket)? else { return Ok(GivenBack::Stale) };
+    fn release_tasks(&mut self, back: &TaskRelease) -> Result<TaskReleased> {
+        let Some(run) = self.claimed(&back.ticket)? else { return Ok(TaskReleased::Stale) };
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
         let due = (!back.delay.is_zero()).then(|| stored(self.step.now + back.delay));
         let how = due.map(|_| PastEnd::Snoozed);
         let failure = Failure { at: now, due, attempts, error: None, dead: false, how };
         Ok(match self.end(back.ticket.id.as_str(), &run, &failure)? {
-            Ended::Newcomer | Ended::Waiting => GivenBack::Waiting,
-            Ended::Cancelled => GivenBack::Cancelled,
+            Ended::Newcomer | Ended::Waiting => TaskReleased::Waiting,
+            Ended::Cancelled => TaskReleased::Cancelled,
             Ended::Dead => return Err(Error::bug("a released task became a dead letter").into()),
         })
     }
@@ -1024,33 +1024,33 @@ impl Queue<'_, '_> {
         Ok(Cancelled::Marked)
     }
 
-    fn revive(&mut self, ids: &[String]) -> Result<Revived> {
-        let mut revived = Revived::default();
+    fn requeue_dead(&mut self, ids: &[String]) -> Result<DeadRequeued> {
+        let mut requeued = DeadRequeued::default();
         for id in ids {
             let key = (self.row.id, id.as_str());
-            let exists = self.step.row(sql!("queue/revive", "exists"), key, |row| read_line(row, 0))?;
+            let exists = self.step.row(sql!("queue/requeue_dead", "exists"), key, |row| read_line(row, 0))?;
             let Some(line) = exists else { continue };
             let full = self.row.limits.bound.is_some_and(|bound| self.row.len >= bound);
             let (revision, place) = (self.row.revision + 1, self.row.places + 1);
             let (revision, place) = (revision.cast_signed(), place.cast_signed());
             let params = (self.row.id, id.as_str(), self.now(), revision, place, self.gives_way());
-            if full || self.step.exec(sql!("queue/revive", "revive"), params)? == 0 {
-                revived.kept += 1;
+            if full || self.step.exec(sql!("queue/requeue_dead", "requeue_dead"), params)? == 0 {
+                requeued.kept += 1;
                 continue;
             }
             let arrival = self.step.inserted();
-            self.step.exec(sql!("queue/bury", "bury"), key)?;
+            self.step.exec(sql!("queue/delete_dead", "delete_dead"), key)?;
             self.next_revision();
             self.next_place();
             self.row.len += 1;
-            revived.revived += 1;
-            self.note(self.now(), id, || TaskChange::Revived);
+            requeued.requeued += 1;
+            self.note(self.now(), id, || TaskChange::DeadRequeued);
             self.stand(arrival, line, self.now())?;
         }
-        Ok(revived)
+        Ok(requeued)
     }
 
-    fn bury(&mut self, which: &Selection) -> Result<u64> {
+    fn delete_dead(&mut self, which: &Selection) -> Result<u64> {
         for id in self.waited_for_dead(which)? {
             self.has_ended(self.now(), &id, TaskEnd::Deleted, None, None)?;
         }
@@ -1058,19 +1058,20 @@ impl Queue<'_, '_> {
             if self.keeps_events() {
                 let ids: Vec<String> =
                     self.step.rows(sql!("queue/dead", "ids"), [self.row.id], |row| row.get(0))?;
-                ids.iter().for_each(|id| self.note(self.now(), id, || TaskChange::Buried));
+                ids.iter().for_each(|id| self.note(self.now(), id, || TaskChange::DeadDeleted));
             }
-            return Ok(self.step.exec(sql!("queue/bury", "all"), [self.row.id])? as u64);
+            return Ok(self.step.exec(sql!("queue/delete_dead", "all"), [self.row.id])? as u64);
         };
-        let mut buried = 0;
+        let mut deleted = 0;
         for id in ids.iter().collect::<BTreeSet<_>>() {
-            let gone = self.step.exec(sql!("queue/bury", "bury"), (self.row.id, id.as_str()))? as u64;
+            let gone =
+                self.step.exec(sql!("queue/delete_dead", "delete_dead"), (self.row.id, id.as_str()))? as u64;
             if gone > 0 {
-                self.note(self.now(), id.as_str(), || TaskChange::Buried);
+                self.note(self.now(), id.as_str(), || TaskChange::DeadDeleted);
             }
-            buried += gone;
+            deleted += gone;
         }
-        Ok(buried)
+        Ok(deleted)
     }
 }
 
@@ -1189,8 +1190,12 @@ pub(crate) fn retry(step: &mut Step<'_>, queue: &QueueName, failed: &[Retry]) ->
     each(step, queue, failed, Retried::Stale, |queue, failed| queue.retry(failed))
 }
 
-pub(crate) fn give_back(step: &mut Step<'_>, queue: &QueueName, back: &[GiveBack]) -> Result<Vec<GivenBack>> {
-    each(step, queue, back, GivenBack::Stale, |queue, back| queue.give_back(back))
+pub(crate) fn release_tasks(
+    step: &mut Step<'_>,
+    queue: &QueueName,
+    back: &[TaskRelease],
+) -> Result<Vec<TaskReleased>> {
+    each(step, queue, back, TaskReleased::Stale, |queue, back| queue.release_tasks(back))
 }
 
 pub(crate) fn extend_tasks(
@@ -1210,7 +1215,7 @@ pub(crate) fn cancel(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Res
     Ok(on_queue(step, queue, Access::Change, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
 }
 
-pub(crate) fn pause(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Result<()> {
+pub(crate) fn set_paused(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Result<()> {
     on_queue(step, queue, Access::Make, |queue| {
         queue.row.paused = paused;
         queue.row.changed = true;
@@ -1227,21 +1232,25 @@ pub(crate) fn limit(step: &mut Step<'_>, queue: &QueueName, limits: QueueLimits)
     on_queue(step, queue, Access::Make, |queue| queue.limit(limits)).map(drop)
 }
 
-pub(crate) fn revive(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<Revived> {
-    let revived = on_queue(step, queue, Access::Change, |queue| {
+pub(crate) fn requeue_dead(
+    step: &mut Step<'_>,
+    queue: &QueueName,
+    which: &Selection,
+) -> Result<DeadRequeued> {
+    let requeued = on_queue(step, queue, Access::Change, |queue| {
         let mut ids: Vec<String> = match which {
             Selection::Ids(ids) => ids.iter().map(ToString::to_string).collect(),
             Selection::All => queue.step.rows(sql!("queue/dead", "ids"), [queue.row.id], |row| row.get(0))?,
         };
         ids.sort();
         ids.dedup();
-        queue.revive(&ids)
+        queue.requeue_dead(&ids)
     })?;
-    Ok(revived.unwrap_or_default())
+    Ok(requeued.unwrap_or_default())
 }
 
-pub(crate) fn bury(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<u64> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.bury(which))?.unwrap_or_default())
+pub(crate) fn delete_dead(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<u64> {
+    Ok(on_queue(step, queue, Access::Change, |queue| queue.delete_dead(which))?.unwrap_or_default())
 }
 
 /// Ends expired leases, before a read that needs it.

@@ -7,15 +7,15 @@ mod rebuild;
 use std::collections::HashMap;
 
 use rushgate_core::{
-    BuyerId, Created, Decision, Error, Event, EventKind, Hold, HoldState, HoldTime, Line, MAX_UNITS, NewTask,
-    OnDuplicate, Op, OrderIntent, OrderTask, Pause, PauseReason, QueueName, ReservationId, Reserve, Reserved,
+    BuyerId, Created, Decision, Error, Event, EventKind, Halt, HaltReason, Hold, HoldState, HoldTime, Line,
+    MAX_UNITS, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, QueueName, ReservationId, Reserve, Reserved,
     SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuSpec, SkuState, StockChange,
     StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
 };
 use rusqlite::Row;
 
 pub(crate) use books::books;
-pub(crate) use rebuild::{begin_rebuild, load_part, pause, restore, switch};
+pub(crate) use rebuild::{begin_rebuild, halt, load_part, restore, switch};
 
 use crate::fault::Result;
 use crate::queue;
@@ -36,7 +36,7 @@ pub(crate) struct SaleRow {
     status: SaleStatus,
     generation: u32,
     seq: u64,
-    paused: Option<Pause>,
+    halted: Option<Halt>,
     /// Token of the latest rebuild.
     rebuilt_by: Option<Op>,
     /// When the previous generation was halted, and when this one replaced it.
@@ -99,8 +99,8 @@ impl SaleRow {
                 status_code(self.status),
                 self.seq.cast_signed(),
                 self.generation,
-                self.paused.map(|pause| stored(pause.since)),
-                self.paused.map_or(0, |pause| reason_code(pause.reason)),
+                self.halted.map(|pause| stored(pause.since)),
+                self.halted.map_or(0, |pause| reason_code(pause.reason)),
                 self.rebuilt_by.map(Op::to_bytes),
                 self.since.map(|(stopped, _)| stored(stopped)),
                 self.since.map(|(_, switched)| stored(switched)),
@@ -116,23 +116,23 @@ impl SaleRow {
         Ok(())
     }
 
-    fn state(&self, next_give_back: Option<Timestamp>, now: Timestamp) -> SaleState {
+    fn state(&self, next_expiry: Option<Timestamp>, now: Timestamp) -> SaleState {
         SaleState {
             spec: self.spec.clone(),
             status: self.status,
             generation: self.generation,
             seq: self.seq,
             skus: self.skus.iter().map(SkuRow::state).collect(),
-            next_give_back,
-            paused: self.paused,
+            next_expiry,
+            halted: self.halted,
             receipts_until: self.receipts_until.filter(|until| now < *until),
             now,
         }
     }
 }
 
-fn reason_code(reason: PauseReason) -> i64 {
-    PauseReason::ALL.iter().position(|it| *it == reason).unwrap_or_default() as i64
+fn reason_code(reason: HaltReason) -> i64 {
+    HaltReason::ALL.iter().position(|it| *it == reason).unwrap_or_default() as i64
 }
 
 fn status_code(status: SaleStatus) -> i64 {
@@ -175,10 +175,8 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
         },
         generation: row.get(2)?,
         seq: row.get::<_, i64>(3)?.cast_unsigned(),
-        paused: match moment(9)? {
-            Some(since) => {
-                Some(Pause { reason: read_reason(row, 10)?, since: Timestamp::from_micros(since) })
-            }
+        halted: match moment(9)? {
+            Some(since) => Some(Halt { reason: read_reason(row, 10)?, since: Timestamp::from_micros(since) }),
             None => None,
         },
         rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
@@ -196,8 +194,8 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
     })
 }
 
-fn read_reason(row: &Row<'_>, at: usize) -> rusqlite::Result<PauseReason> {
-    let reason = PauseReason::ALL.get(row.get::<_, usize>(at)?);
+fn read_reason(row: &Row<'_>, at: usize) -> rusqlite::Result<HaltReason> {
+    let reason = HaltReason::ALL.get(row.get::<_, usize>(at)?);
     reason.copied().ok_or_else(|| unreadable(at, Error::corrupt("an unknown reason of a pause")))
 }
 
@@ -500,15 +498,15 @@ impl Sale<'_, '_> {
                 Some(Reserved::NotOpen { opens_at: spec.opens_at })
             }
             SaleStatus::Open if spec.closes_at.is_some_and(|closes| now >= closes) => Some(Reserved::Ended),
-            SaleStatus::Open => self.retry_at().map(|retry_at| Reserved::Paused { retry_at }),
+            SaleStatus::Open => self.retry_at().map(|retry_at| Reserved::Halted { retry_at }),
         }
     }
 
     /// When to retry, if the sale refuses buyers temporarily.
     fn retry_at(&self) -> Option<Timestamp> {
         let now = self.step.now;
-        let paused = self.row.paused.map(|_| now + SaleSpec::ASK_AGAIN_AFTER);
-        paused.or(self.row.receipts_until.filter(|until| now < *until))
+        let halted = self.row.halted.map(|_| now + SaleSpec::ASK_AGAIN_AFTER);
+        halted.or(self.row.receipts_until.filter(|until| now < *until))
     }
 
     /// Why the request cannot be served now, if so: the purchase limit, or the stock.
@@ -537,12 +535,12 @@ impl Sale<'_, '_> {
         if held == 0 {
             return Ok(Reserved::SoldOut { sku, free });
         }
-        Ok(Reserved::AllHeld { sku, free, next_give_back: self.next_give_back()? })
+        Ok(Reserved::AllHeld { sku, free, next_expiry: self.next_expiry()? })
     }
 
-    fn next_give_back(&mut self) -> Result<Option<Timestamp>> {
+    fn next_expiry(&mut self) -> Result<Option<Timestamp>> {
         let deadline: Option<Option<i64>> =
-            self.step.value(sql!("sale/row", "next_give_back"), [self.row.no])?;
+            self.step.value(sql!("sale/row", "next_expiry"), [self.row.no])?;
         Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
     }
 
@@ -795,8 +793,8 @@ impl Sale<'_, '_> {
             _ => (HoldState::Cancelling, HoldState::Cancelled),
         };
         let found = self.find(id)?;
-        if self.row.paused.is_some() && found.as_ref().is_none_or(|row| row.state == HoldState::Held) {
-            return Ok(Decision::Paused);
+        if self.row.halted.is_some() && found.as_ref().is_none_or(|row| row.state == HoldState::Held) {
+            return Ok(Decision::Halted);
         }
         let Some(mut row) = found else { return Ok(Decision::Unknown) };
         if row.state == HoldState::Held {
@@ -830,8 +828,8 @@ impl Sale<'_, '_> {
 
     fn stock(&mut self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
         let at = self.at(sku)?;
-        if self.row.paused.is_some() {
-            return Ok(StockChanged::Paused);
+        if self.row.halted.is_some() {
+            return Ok(StockChanged::Halted);
         }
         let row = &self.row.skus[at];
         if let Some(refusal) = change.refusal(row.total, row.free(), row.fresh()) {
@@ -856,19 +854,19 @@ impl Sale<'_, '_> {
     /// Withdraws the highest free units: fresh ones first, then released ones.
     fn withdraw_stock(&mut self, at: usize, n: u32) -> Result<()> {
         let fresh = self.row.skus[at].fresh().min(n);
-        let given_back = self.take_returned(at, sql!("sale/unit", "take_highest"), n - fresh)?;
-        for range in &given_back {
+        let returned = self.take_returned(at, sql!("sale/unit", "take_highest"), n - fresh)?;
+        for range in &returned {
             self.withdraw_range(at, *range)?;
         }
         let fresh = self.withdraw_fresh(at, fresh)?;
         self.row.skus[at].withdrawn += n;
         self.row.skus[at].changed = true;
-        let units = Units::of(at, given_back.iter().chain(&fresh).copied());
+        let units = Units::of(at, returned.iter().chain(&fresh).copied());
         let seq = self.append(EventKind::StockWithdrawn, None, &units)?;
         // All units above the lowest withdrawn fresh one are withdrawn now.
         let to_the_top =
             fresh.first().and_then(|lowest| UnitRange::new(lowest.first(), self.row.skus[at].total));
-        self.order_stock(at, seq, UnitRange::gather(given_back.into_iter().chain(to_the_top)))
+        self.order_stock(at, seq, UnitRange::gather(returned.into_iter().chain(to_the_top)))
     }
 
     fn withdraw_range(&mut self, at: usize, range: UnitRange) -> Result<()> {
@@ -992,7 +990,7 @@ pub(crate) fn cancel_hold(step: &mut Step<'_>, id: &SaleId, of: ReservationId) -
 }
 
 pub(crate) fn expire(step: &mut Step<'_>, id: &SaleId, n: u32) -> Result<u32> {
-    on_sale(step, id, |sale| if sale.row.paused.is_some() { Ok(0) } else { sale.expire(n) })
+    on_sale(step, id, |sale| if sale.row.halted.is_some() { Ok(0) } else { sale.expire(n) })
 }
 
 pub(crate) fn settle(
@@ -1039,7 +1037,7 @@ fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {
 pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
     let row = read_whole(reader, id)?;
     let deadline: Option<Option<i64>> =
-        reader.row(sql!("sale/row", "next_give_back"), [row.no], |row| row.get(0))?;
+        reader.row(sql!("sale/row", "next_expiry"), [row.no], |row| row.get(0))?;
     let next = deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned()));
     Ok(row.state(next, reader.now))
 }

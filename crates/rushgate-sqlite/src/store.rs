@@ -323,7 +323,7 @@ impl Store for SqliteStore {
                 let of = queue.clone();
                 hear(heard, self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
             }
-            Topic::Happens(queue, after) => {
+            Topic::Event(queue, after) => {
                 let heard = self.inner.listeners.listen_events(&queue, after);
                 let of = queue.clone();
                 let waits = move |reader: &Reader<'_>| Ok(queue::event::last(reader, &of)? == after);

@@ -43,8 +43,8 @@ impl SqliteStore {
             Request::Retry(v) => self.change(v, |step, v| {
                 step.once(v.op, Vec::len, |step| queue::retry(step, &v.queue, &v.failed))
             }),
-            Request::GiveBack(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| queue::give_back(step, &v.queue, &v.back))
+            Request::ReleaseTasks(v) => self.change(v, |step, v| {
+                step.once(v.op, Vec::len, |step| queue::release_tasks(step, &v.queue, &v.back))
             }),
             Request::ExtendTasks(v) => {
                 self.change(v, |step, v| queue::extend_tasks(step, &v.queue, &v.beats, v.lease))
@@ -58,8 +58,8 @@ impl SqliteStore {
             Request::UniqueUntil(v) => {
                 self.look(v, |reader, v| queue::unique::unique_until(reader, &v.queue, &v.id))
             }
-            Request::Lift(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::unique::lift(step, &v.queue, &v.id))
+            Request::ClearUnique(v) => self.change(v, |step, v| {
+                step.once(v.op, |_| 1, |step| queue::unique::clear_unique(step, &v.queue, &v.id))
             }),
             Request::CloseBatch(v) => self.change(v, |step, v| {
                 step.once(v.op, |_| 1, |step| queue::wait::close(step, &v.queue, &v.id))
@@ -80,7 +80,8 @@ impl SqliteStore {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::stats(reader, &v.queue))
             }
             Request::Queues(v) => self.look(v, |reader, _| queue::queues(reader)),
-            Request::Pause(v) => self.change(v, |step, v| queue::pause(step, &v.queue, v.paused)),
+            Request::Pause(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, true)),
+            Request::Resume(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, false)),
             Request::Limit(v) => self.change(v, |step, v| queue::limit(step, &v.queue, v.limits)),
             Request::TaskEvents(v) => self.look_into(v.queue.clone(), v, |reader, v| {
                 queue::event::events(reader, &v.queue, v.after, v.limit)
@@ -90,11 +91,12 @@ impl SqliteStore {
             Request::DeadLetter(v) => {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::dead_letter(reader, &v.queue, &v.id))
             }
-            Request::Revive(v) => self
-                .change(v, |step, v| step.once(v.op, |_| 1, |step| queue::revive(step, &v.queue, &v.which))),
-            Request::Bury(v) => {
-                self.change(v, |step, v| step.once(v.op, |_| 1, |step| queue::bury(step, &v.queue, &v.which)))
-            }
+            Request::RequeueDead(v) => self.change(v, |step, v| {
+                step.once(v.op, |_| 1, |step| queue::requeue_dead(step, &v.queue, &v.which))
+            }),
+            Request::DeleteDead(v) => self.change(v, |step, v| {
+                step.once(v.op, |_| 1, |step| queue::delete_dead(step, &v.queue, &v.which))
+            }),
             // Schedules
             Request::Schedule(v) => self.change(v, |step, v| schedule::schedule(step, &v.queue, &v.new)),
             Request::Unschedule(v) => self.change(v, |step, v| schedule::unschedule(step, &v.queue, &v.id)),
@@ -116,8 +118,8 @@ impl SqliteStore {
             Request::Settle(v) => {
                 self.change(v, |step, v| sale::settle(step, &v.sale, v.generation, &v.verdicts))
             }
-            Request::PauseSale(v) => {
-                self.change(v, |step, v| sale::pause(step, &v.sale, v.generation, v.reason))
+            Request::HaltSale(v) => {
+                self.change(v, |step, v| sale::halt(step, &v.sale, v.generation, v.reason))
             }
             Request::BeginRebuild(v) => self.change(v, |step, v| sale::begin_rebuild(step, v.by, &v.sale)),
             Request::Load(v) => {

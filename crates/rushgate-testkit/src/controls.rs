@@ -181,7 +181,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         status: SaleStatus::Created,
         generation: 1,
         seq: events.len() as u64,
-        paused: None,
+        halted: None,
         rebuilt_by: None,
         since: None,
         receipts_until: None,
@@ -223,7 +223,7 @@ fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerBooks {
         generation: 1,
         seq: event_of(n),
         units: vec![(sku(), *unit)],
-        given_back: Vec::new(),
+        returned: Vec::new(),
     };
     LedgerBooks {
         generation: 1,

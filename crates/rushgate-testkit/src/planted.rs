@@ -58,7 +58,7 @@ planted! { $
     /// A dequeue ignores the revision of its ticket.
     DequeueIgnoresTheRevision,
     /// A task whose lease expired never becomes available again.
-    ExpiredLeaseIsNotGivenBack,
+    ExpiredLeaseIsNotReturned,
     /// A released task, or one whose lease expires, moves behind everything that is due.
     ReleasedTaskGoesToTheBack,
     /// A repeated call takes effect twice.
@@ -112,7 +112,7 @@ planted! { $
     /// Stock is read and written in two steps, so two reservations can get the same unit.
     TakeIsNotAtomic,
     /// A released unit counts twice.
-    GivenBackTwice,
+    ReturnedTwice,
     /// The purchase limit is not checked.
     LimitIsNotChecked,
     /// A cart is filled partially.

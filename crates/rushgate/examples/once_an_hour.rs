@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, Enqueued, Lifted, Rushgate, State, Why, Worker};
+use rushgate::{CancellationToken, Enqueued, Rushgate, State, UniqueCleared, Why, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -36,7 +36,7 @@ async fn main() -> rushgate::Result<()> {
     println!("a hundred visits later there is no other");
 
     // The source data were fixed: clear the window.
-    assert!(matches!(reports.lift("shop:7").await?, Lifted::Lifted { .. }));
+    assert!(matches!(reports.clear_unique("shop:7").await?, UniqueCleared::Cleared { .. }));
     assert!(matches!(visit().await?, Enqueued::Added { .. }));
     println!("{}", desk.recv().await.unwrap_or_default());
 

@@ -68,6 +68,7 @@ pub mod queue;
 pub mod sale;
 pub mod schedule;
 pub mod trace;
+pub mod wire;
 pub mod worker;
 
 pub use client::Rushgate;
@@ -120,16 +121,16 @@ mod guides {
 #[doc(no_inline)]
 pub use rushgate_core::{
     Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
-    Commitment, Completed, Completion, ContentType, Created, DeadLetter, Decision, Dequeued, Draw,
-    DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,
-    Finished, GiveBack, GivenBack, Grant, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey,
-    IfDead, KeyLimits, Kind, Lease, Lifted, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op,
-    OrderIntent, OrderTask, Overflow, Owner, Pace, Page, Pass, PastEnd, PastRun, Pause, PauseReason, Payload,
-    Priority, QueueLimits, QueueName, QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved,
-    Restored, Result, Retention, Retried, Retry, Revision, Revived, RoomOrder, RoomRules, RoomState, SaleId,
-    SaleSpec, SaleState, SaleStatus, Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec,
-    SkuState, Spoken, StockChange, StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd,
-    TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket,
-    Timestamp, Token, TraceParent, UnitChoice, UnitNumber, UnitRange, Unmet, Waited, WaiterState, Waits,
-    WaitsFor, Warning, normalized,
+    Commitment, Completed, Completion, ContentType, Created, DeadLetter, DeadRequeued, Decision, Dequeued,
+    Draw, DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,
+    Finished, Grant, Halt, HaltReason, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, IfDead,
+    KeyLimits, Kind, Lease, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent,
+    OrderTask, Overflow, Owner, Pace, Page, Pass, PastEnd, PastRun, Payload, Priority, QueueLimits,
+    QueueName, QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention,
+    Retried, Retry, Revision, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus,
+    Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange,
+    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    Timestamp, Token, TraceParent, UniqueCleared, UnitChoice, UnitNumber, UnitRange, Unmet, Waited,
+    WaiterState, Waits, WaitsFor, Warning, normalized,
 };

@@ -55,7 +55,7 @@ const EXTEND: Step = step(verb::ExtendTasks::NAME, "stays");
 const COMPLETE: Step = step(verb::Complete::NAME, "done");
 const RETRY: Step = step(verb::Retry::NAME, "fails");
 const DEAD: Step = step(verb::Retry::NAME, "gives-up");
-const GIVE_BACK: Step = step(verb::GiveBack::NAME, "snoozes");
+const GIVE_BACK: Step = step(verb::ReleaseTasks::NAME, "snoozes");
 const FIRE: Step = step(verb::Fire::NAME, "done");
 const ENQUEUE: Step =
     Step { verb: verb::Enqueue::NAME, way: "done", part: "client_that_dies_at_its_failpoint" };
@@ -272,7 +272,7 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
             assert_eq!((first.lease_until, first.error.as_deref()), (None, Some("on purpose")));
             assert_eq!(first.task.attempt, 1);
         }
-        (verb::GiveBack::NAME, Moment::After) => {
+        (verb::ReleaseTasks::NAME, Moment::After) => {
             let first = first.unwrap();
             assert_eq!((first.lease_until, first.task.attempt), (None, 0), "no attempt was counted");
         }

@@ -372,5 +372,5 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     assert_eq!(leases.iter().collect::<HashSet<_>>().len(), 1, "one call extended all leases");
     shutdown.cancel();
     let report = working.await.unwrap().unwrap();
-    assert_eq!((report.claimed, report.lost, report.given_back), (HANDLERS, 0, HANDLERS));
+    assert_eq!((report.claimed, report.lost, report.released), (HANDLERS, 0, HANDLERS));
 }

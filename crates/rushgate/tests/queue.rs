@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
 use rushgate::{
-    Closed, Completed, Dequeued, Enqueued, Error, Followed, IfDead, KeyLimits, Lifted, OnDuplicate, Queue,
-    QueueLimits, Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, Unmet, Why,
+    Closed, Completed, Dequeued, Enqueued, Error, Followed, IfDead, KeyLimits, OnDuplicate, Queue,
+    QueueLimits, Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, UniqueCleared, Unmet, Why,
 };
 use serde::{Deserialize, Serialize};
 
@@ -27,7 +27,7 @@ on_each_store! {
     a_task_says_why_it_is_not_running
     a_task_says_which_limit_of_its_key_it_waits_for
     a_task_says_who_keeps_the_queue_busy_and_who_is_first_in_its_line
-    an_id_is_taken_once_in_its_period_unless_it_is_lifted
+    an_id_is_taken_once_in_its_period_unless_its_window_is_cleared
     who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed
 }
 
@@ -149,7 +149,7 @@ async fn a_dropped_claim_gives_its_tasks_back(bench: Bench) {
         }
         claiming.abort();
         for task in claiming.await.unwrap_or_default() {
-            queue.give_back(vec![task.ticket.into()]).await.unwrap();
+            queue.release(vec![task.ticket.into()]).await.unwrap();
         }
     }
     eventually(async || queue.stats().await.unwrap().ready == 1).await;
@@ -178,7 +178,7 @@ async fn dead_letters_can_be_retried_and_deleted(bench: Bench) {
     let dead = queue.dead("", 10).await.unwrap();
     assert_eq!((dead.len(), dead[0].error.as_str()), (2, "no such address"));
     let one = Selection::Ids(vec![dead[0].id.clone()]);
-    assert_eq!(queue.retry_dead(one).await.unwrap().revived, 1);
+    assert_eq!(queue.requeue_dead(one).await.unwrap().requeued, 1);
     assert_eq!(queue.delete_dead(Selection::All).await.unwrap(), 1);
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.ready, stats.dead), (1, 0));
@@ -198,7 +198,7 @@ async fn a_paused_queue_gives_nothing_out(bench: Bench) {
     assert_eq!(waiting.await.unwrap().attempt, 1);
 }
 
-async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
+async fn an_id_is_taken_once_in_its_period_unless_its_window_is_cleared(bench: Bench) {
     let queue = mail(&bench.client());
     let put = || queue.enqueue("1", to("ann")).unique_for(secs(60));
     assert!(matches!(put().send().await.unwrap(), Enqueued::Added { .. }));
@@ -211,8 +211,8 @@ async fn an_id_is_taken_once_in_its_period_unless_it_is_lifted(bench: Bench) {
     let why = queue.why("1").await.unwrap();
     let [Why::Unique { until: told, left }] = &why[..] else { panic!("{why:?}") };
     assert!(*told == until && *left <= secs(60), "{why:?}");
-    assert_eq!(queue.lift("1").await.unwrap(), Lifted::Lifted { until });
-    assert_eq!(queue.lift("1").await.unwrap(), Lifted::NotFound);
+    assert_eq!(queue.clear_unique("1").await.unwrap(), UniqueCleared::Cleared { until });
+    assert_eq!(queue.clear_unique("1").await.unwrap(), UniqueCleared::NotFound);
     assert_eq!(queue.why("1").await.unwrap(), [Why::Unknown]);
     assert!(matches!(put().send().await.unwrap(), Enqueued::Added { .. }));
     let failed = claim_one(&queue).await;

@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use common::{Bench, eventually, in_time, secs};
 use rushgate::{
-    BadReceipt, BuyerId, CancellationToken, ClientId, Created, Decision, Hold, HoldState, IdempotencyKey,
-    Ledger, Line, Op, OrderIntent, OrderReport, OrderTask, OrderWorker, PauseReason, Rebuild, RebuildOutcome,
-    RebuildReport, ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder, SaleStatus, Sku,
-    connect_ledger,
+    BadReceipt, BuyerId, CancellationToken, ClientId, Created, Decision, HaltReason, Hold, HoldState,
+    IdempotencyKey, Ledger, Line, Op, OrderIntent, OrderReport, OrderTask, OrderWorker, Rebuild,
+    RebuildOutcome, RebuildReport, ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder,
+    SaleStatus, Sku, connect_ledger,
 };
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};
@@ -213,13 +213,13 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
                 Some(HoldState::Held),
                 "the reservation is as before, or fully reloaded"
             );
-            if now.paused.is_some() {
-                assert!(matches!(reserve(&sale, "zoe").await, Reserved::Paused { .. }));
+            if now.halted.is_some() {
+                assert!(matches!(reserve(&sale, "zoe").await, Reserved::Halted { .. }));
             }
             assert_eq!(places(&sale).await.0, 9);
         }
     }
-    assert_eq!(sale.state().await.unwrap().paused, None);
+    assert_eq!(sale.state().await.unwrap().halted, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
     audited(&sale, &ledger).await;
     carried(&gate, &sale, &ledger).await;
@@ -257,10 +257,10 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
     let report = carried(&gate, &sale, &ledger).await;
     assert!(report.lost_writes > 0, "{report:?}");
-    let pause = sale.state().await.unwrap().paused.expect("the sale is halted");
-    assert_eq!(pause.reason, PauseReason::LostWrites);
-    assert!(matches!(reserve(&sale, "dee").await, Reserved::Paused { .. }));
-    assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Paused);
+    let pause = sale.state().await.unwrap().halted.expect("the sale is halted");
+    assert_eq!(pause.reason, HaltReason::LostWrites);
+    assert!(matches!(reserve(&sale, "dee").await, Reserved::Halted { .. }));
+    assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Halted);
 
     rebuild(&sale, &ledger).await;
     carried(&gate, &sale, &ledger).await;
@@ -299,7 +299,7 @@ async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
         done += u32::from(matches!(outcome.unwrap().unwrap(), RebuildOutcome::Rebuilt(_)));
     }
     assert!(done >= 1);
-    assert_eq!(sale.state().await.unwrap().paused, None);
+    assert_eq!(sale.state().await.unwrap().halted, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
     audited(&sale, &ledger).await;
 }
@@ -333,7 +333,7 @@ async fn a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker(bench: Bench
 
 async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
     let (sale, ledger) = with_lost_orders(&bench.client(), 10).await;
-    assert!(sale.pause().await.unwrap());
+    assert!(sale.halt().await.unwrap());
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
     let before = bench.store().calls().calls;
     let clerk = Clerk::run(worker.look_every(Duration::from_millis(1)));
@@ -342,7 +342,7 @@ async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
     let report = clerk.stop().await;
     assert_eq!(report.rebuilds, 0, "{report:?}");
     let state = sale.state().await.unwrap();
-    assert_eq!((state.generation, state.paused.map(|pause| pause.reason)), (1, Some(PauseReason::Operator)));
+    assert_eq!((state.generation, state.halted.map(|halt| halt.reason)), (1, Some(HaltReason::Operator)));
     rebuild(&sale, &ledger).await;
     audited(&sale, &ledger).await;
 }
@@ -351,7 +351,7 @@ async fn a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker(bench: Bench) {
 async fn goes_on(sale: &Sale) {
     eventually(async || {
         let state = sale.state().await.unwrap();
-        state.generation > 1 && state.paused.is_none()
+        state.generation > 1 && state.halted.is_none()
     })
     .await;
 }
@@ -360,10 +360,10 @@ async fn a_stopped_sale_is_not_called_sold_out(bench: Bench) {
     let sale = open(&bench.client(), phones(1)).await;
     hold(&sale, "ann").await;
     assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
-    bench.client().sale("phones").unwrap().pause().await.unwrap();
-    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::Paused { .. })).await;
+    bench.client().sale("phones").unwrap().halt().await.unwrap();
+    eventually(async || matches!(reserve(&sale, "bob").await, Reserved::Halted { .. })).await;
     for n in 0..50 {
-        assert!(matches!(reserve(&sale, n).await, Reserved::Paused { .. }));
+        assert!(matches!(reserve(&sale, n).await, Reserved::Halted { .. }));
     }
     rebuild(&sale, &in_memory()).await;
     eventually(async || matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. })).await;
@@ -378,11 +378,11 @@ async fn receipts_of_others_are_not_honoured(bench: Bench) {
     let elsewhere = SaleBuilder::new("cases").sku("case", 1, 1);
     gate.create_sale(elsewhere).await.unwrap();
     let other = gate.sale("cases").unwrap().restore(&receipt).await.unwrap();
-    assert_eq!(other, Restored::NotHonoured(BadReceipt::OtherSale));
+    assert_eq!(other, Restored::NotHonoured { why: BadReceipt::OtherSale });
     let (content, _) = receipt.rsplit_once('.').unwrap();
     let forged = format!("{content}.AAAA");
-    assert_eq!(sale.restore(&forged).await.unwrap(), Restored::NotHonoured(BadReceipt::Forged));
-    assert_eq!(sale.restore("please").await.unwrap(), Restored::NotHonoured(BadReceipt::Unreadable));
+    assert_eq!(sale.restore(&forged).await.unwrap(), Restored::NotHonoured { why: BadReceipt::Forged });
+    assert_eq!(sale.restore("please").await.unwrap(), Restored::NotHonoured { why: BadReceipt::Unreadable });
 }
 
 /// A ledger without the store's orders is accepted only with `new_ledger`.
@@ -396,7 +396,7 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     let error = run().run().await.unwrap_err();
     assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
     let state = sale.state().await.unwrap();
-    assert_eq!((state.paused, state.generation), (None, 1), "nothing has changed");
+    assert_eq!((state.halted, state.generation), (None, 1), "nothing has changed");
     assert!(other.find_sale(sale.id()).await.unwrap().is_none());
     let RebuildOutcome::Rebuilt(report) = run().new_ledger(true).run().await.unwrap() else {
         panic!("nobody else rebuilds it")
@@ -451,7 +451,7 @@ async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
 async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
     let gate = bench.client();
     let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 1, 1)).await;
-    assert!(sale.pause().await.unwrap_err().is_invalid());
+    assert!(sale.halt().await.unwrap_err().is_invalid());
     let error = Rebuild::new(sale.clone(), in_memory()).run().await.unwrap_err();
     assert!(error.is_invalid(), "{error}");
     let nobody = Rebuild::new(gate.sale("nobody").unwrap(), in_memory()).run().await.unwrap_err();
@@ -478,8 +478,8 @@ async fn a_question_from_before_an_outage_finds_the_loss_too() {
     store.go_back_to(copy);
 
     assert!(matches!(late.await, Reserved::Reserved(_)), "the loss is not detected yet");
-    let pause = sale.state().await.unwrap().paused.expect("the sale is halted");
-    assert_eq!(pause.reason, PauseReason::LostWrites);
+    let pause = sale.state().await.unwrap().halted.expect("the sale is halted");
+    assert_eq!(pause.reason, HaltReason::LostWrites);
 }
 
 /// A worker that compares once per hour. The orders it writes do not reveal the loss.
@@ -492,9 +492,9 @@ async fn confirmed(sale: &Sale, hold: &Hold) {
 }
 
 async fn stopped(sale: &Sale, clerk: Clerk) {
-    eventually(async || sale.state().await.is_ok_and(|state| state.paused.is_some())).await;
+    eventually(async || sale.state().await.is_ok_and(|state| state.halted.is_some())).await;
     clerk.stop().await;
-    assert_eq!(sale.state().await.unwrap().paused.map(|pause| pause.reason), Some(PauseReason::LostWrites));
+    assert_eq!(sale.state().await.unwrap().halted.map(|halt| halt.reason), Some(HaltReason::LostWrites));
 }
 
 #[tokio::test]
@@ -581,9 +581,9 @@ async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(H
 async fn stopped_by_a_look(gate: &Rushgate, ledger: &Arc<dyn Ledger>) {
     let sale = gate.sale("phones").unwrap();
     let clerk = Clerk::start(&sale, ledger);
-    eventually(async || sale.state().await.unwrap().paused.is_some()).await;
+    eventually(async || sale.state().await.unwrap().halted.is_some()).await;
     assert!(clerk.stop().await.lost_writes > 0);
-    assert!(matches!(reserve(&sale, "stranger").await, Reserved::Paused { .. }));
+    assert!(matches!(reserve(&sale, "stranger").await, Reserved::Halted { .. }));
 }
 
 fn copy(from: &Path, to: &Path) {

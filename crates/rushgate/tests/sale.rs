@@ -21,7 +21,7 @@ on_each_store! {
     what_would_be_answered_is_foreseen_and_nothing_is_taken
     a_replay_passes_the_closed_gate_in_every_process
     all_held_is_not_sold_out
-    a_unit_given_back_elsewhere_is_found_by_a_probe
+    a_unit_returned_elsewhere_is_found_by_a_probe
     a_hold_that_runs_out_lets_the_next_buyer_in
     a_cart_is_closed_by_any_of_its_lines
     a_sale_that_is_not_open_opens_the_gate_when_it_is
@@ -142,15 +142,15 @@ async fn all_held_is_not_sold_out(bench: Bench) {
     let sale = open(&bench.client(), phones(1)).await;
     let held = hold(&sale, "ann").await;
     for n in 0..100 {
-        let Reserved::AllHeld { next_give_back, free: 0, .. } = reserve(&sale, n).await else { panic!() };
-        assert_eq!(next_give_back, Some(held.deadline));
+        let Reserved::AllHeld { next_expiry, free: 0, .. } = reserve(&sale, n).await else { panic!() };
+        assert_eq!(next_expiry, Some(held.deadline));
     }
     assert!(sale.gate_stats().from_memory > 50);
     sale.confirm(held.id).await.unwrap();
     eventually(async || matches!(reserve(&sale, "dee").await, Reserved::SoldOut { .. })).await;
 }
 
-async fn a_unit_given_back_elsewhere_is_found_by_a_probe(bench: Bench) {
+async fn a_unit_returned_elsewhere_is_found_by_a_probe(bench: Bench) {
     let (here, there) = (open(&bench.client(), phones(1)).await, bench.client().sale("phones").unwrap());
     let held = hold(&there, "ann").await;
     assert!(matches!(reserve(&here, "bob").await, Reserved::AllHeld { .. }));
@@ -496,7 +496,7 @@ async fn a_forged_order_is_set_aside_and_the_sale_goes_on(bench: Bench) {
     let report = clerk.stop().await;
     assert_eq!((report.tasks.dead, report.lost_writes), (4, 0));
     let state = sale.state().await.unwrap();
-    assert_eq!((state.paused, state.skus[0].total), (None, 20));
+    assert_eq!((state.halted, state.skus[0].total), (None, 20));
     let books = ledger.books(sale.id()).await.unwrap();
     assert_eq!(books.skus[0].total, 20);
     assert!(books.orders.iter().all(|order| order.buyer.as_str() != "mallory"));
@@ -523,16 +523,16 @@ async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(be
             .unwrap();
     }
     let orders = gate.queue("orders").unwrap();
-    assert!(orders.retry_dead(Selection::All).await.unwrap_err().is_queue_reserved());
+    assert!(orders.requeue_dead(Selection::All).await.unwrap_err().is_queue_reserved());
     assert!(orders.delete_dead(Selection::All).await.unwrap_err().is_queue_reserved());
     assert!(orders.pause().await.unwrap_err().is_queue_reserved());
     for n in [0, 1_001] {
         let ids = Selection::Ids(vec!["stock:phones:1".parse().unwrap(); n]);
-        assert!(sale.retry_orders(ids.clone()).await.unwrap_err().is_invalid(), "{n} IDs");
+        assert!(sale.requeue_orders(ids.clone()).await.unwrap_err().is_invalid(), "{n} IDs");
         assert!(sale.delete_orders(ids).await.unwrap_err().is_invalid(), "{n} IDs");
     }
 
-    assert_eq!(sale.retry_orders(Selection::All).await.unwrap().revived, 1);
+    assert_eq!(sale.requeue_orders(Selection::All).await.unwrap().requeued, 1);
     assert_eq!(
         other.delete_orders(Selection::Ids(vec!["stock:phones:1".parse().unwrap()])).await.unwrap(),
         0

@@ -26,7 +26,7 @@ on_each_store! {
     a_task_that_is_given_up_is_a_dead_letter
     content_that_cannot_be_read_is_a_dead_letter
     a_shutdown_finishes_what_was_started_and_gives_back_the_rest
-    what_outlives_the_grace_is_given_back
+    what_outlives_the_grace_is_released
     a_lost_lease_cancels_the_handler
     a_cancelled_task_tells_its_handler_and_ends
     a_cancelled_task_that_fails_is_over
@@ -117,7 +117,7 @@ async fn tasks_are_done_once_each(bench: Bench) {
     let mut done = 0;
     for worker in workers {
         let report = worker.stop().await;
-        assert_eq!(report.claimed, report.done + report.given_back);
+        assert_eq!(report.claimed, report.done + report.released);
         done += report.done;
     }
     assert_eq!((done, sum.load(Ordering::SeqCst)), (300, 299 * 300 / 2));
@@ -261,12 +261,12 @@ async fn a_shutdown_finishes_what_was_started_and_gives_back_the_rest(bench: Ben
     eventually(async || queue.stats().await.unwrap().ready == 2).await;
     go.notify_waiters();
     let report = running.stop().await;
-    assert_eq!((report.claimed, report.done, report.given_back), (4, 2, 2));
+    assert_eq!((report.claimed, report.done, report.released), (4, 2, 2));
     let left = queue.claim(4, secs(30)).await.unwrap();
     assert!(left.len() == 2 && left.iter().all(|task| task.attempt == 1), "no attempt was counted");
 }
 
-async fn what_outlives_the_grace_is_given_back(bench: Bench) {
+async fn what_outlives_the_grace_is_released(bench: Bench) {
     let queue = numbers(&bench.client());
     fill(&queue, 1).await;
     let started = Arc::new(Notify::new());
@@ -280,7 +280,7 @@ async fn what_outlives_the_grace_is_given_back(bench: Bench) {
     });
     started.notified().await;
     let report = running.stop().await;
-    assert_eq!((report.claimed, report.done, report.given_back), (1, 0, 1));
+    assert_eq!((report.claimed, report.done, report.released), (1, 0, 1));
     assert_eq!(queue.claim(1, secs(30)).await.unwrap()[0].attempt, 1);
 }
 
@@ -297,7 +297,7 @@ async fn a_lost_lease_cancels_the_handler(bench: Bench) {
     assert_eq!(queue.dequeue(ticket).await.unwrap(), Dequeued::Removed);
     cancel.cancelled().await;
     let report = running.stop().await;
-    assert_eq!((report.lost, report.done, report.given_back), (1, 0, 0));
+    assert_eq!((report.lost, report.done, report.released), (1, 0, 0));
 }
 
 async fn a_cancelled_task_tells_its_handler_and_ends(bench: Bench) {
@@ -515,7 +515,7 @@ async fn a_task_of_an_unknown_kind_waits_for_a_worker_that_knows_it(bench: Bench
     assert_eq!((report.unknown, report.retried, report.dead), (3, 2, 1));
     let letter = &queue.dead("", 1).await.unwrap()[0];
     assert!(letter.error.contains("no handler for the kind `new`"), "{}", letter.error);
-    queue.retry_dead(Selection::All).await.unwrap();
+    queue.requeue_dead(Selection::All).await.unwrap();
     let running = Running::just(Worker::new(&queue).register("new", async |_: u32| ()));
     eventually(async || is_empty(&queue).await).await;
     assert_eq!(running.stop().await.done, 1);
@@ -559,7 +559,7 @@ async fn a_task_that_comes_too_early_comes_again_without_an_attempt_counted(benc
     let running = Running::just(worker);
     common::in_time(eventually(async || queue.task("early").await.unwrap().is_none())).await;
     let report = running.stop().await;
-    assert_eq!((tries.load(Ordering::SeqCst), report.given_back, report.done, report.dead), (4, 3, 1, 0));
+    assert_eq!((tries.load(Ordering::SeqCst), report.released, report.done, report.dead), (4, 3, 1, 0));
 }
 
 async fn keep(queue: &Queue<u32>) {
@@ -953,7 +953,7 @@ async fn a_worker_of_two_stores_stops_in_order_in_both() {
     go.add_permits(2);
     let report = common::in_time(running.stop()).await;
     // A claim in flight at shutdown also returns its tasks; the report does not count them.
-    assert_eq!((report.done, report.claimed), (2, 2 + report.given_back));
+    assert_eq!((report.done, report.claimed), (2, 2 + report.released));
     let ready = async || here.stats().await.unwrap().ready + there.stats().await.unwrap().ready;
     common::in_time(eventually(async || (ready().await, leased().await) == (4, 0))).await;
 }

@@ -37,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   rushgate rush --stock 10 --buyers 1000000
   rushgate lock run nightly -- ./backup.sh
-  rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
+  rushgate queue enqueue mail order:42 --payload '{\"to\":\"ann\"}'
   rushgate work mail --exec ./send-mail.sh
   rushgate sale create phones --sku phone=10:1";
 

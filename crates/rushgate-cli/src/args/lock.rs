@@ -12,7 +12,7 @@ pub(crate) enum LockVerb {
     Ls(LsArgs),
     Show(ShowArgs),
     Release(ReleaseArgs),
-    Break(BreakArgs),
+    ForceRelease(ForceReleaseArgs),
 }
 
 impl LockVerb {
@@ -107,10 +107,10 @@ pub(crate) struct ReleaseArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate lock break nightly
+  rushgate lock force-release nightly
 
 Exit status: 1 if the lock is free.")]
-pub(crate) struct BreakArgs {
+pub(crate) struct ForceReleaseArgs {
     /// Name of the lock.
     pub(crate) name: String,
 }

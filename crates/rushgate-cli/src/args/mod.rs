@@ -96,8 +96,8 @@ pub(crate) enum Verb {
     #[command(hide = true)]
     Options,
     /// Kills process groups whose parent has died. Started by `lock run` and `work`.
-    #[command(name = "__warden", hide = true)]
-    Warden,
+    #[command(name = "__watchdog", hide = true)]
+    Watchdog,
     /// Simulates buyers. Started by `rush --url`.
     #[command(name = "__crowd", hide = true)]
     Crowd,

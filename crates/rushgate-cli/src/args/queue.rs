@@ -9,18 +9,18 @@ use crate::{duration, moments};
 /// Enqueue, claim, inspect and manage tasks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueVerb {
-    Push(PushArgs),
+    Enqueue(EnqueueArgs),
     Top(TopArgs),
     Pop(PopArgs),
     Claim(ClaimArgs),
     Complete(CompleteArgs),
     Retry(RetryArgs),
-    GiveBack(GiveBackArgs),
+    Release(ReleaseArgs),
     Extend(ExtendArgs),
     Dequeue(DequeueArgs),
     Cancel(CancelArgs),
-    Lift(LiftArgs),
-    Close(CloseArgs),
+    ClearUnique(ClearUniqueArgs),
+    CloseBatch(CloseBatchArgs),
     Ls(LsArgs),
     Stats(StatsArgs),
     Show(ShowArgs),
@@ -68,11 +68,11 @@ impl QueueVerb {
     group(ArgGroup::new("waits").args(["after", "open"]).multiple(true).conflicts_with("duplicate")),
     after_help = "\
 Examples:
-  rushgate queue push mail order:42 --payload '{\"to\":\"ann\"}'
-  rushgate queue push mail order:42 --payload '\"to bob\"' --replace --delay 5s
-  rushgate queue push reports shop:7 --unique-for 1h
-  rushgate queue push build test --after compile --after lint --if-dead fail
-  date | rushgate queue push log a --payload-file - --content-type text/plain
+  rushgate queue enqueue mail order:42 --payload '{\"to\":\"ann\"}'
+  rushgate queue enqueue mail order:42 --payload '\"to bob\"' --replace --delay 5s
+  rushgate queue enqueue reports shop:7 --unique-for 1h
+  rushgate queue enqueue build test --after compile --after lint --if-dead fail
+  date | rushgate queue enqueue log a --payload-file - --content-type text/plain
 
 Prints `added`, `kept` or `replaced` with the revision of the task; `recent` if an earlier
 --unique-for still holds the ID; or `dropped` if the queue is at capacity and its overflow policy
@@ -80,7 +80,7 @@ drops new tasks.
 Exit status: 1 if the queue is full, if a task named by --after does not exist, or if the batch
 named by --part-of is not open."
 )]
-pub(crate) struct PushArgs {
+pub(crate) struct EnqueueArgs {
     /// Name of the queue.
     pub(crate) queue: String,
     /// ID of the task.
@@ -114,7 +114,7 @@ pub(crate) struct PushArgs {
     /// Wait until this task of the queue has finished; repeat for more.
     #[arg(long, value_name = "ID", conflicts_with = "part_of")]
     pub(crate) after: Vec<String>,
-    /// Make it the callback of an open batch, which waits for `queue close`.
+    /// Make it the callback of an open batch, which waits for `queue close-batch`.
     #[arg(long)]
     pub(crate) open: bool,
     /// What to do if a task that it waits for becomes a dead letter.
@@ -264,10 +264,10 @@ pub(crate) struct RetryArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate queue give-back mail --ticket \"$ticket\" --delay 5m
+  rushgate queue release mail --ticket \"$ticket\" --delay 5m
 
 Exit status: 1 if a ticket is stale.")]
-pub(crate) struct GiveBackArgs {
+pub(crate) struct ReleaseArgs {
     #[command(flatten)]
     pub(crate) tickets: Tickets,
     /// Delay before the tasks are due again [default: none, they keep their places].
@@ -347,11 +347,11 @@ pub(crate) struct CancelArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate queue lift reports shop:7
+  rushgate queue clear-unique reports shop:7
 
 A live task with this ID is not changed.
 Exit status: 1 if the ID had no uniqueness window.")]
-pub(crate) struct LiftArgs {
+pub(crate) struct ClearUniqueArgs {
     /// Name of the queue.
     pub(crate) queue: String,
     /// ID of the task.
@@ -362,12 +362,12 @@ pub(crate) struct LiftArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate queue push pages report --open
-  rushgate queue push pages page:1 --part-of report
-  rushgate queue close pages report
+  rushgate queue enqueue pages report --open
+  rushgate queue enqueue pages page:1 --part-of report
+  rushgate queue close-batch pages report
 
 Exit status: 1 if there is no such batch, or it is closed already.")]
-pub(crate) struct CloseArgs {
+pub(crate) struct CloseBatchArgs {
     /// Name of the queue.
     pub(crate) queue: String,
     /// ID of the callback.
@@ -664,7 +664,7 @@ fn retention(text: &str) -> Result<Limit<Retention>, String> {
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadVerb {
     Ls(DeadLsArgs),
-    Retry(DeadRetryArgs),
+    Requeue(DeadRequeueArgs),
     Delete(DeadDeleteArgs),
 }
 
@@ -709,12 +709,12 @@ pub(crate) struct Which {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  rushgate queue dead retry mail order:42
-  rushgate queue dead retry mail --all
-  rushgate queue dead retry mail --kind welcome --dry-run
+  rushgate queue dead requeue mail order:42
+  rushgate queue dead requeue mail --all
+  rushgate queue dead requeue mail --kind welcome --dry-run
 
 Exit status: 1 if no dead letter was requeued.")]
-pub(crate) struct DeadRetryArgs {
+pub(crate) struct DeadRequeueArgs {
     #[command(flatten)]
     pub(crate) which: Which,
 }

@@ -29,7 +29,7 @@ pub(crate) enum SaleVerb {
     Work(WorkArgs),
     #[command(subcommand)]
     Orders(OrdersVerb),
-    Pause(PauseArgs),
+    Halt(HaltArgs),
     Rebuild(RebuildArgs),
     Audit(AuditArgs),
     Ls(LsArgs),
@@ -301,7 +301,7 @@ pub(crate) struct WorkArgs {
 /// Requeue, delete or pause the orders of a sale in its reserved queue.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OrdersVerb {
-    Retry(OrdersRetryArgs),
+    Requeue(OrdersRequeueArgs),
     Delete(OrdersDeleteArgs),
     Pause(OrdersPauseArgs),
     Resume(OrdersResumeArgs),
@@ -326,10 +326,10 @@ pub(crate) struct DeadOrders {
 #[command(after_help = "\
 Examples:
   rushgate queue dead ls orders
-  rushgate sale orders retry phones --all
+  rushgate sale orders requeue phones --all
 
 Exit status: 1 if nothing was requeued.")]
-pub(crate) struct OrdersRetryArgs {
+pub(crate) struct OrdersRequeueArgs {
     #[command(flatten)]
     pub(crate) which: DeadOrders,
 }
@@ -366,10 +366,10 @@ pub(crate) struct OrdersResumeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate sale pause phones
+  rushgate sale halt phones
 
 Only a sale with a ledger can be halted; `sale rebuild` resumes it.")]
-pub(crate) struct PauseArgs {
+pub(crate) struct HaltArgs {
     /// ID of the sale.
     pub(crate) id: String,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate::{Page, PauseReason, QueueName, QueueStats, Result, Rushgate, SaleState, SaleStatus};
+use rushgate::{HaltReason, Page, QueueName, QueueStats, Result, Rushgate, SaleState, SaleStatus};
 
 use super::Findings;
 use crate::output::counted;
@@ -64,18 +64,18 @@ fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) 
         findings.warn(
             format!("queue {name} has {}", counted(stats.dead, "dead letter")),
             format!(
-                "run `rushgate queue dead ls {name}` to see the errors, then `dead retry` or `dead delete`"
+                "run `rushgate queue dead ls {name}` to see the errors, then `dead requeue` or `dead delete`"
             ),
         );
     }
 }
 
 fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
-    let (id, Some(pause)) = (&sale.spec.id, sale.paused) else { return };
-    let why = match pause.reason {
-        PauseReason::LostWrites => "the store lost acknowledged writes",
-        PauseReason::Operator => "an operator halted it",
-        PauseReason::Rebuilding => "a rebuild is in progress",
+    let (id, Some(halt)) = (&sale.spec.id, sale.halted) else { return };
+    let why = match halt.reason {
+        HaltReason::LostWrites => "the store lost acknowledged writes",
+        HaltReason::Operator => "an operator halted it",
+        HaltReason::Rebuilding => "a rebuild is in progress",
     };
     findings.warn(
         format!("sale {id} is halted: {why}"),

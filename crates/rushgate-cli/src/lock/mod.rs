@@ -7,12 +7,11 @@ use anyhow::Result;
 use rushgate::{Released, Token};
 use serde_json::json;
 
-use crate::args::lock::{BreakArgs, LockVerb, ReleaseArgs};
+use crate::args::lock::{ForceReleaseArgs, LockVerb, ReleaseArgs};
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::output::Output;
 
-use look::HolderView;
 pub(crate) use look::who;
 
 pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
@@ -23,7 +22,7 @@ pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
             LockVerb::Ls(args) => look::ls(&gate, args, output).await,
             LockVerb::Show(args) => look::show(&gate, args, output).await,
             LockVerb::Release(args) => release(&gate, args, output).await,
-            LockVerb::Break(args) => break_it(&gate, args, output).await,
+            LockVerb::ForceRelease(args) => force_release(&gate, args, output).await,
         })
         .await
 }
@@ -31,8 +30,8 @@ pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
 async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
     let token: Token = args.token.parse()?;
     match gate.lock(&args.name)?.release(token).await? {
-        Released::Released => {
-            output.line(&json!({ "outcome": "released" }), "released")?;
+        released @ Released::Released => {
+            output.line(&released, "released")?;
             Ok(Exit::Done)
         }
         Released::NotHeld => {
@@ -42,14 +41,11 @@ async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -
     }
 }
 
-async fn break_it(gate: &rushgate::Rushgate, args: BreakArgs, output: Output) -> Result<Exit> {
+async fn force_release(gate: &rushgate::Rushgate, args: ForceReleaseArgs, output: Output) -> Result<Exit> {
     let Some(holder) = gate.force_release(&args.name).await? else {
         return Err(Fault::refused("not_held", format_args!("`{}` is not held", args.name)).into());
     };
-    let view = HolderView::from(&holder);
-    output.line(
-        &json!({ "outcome": "broken", "holder": view }),
-        format_args!("force-released: {} lost the lock", who(&holder)),
-    )?;
+    let text = format!("force-released: {} lost the lock", who(&holder));
+    output.line(&json!({ "holder": holder }), text)?;
     Ok(Exit::Done)
 }

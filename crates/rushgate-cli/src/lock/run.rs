@@ -16,7 +16,7 @@ use crate::group::{Group, command, not_started, status};
 use crate::lock::who;
 use crate::output::{Output, counted};
 use crate::signals::{Signals, died_of};
-use crate::warden::{Warden, now};
+use crate::watchdog::{Watchdog, now};
 
 /// Maximum length of a label, in bytes.
 const LABEL_MAX: usize = 200;
@@ -54,7 +54,7 @@ async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
     };
     let message = format!("cannot acquire `{}` within {}: {holder}{line}", lock.name(), Spoken(wait));
     Fault::refused("busy", message)
-        .hint("pass a longer --wait, or see `rushgate lock show` and `rushgate lock break`")
+        .hint("pass a longer --wait, or see `rushgate lock show` and `rushgate lock force-release`")
 }
 
 /// The command as a label for others: one line, cut to the maximum length.
@@ -100,22 +100,22 @@ impl Watch {
         let group = match args.on_lost {
             OnLost::Warn => Group::start(command),
             OnLost::Kill => {
-                let warden = Warden::start().await?;
-                warden.watch(guard.held().time_left()).await;
-                Group::start_under(warden, command)
+                let watchdog = Watchdog::start().await?;
+                watchdog.watch(guard.held().time_left()).await;
+                Group::start_under(watchdog, command)
             }
         };
         let group = group.map_err(|error| not_started(&args.command, &error))?;
         let (left, notice) = (Duration::ZERO, Duration::ZERO);
         let mut watch =
             Self { group, lease: args.lease, on_lost: args.on_lost, left, sure_until: now(), notice };
-        watch.tell_warden(guard).await;
+        watch.tell_watchdog(guard).await;
         Ok(watch)
     }
 
     /// Renews the deadline of the watchdog, which ends the group if this process cannot. Called for every
     /// renewal of the lease.
-    async fn tell_warden(&mut self, guard: &LockGuard) {
+    async fn tell_watchdog(&mut self, guard: &LockGuard) {
         let left = guard.held().time_left();
         if left > self.left {
             // The lease was granted or renewed. It may be shorter than requested.
@@ -158,13 +158,13 @@ impl Watch {
                 signal = signals.next() => self.group.signal(signal),
                 () = sleep(last_call), if self.on_lost == OnLost::Kill => {
                     // The lease may have been renewed since the last check.
-                    self.tell_warden(guard).await;
+                    self.tell_watchdog(guard).await;
                     if self.time_until_last_call().is_zero() {
                         self.end(LostReason::Expired).await;
                         return Ok(Ended::Lost(LostReason::Expired));
                     }
                 }
-                _ = tick.tick() => self.tell_warden(guard).await,
+                _ = tick.tick() => self.tell_watchdog(guard).await,
             }
         };
         // A command that the watchdog ended, or that ended too late, was not under the lock all the time.

@@ -2,34 +2,27 @@
 
 use anyhow::Result;
 use rushgate::{
-    Cancelled, Closed, Completed, Completion, Dequeued, GiveBack, GivenBack, Heartbeat, Lifted, Retried,
-    Retry, Rushgate, TaskExtended, TaskProgress, Ticket,
+    Cancelled, Closed, Completed, Completion, Dequeued, Heartbeat, Retried, Retry, Rushgate, TaskExtended,
+    TaskProgress, TaskRelease, TaskReleased, Ticket, UniqueCleared,
 };
 use serde::Serialize;
 
 use super::bulk;
-use super::push::content;
+use super::enqueue::content;
 use crate::args::queue::{
-    CancelArgs, CloseArgs, CompleteArgs, DequeueArgs, ExtendArgs, GiveBackArgs, LiftArgs, RetryArgs, Tickets,
+    CancelArgs, ClearUniqueArgs, CloseBatchArgs, CompleteArgs, DequeueArgs, ExtendArgs, ReleaseArgs,
+    RetryArgs, Tickets,
 };
 use crate::exit::Exit;
-use crate::output::{Output, counted};
+use crate::output::{Output, counted, word};
 
-/// Outcome for one ticket, as JSON.
+/// The outcome for one task, as JSON.
 #[derive(Serialize)]
-struct Answered<'a> {
+struct Answered<'a, O> {
     id: &'a str,
-    outcome: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    due_us: Option<u64>,
+    #[serde(flatten)]
+    outcome: &'a O,
 }
-
-/// Word for the outcome, and whether it counts as success.
-type Word = (&'static str, bool);
-
-const STALE: Word = ("stale", false);
-/// The claim is over and the task was canceled, so it does not run again.
-const CANCELLED: Word = ("cancelled", true);
 
 pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
@@ -40,13 +33,8 @@ pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output
         result: result.clone(),
         discarded: args.discarded,
     };
-    let answers = gate.queue(&args.tickets.queue)?.complete(tickets.iter().map(done).collect()).await?;
-    let words = answers.into_iter().map(|answer| match answer {
-        Completed::Done => ("done", true),
-        Completed::Requeued => ("requeued", true),
-        Completed::Stale => STALE,
-    });
-    show(&tickets, words.map(|word| (word, None)), output)
+    let outcomes = gate.queue(&args.tickets.queue)?.complete(tickets.iter().map(done).collect()).await?;
+    show(&tickets, &outcomes, |outcome| *outcome != Completed::Stale, output)
 }
 
 pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> Result<Exit> {
@@ -57,28 +45,16 @@ pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> R
         error: args.error.clone(),
         give_up: args.give_up,
     });
-    let answers = gate.queue(&args.tickets.queue)?.retry(failed.collect()).await?;
-    let words = answers.into_iter().map(|answer| match answer {
-        Retried::Scheduled { due } => (("scheduled", true), Some(due.as_micros())),
-        Retried::Dead => (("dead", true), None),
-        Retried::Requeued => (("requeued", true), None),
-        Retried::Cancelled => (CANCELLED, None),
-        Retried::Stale => (STALE, None),
-    });
-    show(&tickets, words, output)
+    let outcomes = gate.queue(&args.tickets.queue)?.retry(failed.collect()).await?;
+    show(&tickets, &outcomes, |outcome| *outcome != Retried::Stale, output)
 }
 
-pub(super) async fn give_back(gate: &Rushgate, args: GiveBackArgs, output: Output) -> Result<Exit> {
+pub(super) async fn release(gate: &Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
     let delay = args.delay.unwrap_or_default();
-    let back = tickets.iter().map(|ticket| GiveBack { ticket: ticket.clone(), delay });
-    let answers = gate.queue(&args.tickets.queue)?.give_back(back.collect()).await?;
-    let words = answers.into_iter().map(|answer| match answer {
-        GivenBack::Waiting => ("waiting", true),
-        GivenBack::Cancelled => CANCELLED,
-        GivenBack::Stale => STALE,
-    });
-    show(&tickets, words.map(|word| (word, None)), output)
+    let releases = tickets.iter().map(|ticket| TaskRelease { ticket: ticket.clone(), delay });
+    let outcomes = gate.queue(&args.tickets.queue)?.release(releases.collect()).await?;
+    show(&tickets, &outcomes, |outcome| *outcome != TaskReleased::Stale, output)
 }
 
 pub(super) async fn extend(gate: &Rushgate, args: ExtendArgs, output: Output) -> Result<Exit> {
@@ -87,44 +63,28 @@ pub(super) async fn extend(gate: &Rushgate, args: ExtendArgs, output: Output) ->
     let progress = said.then(|| TaskProgress { percent: args.percent, note: args.note.unwrap_or_default() });
     let beat = |ticket: &Ticket| Heartbeat { ticket: ticket.clone(), progress: progress.clone() };
     let beats = tickets.iter().map(beat).collect();
-    let answers = gate.queue(&args.tickets.queue)?.extend(beats, args.lease).await?;
-    let words = answers.into_iter().map(|answer| match answer {
-        TaskExtended::Extended => ("extended", true),
-        TaskExtended::Cancelled => ("cancelled", false),
-        TaskExtended::Lost => ("lost", false),
-    });
-    show(&tickets, words.map(|word| (word, None)), output)
+    let outcomes = gate.queue(&args.tickets.queue)?.extend(beats, args.lease).await?;
+    show(&tickets, &outcomes, |outcome| *outcome == TaskExtended::Extended, output)
 }
 
 pub(super) async fn dequeue(gate: &Rushgate, args: DequeueArgs, output: Output) -> Result<Exit> {
     let ticket: Ticket = args.ticket.parse()?;
-    let word = match gate.queue(&args.queue)?.dequeue(ticket.clone()).await? {
-        Dequeued::Removed => ("removed", true),
-        Dequeued::Leased => ("leased", false),
-        Dequeued::Stale => STALE,
-    };
-    show_one(ticket.id.as_str(), word, output)
+    let outcome = gate.queue(&args.queue)?.dequeue(ticket.clone()).await?;
+    show_one(ticket.id.as_str(), &outcome, outcome == Dequeued::Removed, output)
 }
 
 pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
     let Some(id) = &args.id else { return bulk::cancel(gate, args, output).await };
-    let word = match gate.queue(&args.queue)?.cancel(id).await? {
-        Cancelled::Removed => ("removed", true),
-        Cancelled::Marked => ("marked", true),
-        Cancelled::NotFound => ("not_found", false),
-    };
-    show_one(id, word, output)
+    let outcome = gate.queue(&args.queue)?.cancel(id).await?;
+    show_one(id, &outcome, outcome != Cancelled::NotFound, output)
 }
 
-pub(super) async fn lift(gate: &Rushgate, args: LiftArgs, output: Output) -> Result<Exit> {
-    let word = match gate.queue(&args.queue)?.lift(&args.id).await? {
-        Lifted::Lifted { .. } => ("lifted", true),
-        Lifted::NotFound => ("not_found", false),
-    };
-    show_one(&args.id, word, output)
+pub(super) async fn clear_unique(gate: &Rushgate, args: ClearUniqueArgs, output: Output) -> Result<Exit> {
+    let outcome = gate.queue(&args.queue)?.clear_unique(&args.id).await?;
+    show_one(&args.id, &outcome, outcome != UniqueCleared::NotFound, output)
 }
 
-pub(super) async fn close(gate: &Rushgate, args: CloseArgs, output: Output) -> Result<Exit> {
+pub(super) async fn close_batch(gate: &Rushgate, args: CloseBatchArgs, output: Output) -> Result<Exit> {
     let answer = gate.queue(&args.queue)?.close_batch(&args.id).await?;
     let id = &args.id;
     let words = match answer {
@@ -141,25 +101,24 @@ fn read(tickets: &Tickets) -> Result<Vec<Ticket>> {
     tickets.tickets.iter().map(|ticket| Ok(ticket.parse()?)).collect()
 }
 
-fn show_one(id: &str, (outcome, done): Word, output: Output) -> Result<Exit> {
-    output.line(&Answered { id, outcome, due_us: None }, format_args!("{outcome} {id}"))?;
+fn show_one(id: &str, outcome: &impl Serialize, done: bool, output: Output) -> Result<Exit> {
+    output.line(&Answered { id, outcome }, format_args!("{} {id}", word(outcome)))?;
     Ok(Exit::done_if(done))
 }
 
-fn show(
+fn show<O: Serialize>(
     tickets: &[Ticket],
-    words: impl Iterator<Item = (Word, Option<u64>)>,
+    outcomes: &[O],
+    is_done: impl Fn(&O) -> bool,
     output: Output,
 ) -> Result<Exit> {
-    let answer = |(ticket, ((outcome, done), due_us)): (&'_ Ticket, (Word, Option<u64>))| {
-        (ticket.id.clone(), outcome, done, due_us)
+    let of = |(ticket, outcome): (&'_ Ticket, &'_ O)| format!("{} {}\n", word(outcome), ticket.id);
+    let text: String = tickets.iter().zip(outcomes).map(of).collect();
+    let answered = |(ticket, outcome)| {
+        let ticket: &Ticket = ticket;
+        Answered { id: ticket.id.as_str(), outcome }
     };
-    let answers: Vec<_> = tickets.iter().zip(words).map(answer).collect();
-    let json: Vec<_> = answers
-        .iter()
-        .map(|(id, outcome, _, due_us)| Answered { id: id.as_str(), outcome, due_us: *due_us })
-        .collect();
-    let text: String = answers.iter().map(|(id, outcome, ..)| format!("{outcome} {id}\n")).collect();
+    let json: Vec<_> = tickets.iter().zip(outcomes).map(answered).collect();
     output.data(&json, text)?;
-    Ok(Exit::done_if(answers.iter().all(|(_, _, done, _)| *done)))
+    Ok(Exit::done_if(outcomes.iter().all(is_done)))
 }

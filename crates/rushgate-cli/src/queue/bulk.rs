@@ -69,7 +69,7 @@ async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mu
 /// Action on dead letters.
 #[derive(Clone, Copy)]
 pub(super) enum Dead {
-    Retry,
+    Requeue,
     Delete,
 }
 
@@ -95,10 +95,10 @@ pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Out
         for some in letters.chunks(STEP).filter(|_| !which.dry_run) {
             let ids = Selection::Ids(some.iter().map(|letter| letter.id.clone()).collect());
             match verb {
-                Dead::Retry => {
-                    let revived = queue.retry_dead(ids).await?;
-                    tally.done += revived.revived;
-                    tally.kept += revived.kept;
+                Dead::Requeue => {
+                    let requeued = queue.requeue_dead(ids).await?;
+                    tally.done += requeued.requeued;
+                    tally.kept += requeued.kept;
                 }
                 Dead::Delete => tally.done += queue.delete_dead(ids).await?,
             }
@@ -108,7 +108,7 @@ pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Out
     drop(progress);
     tally.looked = chosen.looked;
     let (would, did) = match verb {
-        Dead::Retry => ("requeue", "requeued"),
+        Dead::Requeue => ("requeue", "requeued"),
         Dead::Delete => ("delete", "deleted"),
     };
     let text = match which.dry_run {

@@ -3,21 +3,19 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use rushgate::wire::{RecurrenceSpec, ScheduleReport};
 use rushgate::{
-    Enqueued, Missed, Page, Queue, Recurrence, Rushgate, Schedule, Scheduled, Scheduler, SchedulerReport,
-    Timestamp,
+    Enqueued, Missed, Page, Queue, Recurrence, Rushgate, Scheduled, Scheduler, SchedulerReport, Timestamp,
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::push::{self, payload};
-use super::shown::Content;
+use super::enqueue::{self, payload};
 use crate::args::queue::{
     CronAddArgs, CronLsArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
 };
 use crate::exit::Exit;
 use crate::log;
-use crate::output::{Output, Table, counted, moment};
+use crate::output::{Output, Table, counted, moment, word};
 use crate::signals::Signals;
 
 pub(super) async fn run(gate: &Rushgate, verb: CronVerb, output: Output) -> Result<Exit> {
@@ -43,64 +41,27 @@ async fn add(gate: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit>
         schedule = schedule.paused(true);
     }
     let answer = schedule.save().await?;
-    output.line(&answer, words(answer))?;
+    let text = match answer {
+        Scheduled::Added { revision }
+        | Scheduled::Changed { revision }
+        | Scheduled::Unchanged { revision } => {
+            format!("{} revision {}", word(&answer), revision.as_u64())
+        }
+        Scheduled::Full | Scheduled::Stale => word(&answer),
+    };
+    output.line(&answer, text)?;
     Ok(Exit::done_if(!matches!(answer, Scheduled::Full | Scheduled::Stale)))
 }
 
-fn words(answer: Scheduled) -> String {
-    match answer {
-        Scheduled::Added { revision } => format!("added revision {}", revision.as_u64()),
-        Scheduled::Changed { revision } => format!("changed revision {}", revision.as_u64()),
-        Scheduled::Unchanged { revision } => format!("unchanged revision {}", revision.as_u64()),
-        Scheduled::Full => "full".to_owned(),
-        Scheduled::Stale => "stale".to_owned(),
-    }
-}
-
 fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
-    let mut recurrence = match (&when.cron, when.every) {
-        (Some(pattern), _) => Recurrence::cron(pattern)?,
-        (None, every) => Recurrence::every(every.unwrap_or_default())?,
-    };
-    if let Some(zone) = &when.zone {
-        recurrence = recurrence.in_zone(zone)?;
-    }
-    Ok(recurrence.missed(match when.missed {
+    let every_ms = when.every.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
+    let missed = match when.missed {
         MissedArg::Skip => Missed::Skip,
         MissedArg::Once => Missed::Once,
         MissedArg::All => Missed::All,
-    }))
-}
-
-/// A schedule as JSON.
-#[derive(Serialize)]
-struct View<'a> {
-    id: &'a str,
-    recurrence: Value,
-    #[serde(flatten)]
-    content: Content<'a>,
-    priority: u8,
-    max_attempts: u32,
-    next_us: Option<u64>,
-    previous_us: Option<u64>,
-    paused: bool,
-    revision: u64,
-}
-
-impl<'a> From<&'a Schedule> for View<'a> {
-    fn from(of: &'a Schedule) -> Self {
-        Self {
-            id: of.id.as_str(),
-            recurrence: serde_json::from_str(&of.recurrence).unwrap_or_else(|_| json!(of.recurrence)),
-            content: (&of.payload).into(),
-            priority: of.priority.get(),
-            max_attempts: of.max_attempts,
-            next_us: of.next.map(Timestamp::as_micros),
-            previous_us: of.previous.map(Timestamp::as_micros),
-            paused: of.paused,
-            revision: of.revision.as_u64(),
-        }
-    }
+    };
+    let spec = RecurrenceSpec { cron: when.cron.clone(), zone: when.zone.clone(), every_ms, missed };
+    Ok(Recurrence::try_from(spec)?)
 }
 
 async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
@@ -112,7 +73,6 @@ async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
     if schedules.is_empty() {
         output.remark(format_args!("no schedules in `{}`", args.queue));
     }
-    let views: Vec<_> = schedules.iter().map(View::from).collect();
     let rows = schedules.iter().map(|of| {
         let when = of.recurrence.parse::<Recurrence>();
         let when = when.map_or_else(|_| "(invalid)".to_owned(), |when| when.to_string());
@@ -120,7 +80,8 @@ async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
         let next = if of.paused { "paused".to_owned() } else { at(of.next) };
         [of.id.to_string(), when, next, at(of.previous)]
     });
-    output.data(&views, Table::new(["SCHEDULE", "WHEN", "NEXT", "PREVIOUS"], rows))?;
+    let table = Table::new(["SCHEDULE", "WHEN", "NEXT", "PREVIOUS"], rows);
+    output.data(&schedules.into_iter().map(ScheduleReport::from).collect::<Vec<_>>(), table)?;
     Ok(Exit::Done)
 }
 
@@ -139,7 +100,7 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
 async fn run_now(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
     let answer = gate.queue(&which.queue)?.run_schedule(&which.id).await?;
     match &answer {
-        Some(answer) => output.line(answer, push::words(answer))?,
+        Some(answer) => output.line(answer, enqueue::words(answer))?,
         None => none(&which, output)?,
     }
     Ok(Exit::done_if(answer.is_some_and(|answer| !matches!(answer, Enqueued::Full { .. }))))

@@ -5,8 +5,8 @@ use rushgate::{Rushgate, Selection, TaskId};
 use serde_json::json;
 
 use super::bulk::{self, Dead};
-use super::shown::{DeadView, dead};
-use crate::args::queue::{DeadDeleteArgs, DeadLsArgs, DeadRetryArgs, Which};
+use super::shown::dead;
+use crate::args::queue::{DeadDeleteArgs, DeadLsArgs, DeadRequeueArgs, Which};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -18,22 +18,21 @@ pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Res
     if letters.is_empty() {
         output.remark(format_args!("no dead letters in `{}`", args.queue));
     }
-    let views: Vec<_> = letters.iter().map(DeadView::from).collect();
-    output.data(&views, dead(&letters))?;
+    output.data(&letters, dead(&letters))?;
     Ok(Exit::Done)
 }
 
-pub(super) async fn retry(gate: &Rushgate, args: DeadRetryArgs, output: Output) -> Result<Exit> {
+pub(super) async fn requeue(gate: &Rushgate, args: DeadRequeueArgs, output: Output) -> Result<Exit> {
     if args.which.is_filtered() {
-        return bulk::dead(gate, Dead::Retry, &args.which, output).await;
+        return bulk::dead(gate, Dead::Requeue, &args.which, output).await;
     }
-    let revived = gate.queue(&args.which.queue)?.retry_dead(selection(&args.which)?).await?;
-    let kept = match revived.kept {
+    let requeued = gate.queue(&args.which.queue)?.requeue_dead(selection(&args.which)?).await?;
+    let kept = match requeued.kept {
         0 => String::new(),
         kept => format!(", kept {kept} whose ID is live or for which the queue is full"),
     };
-    output.line(&revived, format_args!("requeued {}{kept}", revived.revived))?;
-    Ok(exit(&args.which, revived.revived))
+    output.line(&requeued, format_args!("requeued {}{kept}", requeued.requeued))?;
+    Ok(exit(&args.which, requeued.requeued))
 }
 
 pub(super) async fn delete(gate: &Rushgate, args: DeadDeleteArgs, output: Output) -> Result<Exit> {

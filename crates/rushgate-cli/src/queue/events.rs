@@ -79,7 +79,7 @@ fn words(what: &TaskChange) -> String {
             format!("failed, attempt {attempt}, due again {}: {}", moment(*due), short(error))
         }
         TaskChange::Lost { attempt } => format!("lost, attempt {attempt}"),
-        TaskChange::GivenBack { attempt, due } => {
+        TaskChange::Released { attempt, due } => {
             format!("released, attempt {attempt}, due {}", moment(*due))
         }
         TaskChange::Dead { attempt, error } => format!("dead, attempt {attempt}: {}", short(error)),
@@ -88,7 +88,7 @@ fn words(what: &TaskChange) -> String {
         TaskChange::Dropped => "dropped".to_owned(),
         TaskChange::Popped => "popped".to_owned(),
         TaskChange::Deleted => "deleted".to_owned(),
-        TaskChange::Revived => "revived".to_owned(),
-        TaskChange::Buried => "buried".to_owned(),
+        TaskChange::DeadRequeued => "dead letter requeued".to_owned(),
+        TaskChange::DeadDeleted => "dead letter deleted".to_owned(),
     }
 }

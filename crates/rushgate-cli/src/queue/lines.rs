@@ -5,13 +5,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::Result;
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use rushgate::{
-    ContentType, DeadLetter, Due, Enqueued, Kind, NewTask, Payload, Priority, Queue, Rushgate, TaskId,
-    TaskInfo, TaskKey, Timestamp,
-};
-use serde::{Deserialize, Serialize};
+use rushgate::wire::TaskSpec;
+use rushgate::{Enqueued, NewTask, Queue, Rushgate};
+use serde::Serialize;
 
 use super::filter::{Chosen, Progress};
 use crate::args::queue::{ExportArgs, ImportArgs};
@@ -23,120 +19,20 @@ const BATCH: usize = 500;
 /// Maximum length of a line. A line with the largest content, fully escaped, is shorter.
 const LINE_MAX: u64 = 8 << 20;
 
-/// A task as one line of JSON. The content is text or base64, so that its bytes are preserved.
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Line {
-    id: String,
-    content_type: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    traceparent: Option<String>,
-    payload: String,
-    encoding: Encoding,
-    /// Due time; due at once if absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    due_us: Option<u64>,
-    priority: u8,
-    max_attempts: u32,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    key: Option<String>,
-    /// Deadline.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    deadline_us: Option<u64>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Encoding {
-    Text,
-    Base64,
-}
-
-impl Line {
-    fn new(id: &TaskId, payload: &Payload, priority: Priority, max_attempts: u32) -> Self {
-        let (text, encoding) = match std::str::from_utf8(payload.bytes()) {
-            Ok(text) => (text.to_owned(), Encoding::Text),
-            Err(_) => (BASE64_STANDARD.encode(payload.bytes()), Encoding::Base64),
-        };
-        Self {
-            id: id.to_string(),
-            content_type: payload.content_type().plain(),
-            kind: payload.kind().map(str::to_owned),
-            traceparent: payload.content_type().traceparent().map(|parent| parent.to_string()),
-            payload: text,
-            encoding,
-            due_us: None,
-            priority: priority.get(),
-            max_attempts,
-            key: None,
-            deadline_us: None,
-        }
-    }
-
-    fn task(self) -> Result<NewTask> {
-        let bytes = match self.encoding {
-            Encoding::Text => self.payload.into_bytes(),
-            Encoding::Base64 => BASE64_STANDARD.decode(self.payload)?,
-        };
-        let mut content_type = ContentType::new(self.content_type)?;
-        if let Some(kind) = self.kind {
-            content_type = content_type.with_kind(&Kind::new(kind)?)?;
-        }
-        if let Some(parent) = self.traceparent {
-            content_type = content_type.with_traceparent(&parent.parse()?)?;
-        }
-        let payload = Payload::new(content_type, bytes)?;
-        let task = NewTask {
-            due: self.due_us.map_or(Due::Now, |due| Due::At(Timestamp::from_micros(due))),
-            priority: Priority::new(self.priority)?,
-            max_attempts: self.max_attempts,
-            key: self.key.map(TaskKey::new).transpose()?,
-            deadline: self.deadline_us.map(|at| Due::At(Timestamp::from_micros(at))),
-            ..NewTask::new(TaskId::new(self.id)?, payload)
-        };
-        task.check()?;
-        Ok(task)
-    }
-}
-
-impl From<&TaskInfo> for Line {
-    fn from(info: &TaskInfo) -> Self {
-        let task = &info.task;
-        let due_us = Some(task.ticket.due.as_micros());
-        let key = task.key.as_ref().map(ToString::to_string);
-        let deadline_us = task.deadline.map(Timestamp::as_micros);
-        Self {
-            due_us,
-            key,
-            deadline_us,
-            ..Self::new(&task.ticket.id, &task.payload, task.priority, task.max_attempts)
-        }
-    }
-}
-
-impl From<&DeadLetter> for Line {
-    fn from(dead: &DeadLetter) -> Self {
-        let key = dead.key.as_ref().map(ToString::to_string);
-        Self { key, ..Self::new(&dead.id, &dead.payload, dead.priority, dead.max_attempts) }
-    }
-}
-
 pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let mut chosen = Chosen::new(&queue, &args.filter, args.state);
     let (mut written, mut left_out, mut progress) = (0, 0, Progress::new(output));
     loop {
-        let lines: Vec<Line> = match args.dead {
+        let lines: Vec<TaskSpec> = match args.dead {
             true => match chosen.dead().await? {
-                Some(letters) => letters.iter().map(Line::from).collect(),
+                Some(letters) => letters.iter().map(TaskSpec::from).collect(),
                 None => break,
             },
             false => match chosen.tasks().await? {
                 Some(tasks) => {
                     left_out += tasks.iter().filter(|info| info.waits).count() as u64;
-                    tasks.iter().filter(|info| !info.waits).map(Line::from).collect()
+                    tasks.iter().filter(|info| !info.waits).map(TaskSpec::from).collect()
                 }
                 None => break,
             },
@@ -154,6 +50,12 @@ pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) ->
         output.note(format_args!("{} skipped: they have dependencies", counted(left_out, "task")));
     }
     Ok(Exit::Done)
+}
+
+fn parse(line: &[u8]) -> Result<NewTask> {
+    let task = NewTask::try_from(serde_json::from_slice::<TaskSpec>(line)?)?;
+    task.check()?;
+    Ok(task)
 }
 
 /// Totals of an import.
@@ -212,7 +114,7 @@ impl Import {
             let task = match read {
                 Ok(0) => break,
                 Ok(_) if line.trim_ascii().is_empty() => continue,
-                Ok(_) => serde_json::from_slice::<Line>(&line).map_err(Into::into).and_then(Line::task),
+                Ok(_) => parse(&line),
                 Err(error) => Err(error.into()),
             };
             match task {

@@ -4,11 +4,11 @@ mod answer;
 mod bulk;
 mod cron;
 mod dead;
+mod enqueue;
 mod events;
 mod filter;
 mod lines;
 mod look;
-mod push;
 mod rule;
 mod shown;
 mod take;
@@ -31,18 +31,18 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
     }
     globals
         .with_gate(async |gate| match verb {
-            QueueVerb::Push(args) => push::push(&gate, args, out).await,
+            QueueVerb::Enqueue(args) => enqueue::enqueue(&gate, args, out).await,
             QueueVerb::Top(args) => take::top(&gate, args, out).await,
             QueueVerb::Pop(args) => take::pop(&gate, args, out).await,
             QueueVerb::Claim(args) => take::claim(&gate, args, out).await,
             QueueVerb::Complete(args) => answer::complete(&gate, args, out).await,
             QueueVerb::Retry(args) => answer::retry(&gate, args, out).await,
-            QueueVerb::GiveBack(args) => answer::give_back(&gate, args, out).await,
+            QueueVerb::Release(args) => answer::release(&gate, args, out).await,
             QueueVerb::Extend(args) => answer::extend(&gate, args, out).await,
             QueueVerb::Dequeue(args) => answer::dequeue(&gate, args, out).await,
             QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
-            QueueVerb::Lift(args) => answer::lift(&gate, args, out).await,
-            QueueVerb::Close(args) => answer::close(&gate, args, out).await,
+            QueueVerb::ClearUnique(args) => answer::clear_unique(&gate, args, out).await,
+            QueueVerb::CloseBatch(args) => answer::close_batch(&gate, args, out).await,
             QueueVerb::Ls(args) => look::ls(&gate, args, out).await,
             QueueVerb::Stats(args) => look::stats(&gate, args, out).await,
             QueueVerb::Events(args) => events::events(&gate, args, out).await,
@@ -56,7 +56,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,
             QueueVerb::Limit(args) => rule::limit(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Ls(args)) => dead::ls(&gate, args, out).await,
-            QueueVerb::Dead(DeadVerb::Retry(args)) => dead::retry(&gate, args, out).await,
+            QueueVerb::Dead(DeadVerb::Requeue(args)) => dead::requeue(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Delete(args)) => dead::delete(&gate, args, out).await,
             QueueVerb::Cron(verb) => cron::run(&gate, verb, out).await,
         })

@@ -3,173 +3,14 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 use rushgate::{
-    ContentType, DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Spoken, Task, TaskInfo, TaskKey,
-    TaskProgress, TaskState, Timestamp,
+    DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Spoken, Task, TaskInfo, TaskProgress, TaskState,
 };
-use serde::Serialize;
-use serde_json::Value;
 
 use crate::output::{Table, moment};
 
 /// Maximum length of content in a table, in characters.
 const CONTENT_MAX: usize = 40;
-
-/// A task as JSON.
-#[derive(Serialize)]
-pub(super) struct TaskView<'a> {
-    id: &'a str,
-    ticket: String,
-    #[serde(flatten)]
-    content: Content<'a>,
-    due_us: u64,
-    revision: u64,
-    attempt: u32,
-    max_attempts: u32,
-    priority: u8,
-    key: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    deadline_us: Option<u64>,
-}
-
-/// A task and its state, as JSON.
-#[derive(Serialize)]
-pub(super) struct InfoView<'a> {
-    #[serde(flatten)]
-    task: TaskView<'a>,
-    state: TaskState,
-    /// True if the task waits for other tasks.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    waits: bool,
-    not_before_us: Option<u64>,
-    lease_until_us: Option<u64>,
-    worker: Option<&'a str>,
-    replaced: bool,
-    cancelled: bool,
-    error: Option<&'a str>,
-    progress: Option<&'a TaskProgress>,
-    past: &'a [PastRun],
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finished: Option<FinishedView<'a>>,
-}
-
-/// How a task ended, as JSON.
-#[derive(Serialize)]
-pub(super) struct FinishedView<'a> {
-    at_us: u64,
-    how: Finish,
-    result: Option<Content<'a>>,
-}
-
-impl<'a> From<&'a Finished> for FinishedView<'a> {
-    fn from(finished: &'a Finished) -> Self {
-        let Finished { at, how, result } = finished;
-        Self { at_us: at.as_micros(), how: *how, result: result.as_ref().map(Content::from) }
-    }
-}
-
-/// A dead letter as JSON.
-#[derive(Serialize)]
-pub(super) struct DeadView<'a> {
-    id: &'a str,
-    #[serde(flatten)]
-    content: Content<'a>,
-    priority: u8,
-    key: Option<&'a str>,
-    attempts: u32,
-    max_attempts: u32,
-    error: &'a str,
-    died_us: u64,
-    past: &'a [PastRun],
-}
-
-/// A payload as JSON: parsed if it is JSON, else as text, else in base64.
-#[derive(Serialize)]
-pub(super) struct Content<'a> {
-    payload: Value,
-    encoding: &'static str,
-    content_type: String,
-    kind: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    traceparent: Option<String>,
-}
-
-impl<'a> From<&'a Payload> for Content<'a> {
-    fn from(payload: &'a Payload) -> Self {
-        let of = payload.content_type();
-        let (content_type, kind) = (of.plain(), of.kind());
-        let traceparent = of.traceparent().map(|parent| parent.to_string());
-        let (payload, encoding) = decode(of, payload.bytes());
-        Self { payload, encoding, content_type, kind, traceparent }
-    }
-}
-
-fn decode(content_type: &ContentType, bytes: &[u8]) -> (Value, &'static str) {
-    if content_type.is_json()
-        && let Ok(value) = serde_json::from_slice(bytes)
-    {
-        return (value, "json");
-    }
-    match std::str::from_utf8(bytes) {
-        _ if bytes.is_empty() => (Value::Null, "none"),
-        Ok(text) if content_type.essence().starts_with("text/") => (Value::from(text), "text"),
-        _ => (Value::from(BASE64_STANDARD.encode(bytes)), "base64"),
-    }
-}
-
-impl<'a> From<&'a Task> for TaskView<'a> {
-    fn from(task: &'a Task) -> Self {
-        Self {
-            id: task.ticket.id.as_str(),
-            ticket: task.ticket.to_string(),
-            content: (&task.payload).into(),
-            due_us: task.ticket.due.as_micros(),
-            revision: task.ticket.revision.as_u64(),
-            attempt: task.attempt,
-            max_attempts: task.max_attempts,
-            priority: task.priority.get(),
-            key: task.key.as_ref().map(TaskKey::as_str),
-            deadline_us: task.deadline.map(Timestamp::as_micros),
-        }
-    }
-}
-
-impl<'a> From<&'a TaskInfo> for InfoView<'a> {
-    fn from(info: &'a TaskInfo) -> Self {
-        Self {
-            task: (&info.task).into(),
-            state: info.state,
-            waits: info.waits,
-            not_before_us: info.not_before.map(|at| at.as_micros()),
-            lease_until_us: info.lease_until.map(|until| until.as_micros()),
-            worker: info.worker.as_deref(),
-            replaced: info.replaced,
-            cancelled: info.cancelled,
-            error: info.error.as_deref(),
-            progress: info.progress.as_ref(),
-            past: &info.past,
-            finished: info.finished.as_ref().map(FinishedView::from),
-        }
-    }
-}
-
-impl<'a> From<&'a DeadLetter> for DeadView<'a> {
-    fn from(dead: &'a DeadLetter) -> Self {
-        Self {
-            id: dead.id.as_str(),
-            content: (&dead.payload).into(),
-            priority: dead.priority.get(),
-            key: dead.key.as_ref().map(TaskKey::as_str),
-            attempts: dead.attempts,
-            max_attempts: dead.max_attempts,
-            error: &dead.error,
-            died_us: dead.died_at.as_micros(),
-            past: &dead.past,
-        }
-    }
-}
 
 /// Table of tasks with their tickets.
 pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
@@ -369,16 +210,6 @@ mod tests {
             (said(999), said(42_600), said(83_999_999)),
             ("0s".into(), "42ms".into(), "1m 23s".into())
         );
-    }
-
-    #[test]
-    fn content_is_parsed_as_far_as_it_can_be() {
-        let decode = |content_type, bytes| decode(&ContentType::new(content_type).unwrap(), bytes);
-        assert_eq!(decode("application/json;kind=a", b"{\"a\":1}"), (serde_json::json!({ "a": 1 }), "json"));
-        assert_eq!(decode("application/json", b"{"), (Value::from("ew=="), "base64"));
-        assert_eq!(decode("text/plain", b"hi"), (Value::from("hi"), "text"));
-        assert_eq!(decode("text/plain", b"\xff"), (Value::from("/w=="), "base64"));
-        assert_eq!(decode("application/octet-stream", b""), (Value::Null, "none"));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rushgate::{Completed, Queue, Rushgate, Task, Ticket};
 
-use super::shown::{TaskView, tasks};
+use super::shown::tasks;
 use crate::args::queue::{ClaimArgs, PopArgs, TopArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, counted, unwritten};
@@ -18,7 +18,7 @@ pub(super) async fn top(gate: &Rushgate, args: TopArgs, output: Output) -> Resul
     if due.is_empty() {
         output.note("no task is due");
     }
-    output.data(&views(&due), tasks(&due))?;
+    output.data(&due, tasks(&due))?;
     Ok(Exit::Done)
 }
 
@@ -56,9 +56,9 @@ async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) 
 
 /// Prints claimed tasks. Tasks that cannot be written are released.
 async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<()> {
-    match output.try_data(&views(taken), tasks(taken)) {
+    match output.try_data(&taken, tasks(taken)) {
         Err(error) if !taken.is_empty() => {
-            queue.give_back(tickets(taken).map(Into::into).collect()).await?;
+            queue.release(tickets(taken).map(Into::into).collect()).await?;
             Err(unwritten(&error, "the tasks were returned to the queue"))
         }
         written => output.answered(written),
@@ -80,8 +80,4 @@ async fn remove(queue: &Queue, tickets: impl Iterator<Item = Ticket>) -> Result<
 
 fn tickets(taken: &[Task]) -> impl Iterator<Item = Ticket> {
     taken.iter().map(|task| task.ticket.clone())
-}
-
-fn views(taken: &[Task]) -> Vec<TaskView<'_>> {
-    taken.iter().map(TaskView::from).collect()
 }

@@ -4,7 +4,6 @@ use anyhow::Result;
 use rushgate::{Finish, Over, Payload, Rushgate};
 use serde_json::json;
 
-use super::shown::{Content, DeadView, InfoView};
 use crate::args::queue::WaitArgs;
 use crate::exit::Exit;
 use crate::output::Output;
@@ -29,12 +28,12 @@ pub(super) async fn wait(gate: &Rushgate, args: WaitArgs, output: Output) -> Res
         output.note(format_args!("`{}` is {how}", args.id));
     }
     let task = match &over {
-        Over::Finished(info) => Some(json!(InfoView::from(&**info))),
-        Over::Dead(letter) => Some(json!(DeadView::from(&**letter))),
+        Over::Finished(info) => Some(json!(info)),
+        Over::Dead(letter) => Some(json!(letter)),
         Over::Gone => None,
     };
     let result = over.payload();
-    let view = json!({ "id": args.id, "how": how, "result": result.map(Content::from), "task": task });
+    let view = json!({ "id": args.id, "how": how, "result": result, "task": task });
     output.bytes(&view, result.map_or(&[], Payload::bytes))?;
     Ok(Exit::done_if(done))
 }

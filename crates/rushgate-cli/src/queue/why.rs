@@ -88,7 +88,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             let (error, at) = (printable(error, usize::MAX), moment(*died_at));
             format!(
                 "dead letter since {at}, after attempt {attempts} of {max_attempts}: {error}; \
-                 `rushgate queue dead retry {queue} {id}` requeues it"
+                 `rushgate queue dead requeue {queue} {id}` requeues it"
             )
         }
         Why::Done { how, finished_at, worker } => {
@@ -110,7 +110,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             let (at, left) = (moment(*until), rounded(*left));
             format!(
                 "the ID stays unique for another {left} ({at}); \
-                 `rushgate queue lift {queue} {id}` clears it"
+                 `rushgate queue clear-unique {queue} {id}` clears it"
             )
         }
         Why::Unknown => "no such task: it is done, was removed, or was never enqueued".to_owned(),
@@ -130,7 +130,8 @@ fn waits_for(
     let names: Vec<_> = first.iter().map(|one| one.id.to_string()).collect();
     let more = left.saturating_sub(names.len() as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let held = format!("it is the callback of an open batch: `rushgate queue close {queue} {id}` closes it");
+    let held =
+        format!("it is the callback of an open batch: `rushgate queue close-batch {queue} {id}` closes it");
     let mut words = match (left, open) {
         (0, _) => held,
         (_, open) => {
@@ -143,7 +144,7 @@ fn waits_for(
         let others = if dead > 1 { format!(", and {} more", dead - 1) } else { String::new() };
         let error = printable(error, usize::MAX);
         let then = match if_dead {
-            IfDead::Wait => format!("; `rushgate queue dead retry {queue} {one}` requeues it"),
+            IfDead::Wait => format!("; `rushgate queue dead requeue {queue} {one}` requeues it"),
             IfDead::Fail | IfDead::Run => String::new(),
         };
         words += &format!("; {one} is dead{others}: {error}{then}");

@@ -254,9 +254,9 @@ impl Crowd {
                         return stands;
                     }
                 }
-                Ok(Decision::Paused) if self.wait_out().await => {}
+                Ok(Decision::Halted) if self.wait_out().await => {}
                 // No answer was received: only the store knows the outcome.
-                Ok(Decision::Paused) | Err(_) => return Stands::Left,
+                Ok(Decision::Halted) | Err(_) => return Stands::Left,
             }
         }
     }
@@ -332,10 +332,10 @@ impl Member<'_> {
             let lines = std::slice::from_ref(&self.crowd.plan.line);
             let answer = self.crowd.plan.sale.reserve(buyer, lines, &self.crowd.keys[key]).await;
             let took = start.elapsed();
-            if !matches!(answer, Ok(Reserved::Paused { .. })) || !self.crowd.wait_out().await {
+            if !matches!(answer, Ok(Reserved::Halted { .. })) || !self.crowd.wait_out().await {
                 return (answer, took);
             }
-            self.desk.count(Told::Paused);
+            self.desk.count(Told::Halted);
         }
     }
 

@@ -304,7 +304,7 @@ async fn is_behind(stage: &Stage) -> Result<bool> {
     let Some(ledger) = &stage.ledger else { return Ok(false) };
     let known = patiently(|| ledger.find_sale(stage.sale.id())).await?;
     let state = patiently(|| stage.sale.state()).await?;
-    Ok(state.paused.is_some() || known.is_some_and(|known| known.is_ahead_of(&state)))
+    Ok(state.halted.is_some() || known.is_some_and(|known| known.is_ahead_of(&state)))
 }
 
 /// The sale's audit, plus checks of the buyers' answers.

@@ -104,7 +104,7 @@ fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
     let count = |told: Told| moment.told[told as usize];
     let told = [
         (count(Told::Failed), "failed"),
-        (count(Told::Paused), "paused"),
+        (count(Told::Halted), "halted"),
         (count(Told::SoldOut), "sold out"),
         (count(Told::AllHeld), "later"),
         (count(Told::LimitReached), "limit"),

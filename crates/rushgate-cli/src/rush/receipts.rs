@@ -159,7 +159,7 @@ impl Crowd {
             let state = patiently(|| self.plan.sale.state()).await.ok()?;
             let seen = Instant::now();
             let made_good = async { state.generation == going.generation || self.bring_back().await };
-            if state.paused.is_some() || !made_good.await {
+            if state.halted.is_some() || !made_good.await {
                 sleep(COME_BACK).await;
                 continue;
             }
@@ -172,7 +172,7 @@ impl Crowd {
     /// True if no reservation depends on a rebuild that has not happened or was not seen yet.
     pub(super) async fn is_made_good(&self) -> Result<bool> {
         let state = patiently(|| self.plan.sale.state()).await?;
-        Ok(state.paused.is_none() && state.generation == self.going.lock().await.generation)
+        Ok(state.halted.is_none() && state.generation == self.going.lock().await.generation)
     }
 
     /// Every buyer whose order the store may have lost presents the receipt, in the order of the
@@ -216,7 +216,7 @@ impl Crowd {
         match patiently(|| self.plan.sale.confirm(id)).await {
             Ok(Decision::Done(_) | Decision::Pending(_)) => Some(Stands::Paid),
             Ok(Decision::Refused(_) | Decision::Unknown) => Some(Stands::Lost),
-            Ok(Decision::Paused) | Err(_) => None,
+            Ok(Decision::Halted) | Err(_) => None,
         }
     }
 
@@ -237,7 +237,7 @@ impl Crowd {
                 Shown::There(hold.state)
             }
             Ok(Restored::Known(hold)) => Shown::There(hold.state),
-            Ok(Restored::Paused { .. }) | Err(_) => Shown::Stopped,
+            Ok(Restored::Halted { .. }) | Err(_) => Shown::Stopped,
             Ok(_) => Shown::Gone,
         }
     }

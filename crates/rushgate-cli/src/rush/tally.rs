@@ -21,7 +21,7 @@ pub(super) enum Told {
     KeyReused,
     NotOpen,
     Ended,
-    Paused,
+    Halted,
     Failed,
 }
 
@@ -35,7 +35,7 @@ impl Told {
         Self::KeyReused,
         Self::NotOpen,
         Self::Ended,
-        Self::Paused,
+        Self::Halted,
         Self::Failed,
     ];
 
@@ -50,14 +50,14 @@ impl Told {
             Self::KeyReused => "key_reused",
             Self::NotOpen => "not_open",
             Self::Ended => "ended",
-            Self::Paused => "paused",
+            Self::Halted => "halted",
             Self::Failed => "failed",
         }
     }
 
     /// True if the buyer retries later.
     pub(super) fn comes_back(self) -> bool {
-        matches!(self, Self::AllHeld | Self::Paused)
+        matches!(self, Self::AllHeld | Self::Halted)
     }
 
     /// Text in the report.
@@ -71,7 +71,7 @@ impl Told {
             Self::KeyReused => "idempotency key reused for another cart",
             Self::NotOpen => "not open yet",
             Self::Ended => "sale ended",
-            Self::Paused => "sale halted: retry later",
+            Self::Halted => "sale halted: retry later",
             Self::Failed => "no answer",
         }
     }
@@ -88,7 +88,7 @@ impl From<&Reserved> for Told {
             Reserved::LimitReached { .. } => Self::LimitReached,
             Reserved::NotOpen { .. } => Self::NotOpen,
             Reserved::Ended => Self::Ended,
-            Reserved::Paused { .. } => Self::Paused,
+            Reserved::Halted { .. } => Self::Halted,
         }
     }
 }

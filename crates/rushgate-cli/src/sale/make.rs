@@ -8,7 +8,7 @@ use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::moments::still_to_come;
-use crate::output::Output;
+use crate::output::{Output, word};
 
 /// Order queue of sales with a ledger, as on a server.
 const ORDERS_QUEUE: &str = "orders";
@@ -35,25 +35,23 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
         sale = sale.orders(queue);
     }
     let created = gate.create_sale(sale).await?;
-    let (outcome, text) = match created {
-        Created::Created => {
-            ("created", format!("created {}; open it with: rushgate sale open {}", args.id, args.id))
-        }
-        Created::Exists => ("exists", format!("sale `{}` already exists; nothing was changed", args.id)),
+    let text = match created {
+        Created::Created => format!("created {}; open it with: rushgate sale open {}", args.id, args.id),
+        Created::Exists => format!("sale `{}` already exists; nothing was changed", args.id),
     };
-    output.line(&json!({ "outcome": outcome, "sale": args.id }), text)?;
+    output.line(&json!({ "outcome": word(&created), "sale": args.id }), text)?;
     Ok(Exit::done_if(created == Created::Created))
 }
 
 pub(super) async fn open(gate: &Rushgate, args: OpenArgs, output: Output) -> Result<Exit> {
     let status = gate.sale(&args.id)?.open().await?;
-    output.line(&json!({ "sale": args.id, "status": status }), word(status))?;
+    output.line(&json!({ "sale": args.id, "status": status }), word(&status))?;
     Ok(Exit::done_if(status == SaleStatus::Open))
 }
 
 pub(super) async fn end(gate: &Rushgate, args: EndArgs, output: Output) -> Result<Exit> {
     let status = gate.sale(&args.id)?.end().await?;
-    output.line(&json!({ "sale": args.id, "status": status }), word(status))?;
+    output.line(&json!({ "sale": args.id, "status": status }), word(&status))?;
     Ok(Exit::Done)
 }
 
@@ -72,14 +70,6 @@ pub(super) async fn sweep(sale: &Sale) -> Result<u64> {
         if ended < BATCH {
             return Ok(expired);
         }
-    }
-}
-
-pub(super) fn word(status: SaleStatus) -> &'static str {
-    match status {
-        SaleStatus::Created => "created",
-        SaleStatus::Open => "open",
-        SaleStatus::Ended => "ended",
     }
 }
 

@@ -43,7 +43,7 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
             SaleVerb::Events(args) => look::events(&gate, args, out).await,
             SaleVerb::Work(args) => carry::work(&gate, args, globals).await,
             SaleVerb::Orders(verb) => orders::run(&gate, verb, out).await,
-            SaleVerb::Pause(args) => rebuild::pause(&gate, args, out).await,
+            SaleVerb::Halt(args) => rebuild::halt(&gate, args, out).await,
             SaleVerb::Rebuild(args) => rebuild::rebuild(&gate, args, globals).await,
             SaleVerb::Audit(args) => audit::audit(&gate, args, globals).await,
             SaleVerb::Ls(args) => look::ls(&gate, args, out).await,

@@ -10,7 +10,7 @@ use crate::output::Output;
 
 pub(super) async fn run(gate: &Rushgate, verb: OrdersVerb, output: Output) -> Result<Exit> {
     match verb {
-        OrdersVerb::Retry(args) => retry(gate, args.which, output).await,
+        OrdersVerb::Requeue(args) => retry(gate, args.which, output).await,
         OrdersVerb::Delete(args) => delete(gate, args.which, output).await,
         OrdersVerb::Pause(args) => {
             gate.sale(&args.id)?.pause_orders().await?;
@@ -24,13 +24,13 @@ pub(super) async fn run(gate: &Rushgate, verb: OrdersVerb, output: Output) -> Re
 }
 
 async fn retry(gate: &Rushgate, which: DeadOrders, output: Output) -> Result<Exit> {
-    let retried = gate.sale(&which.id)?.retry_orders(selection(&which)?).await?;
+    let retried = gate.sale(&which.id)?.requeue_orders(selection(&which)?).await?;
     let kept = match retried.kept {
         0 => String::new(),
         kept => format!(", kept {kept} whose ID is live"),
     };
-    output.line(&retried, format_args!("retried {}{kept}", retried.revived))?;
-    Ok(Exit::done_if(which.all || retried.revived > 0))
+    output.line(&retried, format_args!("retried {}{kept}", retried.requeued))?;
+    Ok(Exit::done_if(which.all || retried.requeued > 0))
 }
 
 async fn delete(gate: &Rushgate, which: DeadOrders, output: Output) -> Result<Exit> {

@@ -1,21 +1,20 @@
 //! Sales on a store that lost writes: halts and rebuilds them, and restores lost holds.
 
 use anyhow::Result;
-use rushgate::{Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, Rushgate};
-use serde_json::{Value, json};
+use rushgate::{Rebuild, RebuildOutcome, RebuildReport, Restored, Rushgate};
+use serde_json::json;
 
-use super::make::word;
 use super::reserve::held;
-use crate::args::sale::{PauseArgs, RebuildArgs, RestoreArgs};
+use crate::args::sale::{HaltArgs, RebuildArgs, RestoreArgs};
 use crate::exit::Exit;
 use crate::globals::Globals;
-use crate::output::{Output, counted, moment};
+use crate::output::{Output, counted, moment, word};
 
-pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> Result<Exit> {
-    let paused = gate.sale(&args.id)?.pause().await?;
+pub(super) async fn halt(gate: &Rushgate, args: HaltArgs, output: Output) -> Result<Exit> {
+    let halted = gate.sale(&args.id)?.halt().await?;
     let text = format!("{} is halted; resume it with: rushgate sale rebuild {}", args.id, args.id);
-    output.line(&json!({ "sale": args.id, "paused": paused }), text)?;
-    Ok(Exit::done_if(paused))
+    output.line(&json!({ "sale": args.id, "halted": halted }), text)?;
+    Ok(Exit::done_if(halted))
 }
 
 pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
@@ -29,8 +28,9 @@ pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Global
     match outcome? {
         RebuildOutcome::Rebuilt(report) => {
             let status = sale.state().await?.status;
-            let text = format!("{}; it is {}", told(&args.id, &report), word(status));
-            let mut json = shown(&report);
+            let text = format!("{}; it is {}", told(&args.id, &report), word(&status));
+            let mut json = json!(report);
+            json["outcome"] = "rebuilt".into();
             json["sale"] = args.id.into();
             json["status"] = json!(status);
             output.line(&json, text)?;
@@ -42,14 +42,6 @@ pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Global
             Ok(Exit::Refused)
         }
     }
-}
-
-fn shown(report: &RebuildReport) -> Value {
-    let ids = |ids: &[ReservationId]| ids.iter().map(ToString::to_string).collect::<Vec<_>>();
-    json!({
-        "outcome": "rebuilt", "generation": report.generation, "orders": report.orders, "written": report.written,
-        "reassigned": ids(&report.reassigned), "refused": ids(&report.refused),
-    })
 }
 
 fn told(sale: &str, report: &RebuildReport) -> String {
@@ -64,26 +56,20 @@ fn told(sale: &str, report: &RebuildReport) -> String {
 
 pub(super) async fn restore(gate: &Rushgate, args: RestoreArgs, output: Output) -> Result<Exit> {
     let answer = gate.sale(&args.id)?.restore(&args.receipt).await?;
-    let (json, text) = match &answer {
-        Restored::Restored(hold) => held("restored", hold),
-        Restored::Known(hold) => held("known", hold),
-        Restored::Expired => {
-            (json!({ "outcome": "expired" }), "the hold of this receipt has expired".to_owned())
+    let text = match &answer {
+        Restored::Restored(hold) | Restored::Known(hold) => held(&word(&answer), hold),
+        Restored::Expired => "the hold of this receipt has expired".to_owned(),
+        Restored::NoneLeft { sku, free } => {
+            format!("none left: other buyers have the units, and {free} of {sku} are free")
         }
-        Restored::NoneLeft { sku, free } => (
-            json!({ "outcome": "none_left", "sku": sku, "free": free }),
-            format!("none left: other buyers have the units, and {free} of {sku} are free"),
-        ),
-        Restored::LimitReached { sku, limit, has } => (
-            json!({ "outcome": "limit_reached", "sku": sku, "limit": limit, "has": has }),
-            format!("purchase limit exceeded: {has} of {sku} owned, limit {limit} per buyer"),
-        ),
-        Restored::Paused { retry_at } => (
-            json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
-            format!("the sale is halted; retry after {}", moment(*retry_at)),
-        ),
-        Restored::NotHonoured(why) => (json!({ "outcome": "not_honoured", "why": why }), why.to_string()),
+        Restored::LimitReached { sku, limit, has } => {
+            format!("purchase limit exceeded: {has} of {sku} owned, limit {limit} per buyer")
+        }
+        Restored::Halted { retry_at } => {
+            format!("the sale is halted; retry after {}", moment(*retry_at))
+        }
+        Restored::NotHonoured { why } => why.to_string(),
     };
-    output.line(&json, text)?;
+    output.line(&answer, text)?;
     Ok(Exit::done_if(matches!(answer, Restored::Restored(_) | Restored::Known(_))))
 }

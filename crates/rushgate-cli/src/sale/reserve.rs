@@ -7,40 +7,12 @@ use rushgate::{
     BuyerId, Decision, Hold, HoldState, IdempotencyKey, Line, Reserved, Rushgate, Sale, Sku, Timestamp,
     UnitChoice,
 };
-use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::look::{UnitView, units};
 use super::make::{reservation, sweep};
 use crate::args::sale::{CancelArgs, ConfirmArgs, ReserveArgs};
 use crate::exit::Exit;
-use crate::output::{Output, moment};
-
-/// A reservation as JSON.
-#[derive(Serialize)]
-struct HoldView<'a> {
-    reservation: String,
-    buyer: &'a str,
-    units: Vec<UnitView<'a>>,
-    state: HoldState,
-    deadline_us: u64,
-    seq: u64,
-    generation: u32,
-}
-
-impl<'a> From<&'a Hold> for HoldView<'a> {
-    fn from(hold: &'a Hold) -> Self {
-        Self {
-            reservation: hold.id.to_string(),
-            buyer: hold.buyer.as_str(),
-            units: units(&hold.units),
-            state: hold.state,
-            deadline_us: hold.deadline.as_micros(),
-            seq: hold.seq,
-            generation: hold.generation,
-        }
-    }
-}
+use crate::output::{Output, moment, word};
 
 pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) -> Result<Exit> {
     let (buyer, key) = (BuyerId::new(&args.buyer)?, IdempotencyKey::new(&args.key)?);
@@ -50,7 +22,7 @@ pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) 
     let choice = if args.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
     let sale = gate.sale(&args.id)?;
     let answer = as_it_stands(&sale, sale.reserve_units(&buyer, &lines, choice, &key).await?).await?;
-    let (mut json, mut text) = shown(&answer, &lines);
+    let (mut json, mut text) = (json!(answer), told(&answer, &lines));
     let stands = stands(&answer);
     if let Some(hold) = stands {
         let receipt = sale.receipt(hold).await?;
@@ -78,46 +50,25 @@ fn stands(answer: &Reserved) -> Option<&Hold> {
     matches!(hold.state, HoldState::Held | HoldState::Confirming | HoldState::Confirmed).then_some(hold)
 }
 
-fn shown(answer: &Reserved, lines: &[Line]) -> (Value, String) {
+fn told(answer: &Reserved, lines: &[Line]) -> String {
     match answer {
-        Reserved::Reserved(hold) => held("reserved", hold),
-        Reserved::Replayed(hold) => held("replayed", hold),
-        Reserved::KeyReused => (
-            json!({ "outcome": "key_reused" }),
-            "this key was used for another cart; nothing was changed".into(),
+        Reserved::Reserved(hold) | Reserved::Replayed(hold) => held(&word(answer), hold),
+        Reserved::KeyReused => "this key was used for another cart; nothing was changed".to_owned(),
+        Reserved::SoldOut { sku, free } => format!("sold out: {free} of {sku} free, none on hold"),
+        Reserved::AllHeld { sku, free, next_expiry } => format!(
+            "all on hold: {free} of {sku} free; retry later{}",
+            from("; next hold expires at", *next_expiry)
         ),
-        Reserved::SoldOut { sku, free } => (
-            json!({ "outcome": "sold_out", "sku": sku, "free": free }),
-            format!("sold out: {free} of {sku} free, none on hold"),
+        Reserved::LimitReached { sku, limit, has } => format!(
+            "purchase limit exceeded: {} of {sku} requested, {has} owned, limit {limit} per buyer",
+            requested(lines, sku)
         ),
-        Reserved::AllHeld { sku, free, next_give_back } => (
-            json!({
-                "outcome": "all_held", "sku": sku, "free": free, "next_give_back_us": micros(*next_give_back)
-            }),
-            format!(
-                "all on hold: {free} of {sku} free; retry later{}",
-                from("; next hold expires at", *next_give_back)
-            ),
-        ),
-        Reserved::LimitReached { sku, limit, has } => (
-            json!({ "outcome": "limit_reached", "sku": sku, "limit": limit, "has": has }),
-            format!(
-                "purchase limit exceeded: {} of {sku} requested, {has} owned, limit {limit} per buyer",
-                requested(lines, sku)
-            ),
-        ),
-        Reserved::NotOpen { opens_at } => (
-            json!({ "outcome": "not_open", "opens_at_us": micros(*opens_at) }),
-            format!("not open yet{}", from("; opens at", *opens_at)),
-        ),
-        Reserved::Ended => (json!({ "outcome": "ended" }), "the sale has ended".into()),
-        Reserved::Paused { retry_at } => (
-            json!({ "outcome": "paused", "retry_at_us": retry_at.as_micros() }),
-            format!(
-                "the sale is halted, or accepts only receipts for now; retry after {}",
-                moment(*retry_at)
-            ),
-        ),
+        Reserved::NotOpen { opens_at } => format!("not open yet{}", from("; opens at", *opens_at)),
+        Reserved::Ended => "the sale has ended".to_owned(),
+        Reserved::Halted { retry_at } => {
+            let at = moment(*retry_at);
+            format!("the sale is halted, or accepts only receipts for now; retry after {at}")
+        }
     }
 }
 
@@ -126,15 +77,8 @@ fn requested(lines: &[Line], sku: &Sku) -> u32 {
     lines.iter().filter(|line| line.sku == *sku).map(|line| line.quantity).sum()
 }
 
-pub(super) fn held(outcome: &str, hold: &Hold) -> (Value, String) {
-    let text = format!("{outcome} {} {}{}", hold.id, list(hold), until(hold));
-    (with_outcome(outcome, hold), text)
-}
-
-fn with_outcome(outcome: &str, hold: &Hold) -> Value {
-    let mut json = json!(HoldView::from(hold));
-    json["outcome"] = outcome.into();
-    json
+pub(super) fn held(outcome: &str, hold: &Hold) -> String {
+    format!("{outcome} {} {}{}", hold.id, list(hold), until(hold))
 }
 
 fn list(hold: &Hold) -> String {
@@ -145,25 +89,8 @@ fn list(hold: &Hold) -> String {
 fn until(hold: &Hold) -> String {
     match hold.state {
         HoldState::Held => format!(" until {}", moment(hold.deadline)),
-        state => format!(" {}", state_word(state)),
+        state => format!(" {}", word(&state)),
     }
-}
-
-pub(super) fn state_word(state: HoldState) -> &'static str {
-    match state {
-        HoldState::Held => "held",
-        HoldState::Confirming => "confirming",
-        HoldState::Cancelling => "cancelling",
-        HoldState::Expiring => "expiring",
-        HoldState::Confirmed => "confirmed",
-        HoldState::Cancelled => "cancelled",
-        HoldState::Expired => "expired",
-        HoldState::Rejected => "rejected",
-    }
-}
-
-fn micros(at: Option<Timestamp>) -> Option<u64> {
-    at.map(Timestamp::as_micros)
 }
 
 fn from(words: &str, at: Option<Timestamp>) -> String {
@@ -189,24 +116,16 @@ async fn decided(
     wait: Duration,
     output: Output,
 ) -> Result<Exit> {
-    let (outcome, hold) = match settled(sale, decision, wanted, wait).await? {
-        Decision::Done(hold) => ("done", hold),
-        Decision::Pending(hold) => ("pending", hold),
-        Decision::Refused(hold) => ("refused", hold),
-        Decision::Unknown => {
-            output.line(&json!({ "outcome": "unknown" }), "no such reservation")?;
-            return Ok(Exit::Refused);
+    let decision = settled(sale, decision, wanted, wait).await?;
+    let text = match &decision {
+        Decision::Done(hold) | Decision::Pending(hold) | Decision::Refused(hold) => {
+            format!("{} {} {}", word(&decision), hold.id, word(&hold.state))
         }
-        Decision::Paused => {
-            output.line(&json!({ "outcome": "paused" }), "the sale is halted; retry after it is rebuilt")?;
-            return Ok(Exit::Refused);
-        }
+        Decision::Unknown => "no such reservation".to_owned(),
+        Decision::Halted => "the sale is halted; retry after it is rebuilt".to_owned(),
     };
-    output.line(
-        &with_outcome(outcome, &hold),
-        format_args!("{outcome} {} {}", hold.id, state_word(hold.state)),
-    )?;
-    Ok(Exit::done_if(outcome != "refused"))
+    output.line(&decision, text)?;
+    Ok(Exit::done_if(matches!(decision, Decision::Done(_) | Decision::Pending(_))))
 }
 
 /// Waits for the ledger, if requested.

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Beacon, BuyerId, Draw, RoomOrder, RoomRules, RoomState, Rushgate, Spoken, Timestamp, Turn};
-use serde_json::{Value, json};
+use rushgate::wire::RoomReport;
+use rushgate::{Beacon, BuyerId, Draw, RoomOrder, RoomRules, RoomState, Rushgate, Sale, Spoken, Turn};
+use serde_json::json;
 
 use crate::args::room::{
     RoomCloseArgs, RoomCloseEntryArgs, RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomShowArgs,
@@ -26,7 +27,8 @@ pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Resu
 }
 
 async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
-    let room = gate.sale(&args.id)?.room();
+    let sale = gate.sale(&args.id)?;
+    let room = sale.room();
     let said = RoomRules {
         from: args.from,
         order: if args.draw { RoomOrder::Draw } else { RoomOrder::FirstCome },
@@ -39,17 +41,19 @@ async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit>
         order: before.filter(|_| !args.draw).map_or(said.order, |rules| rules.order),
         ..said
     };
-    let room = room.set(rules).await?;
-    output.data(&shown(&args.id, &room), told(&room))?;
+    tell(&sale, &room.set(rules).await?, output)?;
     Ok(Exit::Done)
 }
 
 async fn show(gate: &Rushgate, args: RoomShowArgs, output: Output) -> Result<Exit> {
-    match gate.sale(&args.id)?.room().state().await? {
-        Some(room) => output.data(&shown(&args.id, &room), told(&room))?,
-        None => return no_room(&args.id, output),
-    }
+    let sale = gate.sale(&args.id)?;
+    let Some(room) = sale.room().state().await? else { return no_room(&args.id, output) };
+    tell(&sale, &room, output)?;
     Ok(Exit::Done)
+}
+
+fn tell(sale: &Sale, room: &RoomState, output: Output) -> Result<()> {
+    output.data(&RoomReport::new(sale.id(), room), told(room))
 }
 
 fn no_room(sale: &str, output: Output) -> Result<Exit> {
@@ -61,26 +65,20 @@ fn no_room(sale: &str, output: Output) -> Result<Exit> {
 
 async fn join(gate: &Rushgate, args: RoomJoinArgs, output: Output) -> Result<Exit> {
     let ticket = gate.sale(&args.id)?.room().join(&BuyerId::new(&args.buyer)?).await?;
-    let (mut json, text) = told_turn(&ticket.turn);
-    json["sale"] = args.id.into();
-    json["again"] = ticket.again.into();
-    output.line(&json, text)?;
+    output.line(&ticket.turn, told_turn(&ticket.turn))?;
     Ok(Exit::done_if(!matches!(ticket.turn, Turn::Closed)))
 }
 
 async fn enter(gate: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<Exit> {
     let turn = gate.sale(&args.id)?.room().enter_within(&BuyerId::new(&args.buyer)?, args.wait).await?;
-    let (mut json, text) = told_turn(&turn);
-    json["sale"] = args.id.into();
-    output.line(&json, text)?;
+    output.line(&turn, told_turn(&turn))?;
     Ok(Exit::done_if(matches!(turn, Turn::Admitted { .. } | Turn::NoRoom)))
 }
 
 async fn close_entry(gate: &Rushgate, args: RoomCloseEntryArgs, output: Output) -> Result<Exit> {
-    match gate.sale(&args.id)?.room().close_entry().await? {
-        Some(room) => output.data(&shown(&args.id, &room), told(&room))?,
-        None => return no_room(&args.id, output),
-    }
+    let sale = gate.sale(&args.id)?;
+    let Some(room) = sale.room().close_entry().await? else { return no_room(&args.id, output) };
+    tell(&sale, &room, output)?;
     Ok(Exit::Done)
 }
 
@@ -96,14 +94,15 @@ fn entry_open(sale: &str, room: &RoomState, output: Output) -> Result<Exit> {
 
 async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exit> {
     let beacon: Beacon = args.beacon.parse()?;
-    let room = match gate.sale(&args.id)?.room().draw(beacon.clone()).await? {
+    let sale = gate.sale(&args.id)?;
+    let room = match sale.room().draw(beacon.clone()).await? {
         Some(Draw::Drawn(room)) => room,
         Some(Draw::EntryOpen(room)) => return entry_open(&args.id, &room, output),
         None => return no_room(&args.id, output),
     };
     let by_this = room.drawn.as_ref().is_some_and(|drawn| drawn.beacon == beacon);
     let before = if by_this { "" } else { "already drawn with another beacon; nothing was changed\n" };
-    output.data(&shown(&args.id, &room), format_args!("{before}{}", told(&room)))?;
+    output.data(&RoomReport::new(sale.id(), &room), format_args!("{before}{}", told(&room)))?;
     Ok(Exit::done_if(by_this))
 }
 
@@ -112,27 +111,6 @@ async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<E
     let text = if closed { "closed; all buyers may reserve" } else { "the sale has no waiting room" };
     output.line(&json!({ "sale": args.id, "closed": closed }), text)?;
     Ok(Exit::done_if(closed))
-}
-
-/// A room as JSON. After the draw, this is the record that `sale draw verify` reads.
-fn shown(sale: &str, room: &RoomState) -> Value {
-    let micros = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-    let mut json = json!({
-        "sale": sale, "order": room.rules.order, "rate": room.rules.rate, "pass_ms": room.rules.pass.as_millis() as u64,
-        "from_us": micros(room.rules.from), "opened_us": room.opened.as_micros(), "joined": room.joined,
-        "served": room.served, "admitted": room.admitted, "commitment": room.commitment,
-        "now_us": room.now.as_micros(),
-    });
-    if let Some(entry) = room.closed_entry {
-        json["entrants"] = entry.entrants.into();
-        json["entry_closed_us"] = entry.at.as_micros().into();
-    }
-    if let Some(drawn) = &room.drawn {
-        json["entrants"] = drawn.entrants.into();
-        json["secret"] = drawn.secret.to_hex().into();
-        json["beacon"] = drawn.beacon.as_str().into();
-    }
-    json
 }
 
 fn told(room: &RoomState) -> String {
@@ -171,34 +149,15 @@ fn told(room: &RoomState) -> String {
     text
 }
 
-/// State of a buyer, as JSON and in words.
-fn told_turn(turn: &Turn) -> (Value, String) {
+/// State of a buyer in words.
+fn told_turn(turn: &Turn) -> String {
     match turn {
-        Turn::NoRoom => (
-            json!({ "outcome": "no_room" }),
-            "the sale has no waiting room: all buyers may reserve".to_owned(),
-        ),
-        Turn::NotIn => (
-            json!({ "outcome": "not_in" }),
-            "not in the waiting room; join with: rushgate sale room join".to_owned(),
-        ),
-        Turn::Waiting { serial, place, ahead, at, now } => {
-            let wait = at.map(|at| at.since(*now));
-            let json = json!({
-                "outcome": "waiting", "serial": serial, "place": place, "ahead": ahead,
-                "wait_ms": wait.map(|wait| wait.as_millis() as u64),
-            });
-            (json, waiting(*serial, *ahead, wait))
-        }
-        Turn::Admitted { pass, until, .. } => {
-            let json = json!({ "outcome": "admitted", "pass": pass, "until_us": until.as_micros() });
-            (json, format!("admitted until {}\n{pass}", moment(*until)))
-        }
-        Turn::Missed { until } => {
-            let json = json!({ "outcome": "missed", "until_us": until.as_micros() });
-            (json, format!("the admission token expired at {}; join again", moment(*until)))
-        }
-        Turn::Closed => (json!({ "outcome": "closed" }), "the sale has ended or is sold out".to_owned()),
+        Turn::NoRoom => "the sale has no waiting room: all buyers may reserve".to_owned(),
+        Turn::NotIn => "not in the waiting room; join with: rushgate sale room join".to_owned(),
+        Turn::Waiting { serial, ahead, .. } => waiting(*serial, *ahead, turn.wait()),
+        Turn::Admitted { pass, until, .. } => format!("admitted until {}\n{pass}", moment(*until)),
+        Turn::Missed { until } => format!("the admission token expired at {}; join again", moment(*until)),
+        Turn::Closed => "the sale has ended or is sold out".to_owned(),
     }
 }
 

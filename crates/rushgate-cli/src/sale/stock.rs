@@ -28,9 +28,9 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
             let message = "the operation token was used for another change; nothing was changed".to_owned();
             Err(Fault::refused("key_reused", message).into())
         }
-        StockChanged::Paused => {
+        StockChanged::Halted => {
             let message = format!("sale `{}` is halted until it is rebuilt; nothing was changed", args.id);
-            Err(Fault::refused("paused", message).into())
+            Err(Fault::refused("halted", message).into())
         }
         StockChanged::TooLarge { most } => {
             let message = format!(

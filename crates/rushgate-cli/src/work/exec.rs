@@ -20,7 +20,7 @@ use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
 use crate::otel;
 use crate::output::Output;
-use crate::warden::{self, Warden};
+use crate::watchdog::{self, Watchdog};
 
 /// `EX_TEMPFAIL` of sysexits.h: retry later.
 const TEMPFAIL: u8 = 75;
@@ -66,7 +66,7 @@ impl Shop {
                 if !is_interrupted(&error) {
                     self.fault.is(error);
                 }
-                return Outcome::GiveBack;
+                return Outcome::Release;
             }
         };
         match self.wait(&mut group, &job).await {
@@ -85,9 +85,10 @@ impl Shop {
     }
 
     async fn start(&self, job: &Job) -> Result<Group> {
-        let warden = Warden::start().await?;
-        warden.watch(self.alive()).await;
-        Group::start_under(warden, self.command(job)).map_err(|error| not_started(&self.exec, &error).into())
+        let watchdog = Watchdog::start().await?;
+        watchdog.watch(self.alive()).await;
+        Group::start_under(watchdog, self.command(job))
+            .map_err(|error| not_started(&self.exec, &error).into())
     }
 
     /// Deadline that this process renews at the watchdog. The lease is extended after each third. So if this
@@ -172,7 +173,7 @@ impl Shop {
 
 /// True if a command was not started because this process was asked to end.
 fn is_interrupted(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Fault>().is_some_and(|fault| fault.code == warden::INTERRUPTED)
+    error.downcast_ref::<Fault>().is_some_and(|fault| fault.code == watchdog::INTERRUPTED)
 }
 
 /// Reads slightly more than the maximum result. Discards the rest.

@@ -174,18 +174,18 @@ async fn left(queues: &[(Queue, u32)]) -> Result<(u64, u64)> {
 /// Prints the summary: with --json as data after the lines of the tasks, otherwise as a note, because stdout
 /// belongs to the commands.
 fn say(report: WorkerReport, output: Output) -> Result<()> {
-    let WorkerReport { done, cancelled, retried, dead, given_back, lost, .. } = report;
+    let WorkerReport { done, cancelled, retried, dead, released, lost, .. } = report;
     // The worker's counters include canceled tasks among the done ones.
     let done = done.saturating_sub(cancelled);
     if output.is_json() {
         let summary = json!({
-            "done": done, "cancelled": cancelled, "retried": retried, "dead": dead, "given_back": given_back,
+            "done": done, "cancelled": cancelled, "retried": retried, "dead": dead, "released": released,
             "lost": lost
         });
         return output.line(&json!({ "summary": summary }), "");
     }
     output.note(format_args!(
-        "{done} done, {retried} to be retried, {dead} dead, {cancelled} canceled, {given_back} released, {lost} lost"
+        "{done} done, {retried} to be retried, {dead} dead, {cancelled} canceled, {released} released, {lost} lost"
     ));
     Ok(())
 }

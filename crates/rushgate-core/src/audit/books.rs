@@ -1,7 +1,7 @@
 //! Snapshots of store and ledger, as the audit reads them.
 
 use crate::{
-    BuyerId, Event, HoldState, Line, Op, OrderIntent, OrderTask, Pause, ReservationId, SaleSpec, SaleStatus,
+    BuyerId, Event, Halt, HoldState, Line, Op, OrderIntent, OrderTask, ReservationId, SaleSpec, SaleStatus,
     Sku, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
@@ -17,7 +17,7 @@ pub struct Books {
     /// Number of its latest event, from the sale's own counter.
     pub seq: u64,
     /// Whether it is halted until it is rebuilt.
-    pub paused: Option<Pause>,
+    pub halted: Option<Halt>,
     /// Token of the latest rebuild that was begun.
     pub rebuilt_by: Option<Op>,
     /// When the previous generation was halted, and when the current one replaced it.
@@ -187,7 +187,7 @@ pub struct LedgerOrder {
     /// Units that the order owns; empty once they were released.
     pub units: Vec<(Sku, UnitNumber)>,
     /// Units that the order owned and released.
-    pub given_back: Vec<(Sku, UnitNumber)>,
+    pub returned: Vec<(Sku, UnitNumber)>,
 }
 
 /// An order that the ledger permanently refused.

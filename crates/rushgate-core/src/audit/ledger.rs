@@ -61,7 +61,7 @@ pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
                 named(&order.units)
             ));
         }
-        if is_live && !order.given_back.is_empty() {
+        if is_live && !order.returned.is_empty() {
             offenders.push(format!("the order of {} is {:?} and has released units", order.id, order.state));
         }
         if order.generation == 0 || order.generation > ledger.generation {
@@ -195,7 +195,7 @@ impl Both<'_> {
                 order.buyer, row.id, row.buyer
             ));
         }
-        let units = if order.units.is_empty() { &order.given_back } else { &order.units };
+        let units = if order.units.is_empty() { &order.returned } else { &order.units };
         // A reservation that ended before a rebuild was loaded without its units.
         let loaded_ended = row.units.is_empty() && row.asked.is_none() && order.units.is_empty();
         if sorted(units) != sorted(&row.units) && !loaded_ended {

@@ -22,7 +22,7 @@ fn state_after(kind: EventKind) -> Option<HoldState> {
         | EventKind::StockWithdrawn
         | EventKind::Opened
         | EventKind::Ended
-        | EventKind::Paused
+        | EventKind::Halted
         | EventKind::Rebuilt => return None,
     })
 }
@@ -193,8 +193,10 @@ impl<'a> Replay<'a> {
     fn apply(&mut self, event: &'a Event) {
         match event.kind {
             EventKind::Reserved => self.take(event),
-            EventKind::Cancelled | EventKind::Expired | EventKind::Rejected => self.give_back(event, false),
-            EventKind::Quarantined => self.give_back(event, true),
+            EventKind::Cancelled | EventKind::Expired | EventKind::Rejected => {
+                self.return_units(event, false)
+            }
+            EventKind::Quarantined => self.return_units(event, true),
             EventKind::StockAdded => {
                 for (sku, added) in &event.units {
                     let before = self.total.insert(sku, added.last()).unwrap_or(0);
@@ -212,7 +214,7 @@ impl<'a> Replay<'a> {
             | EventKind::Confirmed
             | EventKind::Opened
             | EventKind::Ended
-            | EventKind::Paused
+            | EventKind::Halted
             | EventKind::Rebuilt => {}
         }
     }
@@ -230,7 +232,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    fn give_back(&mut self, event: &'a Event, withdraw: bool) {
+    fn return_units(&mut self, event: &'a Event, withdraw: bool) {
         for (sku, unit) in units_of(event) {
             if self.owner.remove(&(sku, unit)) != event.reservation {
                 self.offenders

@@ -27,6 +27,7 @@ pub use orders::OrderRecord;
 
 /// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Audit {
     /// Whether every check passed.
     pub ok: bool,
@@ -36,6 +37,7 @@ pub struct Audit {
 
 /// A check of the audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Check {
     /// Stable identifier.
     pub name: String,
@@ -62,7 +64,7 @@ impl Extend<Event> for Meanwhile {
                 EventKind::StockAdded | EventKind::StockWithdrawn => {
                     self.skus.extend(event.units.into_iter().map(|(sku, _)| sku));
                 }
-                EventKind::Paused => self.stopped = true,
+                EventKind::Halted => self.stopped = true,
                 _ => self.reservations.extend(event.reservation),
             }
         }
@@ -139,7 +141,7 @@ struct Both<'a> {
 impl Both<'_> {
     /// Whether the sale is halted. Its rebuild then sends the ledger what it lacks, under a new generation.
     fn is_stopped(&self) -> bool {
-        self.books.paused.is_some() || self.meanwhile.stopped
+        self.books.halted.is_some() || self.meanwhile.stopped
     }
 
     fn has_moved(&self, id: ReservationId) -> bool {

@@ -1,13 +1,13 @@
 //! The sale's own row, and the deadline index.
 
 use super::{Books, Check, Deadline, check, counted};
-use crate::{EventKind, HoldState, PauseReason, SaleStatus};
+use crate::{EventKind, HaltReason, HoldState, SaleStatus};
 
 pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     let mut offenders = Vec::new();
     let last = |kind: EventKind| books.events.iter().rev().find(|event| event.kind == kind);
     let rebuilt = books.generation > 1;
-    for kind in [EventKind::Opened, EventKind::Ended, EventKind::Paused, EventKind::Rebuilt] {
+    for kind in [EventKind::Opened, EventKind::Ended, EventKind::Halted, EventKind::Rebuilt] {
         let n = books.events.iter().filter(|event| event.kind == kind).count();
         if n > 1 {
             offenders.push(format!("the log has {n} {kind:?} events"));
@@ -22,11 +22,11 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     if let Some(status) = status.filter(|status| *status != books.status) {
         offenders.push(format!("the sale is {:?}, the log says {status:?}", books.status));
     }
-    let stopped = last(EventKind::Paused).map(|event| event.at);
-    if stopped != books.paused.map(|pause| pause.since) {
+    let stopped = last(EventKind::Halted).map(|event| event.at);
+    if stopped != books.halted.map(|halt| halt.since) {
         offenders.push(format!(
             "the sale is halted {}, the log says {}",
-            since(books.paused.map(|pause| pause.since)),
+            since(books.halted.map(|halt| halt.since)),
             since(stopped)
         ));
     }
@@ -38,7 +38,7 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     if books.generation == 0 {
         offenders.push("the sale is in generation 0".into());
     }
-    let is_rebuilt = books.paused.is_some_and(|pause| pause.reason == PauseReason::Rebuilding);
+    let is_rebuilt = books.halted.is_some_and(|halt| halt.reason == HaltReason::Rebuilding);
     if books.rebuilt_by.is_some() != (rebuilt || is_rebuilt) {
         offenders.push("two records disagree on whether a rebuild has begun".into());
     }

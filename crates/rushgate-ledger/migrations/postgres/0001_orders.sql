@@ -242,7 +242,7 @@ CREATE TRIGGER unit_only_dies BEFORE UPDATE ON order_unit FOR EACH ROW
 WHEN (NOT (OLD.live AND NOT NEW.live) OR NEW.order_id <> OLD.order_id OR NEW.sale <> OLD.sale
       OR NEW.buyer <> OLD.buyer OR NEW.sku <> OLD.sku OR NEW.unit <> OLD.unit
       OR NEW.slot IS DISTINCT FROM OLD.slot OR NEW.per_buyer <> OLD.per_buyer)
-EXECUTE FUNCTION refuse_change('fixed', 'a unit is given back by the end of its order and by nothing else');
+EXECUTE FUNCTION refuse_change('fixed', 'only the end of its order returns a unit');
 
 CREATE FUNCTION unit_dies_with_its_order() RETURNS trigger
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
@@ -250,7 +250,7 @@ BEGIN
     PERFORM must_see_commits();
     IF EXISTS (SELECT FROM changed
                WHERE (SELECT state IN ('held', 'confirmed') FROM orders WHERE id = changed.order_id)) THEN
-        PERFORM refuse('fixed', 'a unit is given back by the end of its order and by nothing else');
+        PERFORM refuse('fixed', 'only the end of its order returns a unit');
     END IF;
     RETURN NULL;
 END $$;

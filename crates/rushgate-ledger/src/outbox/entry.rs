@@ -1,6 +1,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{Due, Error, NewTask, OnDuplicate, QueueName, Result};
+use rushgate_core::{Due, Error, Field, NewTask, OnDuplicate, QueueName, Result};
 
 /// A row for the outbox, created from a task, with values that every database client accepts.
 ///
@@ -72,7 +72,7 @@ impl OutboxEntry {
     pub fn new(queue: &QueueName, task: &NewTask) -> Result<Self> {
         task.check()?;
         if task.deadline.is_some() {
-            return Err(Error::invalid("the deadline", "cannot be set in an outbox row"));
+            return Err(Error::invalid(Field::Deadline, "cannot be set in an outbox row"));
         }
         if task.unique_for.is_some() {
             let what = "the uniqueness window";

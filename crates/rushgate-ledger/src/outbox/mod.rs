@@ -10,7 +10,7 @@ mod sqlite;
 use std::collections::HashMap;
 use std::time::Duration;
 
-use rushgate_core::{Error, NewTask, OutboxId, QueueName, Result, check_range};
+use rushgate_core::{Error, Field, NewTask, OutboxId, QueueName, Result, check_range};
 
 pub use entry::OutboxEntry;
 
@@ -94,7 +94,7 @@ impl Outbox {
 
     /// Lists tasks that were set aside, by position: up to `limit` (1 to 10,000) after `after`.
     pub async fn refused(&self, after: i64, limit: u32) -> Result<Vec<RefusedTask>> {
-        check_range("the page limit", limit.into(), 1, 10_000)?;
+        check_range(Field::Limit, limit.into(), 1, 10_000)?;
         match &self.0 {
             #[cfg(feature = "postgres")]
             Kind::Postgres(of) => of.refused(after, limit).await,

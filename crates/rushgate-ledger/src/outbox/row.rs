@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use rushgate_core::{
-    ContentType, Due, Error, Kind, NewTask, OnDuplicate, Payload, Priority, QueueName, Result, TaskId,
+    ContentType, Due, Error, Field, Kind, NewTask, OnDuplicate, Payload, Priority, QueueName, Result, TaskId,
     TaskKey, Timestamp, TraceParent,
 };
 
@@ -96,7 +96,7 @@ fn within(what: &str, n: i64, max: u64) -> Result<u64> {
 
 fn too_large(bytes: i64) -> Error {
     let most = Payload::MAX_BYTES;
-    Error::invalid("the payload", format_args!("has {bytes} bytes; at most {most} are allowed"))
+    Error::invalid(Field::Payload, format_args!("has {bytes} bytes; at most {most} are allowed"))
 }
 
 /// What a turn does with the rows that it read.

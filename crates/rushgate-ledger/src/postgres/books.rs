@@ -180,7 +180,7 @@ async fn read_orders(
                 generation: generation(row.get(4))?,
                 seq: row.get::<_, i64>(5).cast_unsigned(),
                 units: Vec::new(),
-                given_back: Vec::new(),
+                returned: Vec::new(),
             };
             take_units(&mut order, number, &mut units, &mut books.contradictions);
             books.orders.push(order);

@@ -9,7 +9,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join_all, join3};
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
+    BuyerId, Error, Field, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    UnitRange,
 };
 use tokio_postgres::{Row, Statement};
 
@@ -210,7 +211,7 @@ impl<'c> Recorder<'c> {
         for told in &sale.skus {
             if let Some(limit) = has.get(told.sku.as_str()).filter(|limit| **limit != int(told.per_buyer)) {
                 let why = format!("of {} is {}; the ledger has {limit}", told.sku, told.per_buyer);
-                return Err(Fault::Told(Error::invalid("the limit per buyer", why)));
+                return Err(Fault::Told(Error::invalid(Field::PerBuyer, why)));
             }
         }
         Ok(())

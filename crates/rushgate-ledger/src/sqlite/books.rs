@@ -94,7 +94,7 @@ fn read_orders(
             generation: row.get(4)?,
             seq: row.get::<_, i64>(5)? as u64,
             units: Vec::new(),
-            given_back: Vec::new(),
+            returned: Vec::new(),
         };
         take_units(&mut order, number, &mut units, &mut books.contradictions);
         books.orders.push(order);

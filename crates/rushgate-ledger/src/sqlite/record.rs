@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    BuyerId, Error, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber, UnitRange,
+    BuyerId, Error, Field, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    UnitRange,
 };
 use rusqlite::params;
 use rusqlite::types::Type;
@@ -89,7 +90,7 @@ impl<'c> Recorder<'c> {
                             "of {} is {}; the ledger has {}",
                             told.sku, told.per_buyer, sku.per_buyer
                         );
-                        return Ok(Err(Error::invalid("the limit per buyer", why)));
+                        return Ok(Err(Error::invalid(Field::PerBuyer, why)));
                     }
                     _ => {}
                 }

@@ -6,7 +6,7 @@ local function decide_each(s, q, ids, intent)
   for _, id in ipairs(ids) do
     local h = load_hold(s, id)
     local undecided = h and h.state == HELD
-    if s.paused and (undecided or not h) then
+    if s.halted and (undecided or not h) then
       answers[#answers + 1] = { 4 }
     elseif not h then
       answers[#answers + 1] = { 0 }

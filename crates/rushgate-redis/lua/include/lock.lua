@@ -60,7 +60,7 @@ local function release(lock)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
-local function released(lock, token)
+local function was_released(lock, token)
   for at = 1, #lock.released, #token do
     if string.sub(lock.released, at, at + #token - 1) == token then return 1 end
   end

@@ -142,8 +142,8 @@ end
 
 -- Events other than a task's end, how they are kept, and how processes are notified.
 local events = {
-  added = 7, replaced = 8, claimed = 9, requeued = 10, failed = 11, lost = 12, given_back = 13, cancel_asked = 14,
-  revived = 15, buried = 16,
+  added = 7, replaced = 8, claimed = 9, requeued = 10, failed = 11, lost = 12, released = 13, cancel_asked = 14,
+  dead_requeued = 15, dead_deleted = 16,
   -- Buffers an event until the call ends, if the queue keeps events.
   note = function(q, at, id, what, attempt, due, text)
     if not q.events_n then return end
@@ -529,7 +529,7 @@ local function stand_by_deadline(q, id, deadline)
   q.dated = true
 end
 
--- Makes a task wait: for others, in its key group, or by its own due time. Completes a change that `lift` began.
+-- Makes a task wait: for others, in its key group, or by its own due time. Completes a change that `clear_unique` began.
 local function stand(q, t, wake)
   stand_by_age(q, t.id, t.record)
   stand_by_deadline(q, t.id, t.deadline)
@@ -878,7 +878,7 @@ local function finish(q)
 end
 
 -- Moves tasks whose deadline has passed to the dead letters. True if more is left than one call processes.
-local function bury_late(q)
+local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
   local till = '(' .. BY_DEADLINE .. struct.pack('>I7', now + 1)
@@ -932,7 +932,7 @@ local function reap(q)
     end
   end
   q.moment, q.changed = now, q.changed or #over > 0
-  if not settle(q) and #over < REAPED_MAX then return bury_late(q) end
+  if not settle(q) and #over < REAPED_MAX then return delete_late(q) end
   finish(q)
   return true
 end

@@ -1,7 +1,7 @@
 -- A sale. Its seven keys, in this order:
 --   row        HASH  k secret; s status (0 created, 1 open, 2 ended); g generation; q latest event; H hold time, µs;
 --                    o opens; x closes ('' for never); L 1 if a ledger is the system of record; j the id as JSON;
---                    p since when the sale is halted ('' if it is not); r why (the position in `PauseReason::ALL`);
+--                    p since when the sale is halted ('' if it is not); r why (the position in `HaltReason::ALL`);
 --                    B the latest rebuild; P when the generation before was halted; W when this one replaced it;
 --                    G until when only receipts are honored;
 --                    S<n> the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
@@ -20,7 +20,7 @@
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- include: put
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
-local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, PAUSED, REBUILT = 8, 9, 10, 11, 12, 13, 14
+local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, HALTED, REBUILT = 8, 9, 10, 11, 12, 13, 14
 local LOST_WRITES, REBUILDING = 0, 2
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local ASK_AGAIN_AFTER = 2000000
@@ -42,7 +42,7 @@ local function sale_keys(first, secret)
   s.secret = secret
   s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
   s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
-  s.paused, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
+  s.halted, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
   s.stopped, s.switched, s.receipts = tonumber(row[13]), tonumber(row[14]), tonumber(row[15])
   return s
 end
@@ -130,16 +130,16 @@ local function append(s, kind, reservation, units)
 end
 
 -- Halts the sale until it is rebuilt.
-local function pause(s, reason)
-  if s.paused then return end
-  s.paused = now
+local function halt(s, reason)
+  if s.halted then return end
+  s.halted = now
   redis.call('HSET', s.row, 'p', now, 'r', reason)
-  append(s, PAUSED, nil, '')
+  append(s, HALTED, nil, '')
 end
 
 -- When to ask again, if no new reservation is accepted at the moment.
 local function retry_at(s)
-  if s.paused then return now + ASK_AGAIN_AFTER end
+  if s.halted then return now + ASK_AGAIN_AFTER end
   return s.receipts and now < s.receipts and s.receipts or nil
 end
 
@@ -439,7 +439,7 @@ local function overdue_holds(s, n)
   return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now, 'LIMIT', 0, n)
 end
 
-local function next_give_back(s)
+local function next_expiry(s)
   local head = redis.call('ZRANGE', s.deadlines.key, 0, 0, 'WITHSCORES')
   return head[2] and int(tonumber(head[2])) or ''
 end

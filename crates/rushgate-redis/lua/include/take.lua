@@ -55,7 +55,7 @@ local function short_of(s, wanted, same)
   local k = s.skus[short]
   if k.held == 0 then return { 4, short, free_of(k) } end
   write_back(s.deadlines)
-  return { 5, short, free_of(k), next_give_back(s) }
+  return { 5, short, free_of(k), next_expiry(s) }
 end
 
 -- Takes one free number, as a range. Fresh numbers below it become returned ones.

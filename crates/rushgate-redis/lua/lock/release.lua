@@ -17,7 +17,7 @@ for n = 1, #KEYS / 4 do
     rest[#rest + 1], of_first = n, of_first or lock
   else
     if holds(lock, token) then release(lock) end
-    answers[n] = released(lock, token)
+    answers[n] = was_released(lock, token)
   end
 end
 if not of_first then return answers end
@@ -32,6 +32,6 @@ for _, n in ipairs(rest) do
     take_from_line(lock, token)
   end
   hand_over(lock, tonumber(ARGV[2 * n]))
-  answers[n] = released(lock, token)
+  answers[n] = was_released(lock, token)
 end
 return answers

@@ -15,7 +15,7 @@ if not s then return MISSING end
 if not s.ledger then return 2 end
 if s.by == ARGV[2] then return 1 end
 refuse_when_full(s)
-pause(s, REBUILDING)
+halt(s, REBUILDING)
 redis.call('HSET', s.row, 'B', ARGV[2], 'r', REBUILDING)
 close_sale(s)
 redis.call('UNLINK', unpack(KEYS, 8, 14))

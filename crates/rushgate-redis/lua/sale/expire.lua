@@ -12,7 +12,7 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-if s.paused then return 0 end
+if s.halted then return 0 end
 local overdue = overdue_holds(s, ARGV[2])
 if #overdue == 0 then return 0 end
 allow_when_full_sale(s)

@@ -17,7 +17,7 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-if not s.paused or s.by ~= ARGV[2] then return 0 end
+if not s.halted or s.by ~= ARGV[2] then return 0 end
 local loaded = sale_keys(8, ARGV[1])
 loaded.generation = tonumber(ARGV[3])
 redis.call('HSET', loaded.row, 'g', ARGV[3])

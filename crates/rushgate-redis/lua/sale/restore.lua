@@ -25,13 +25,13 @@ if not s then return MISSING end
 local packed = read(s.holds, ARGV[2])
 if packed then return { 2, packed } end
 local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
-if s.ledger and generation >= s.generation and not s.paused then
+if s.ledger and generation >= s.generation and not s.halted then
   -- A reservation of this generation is missing, so the store has lost a write.
   refuse_when_full(s)
-  pause(s, LOST_WRITES)
+  halt(s, LOST_WRITES)
   close_sale(s)
 end
-if s.paused then return { 10, retry_at(s) } end
+if s.halted then return { 10, retry_at(s) } end
 if s.stopped and generation < s.generation and deadline > s.stopped then
   -- A hold that was active when the sale was halted gets a whole hold time from the switch on.
   deadline = s.switched + s.hold

@@ -13,7 +13,7 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local answer = { tonumber(s.status), s.generation, s.seq, next_give_back(s), now }
+local answer = { tonumber(s.status), s.generation, s.seq, next_expiry(s), now }
 local fields = {}
 for no = 0, tonumber(ARGV[2]) - 1 do
   table.insert(fields, 'S' .. no)
@@ -21,7 +21,7 @@ end
 for _, packed in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
   table.insert(answer, packed)
 end
-table.insert(answer, s.paused or '')
+table.insert(answer, s.halted or '')
 table.insert(answer, s.reason or 0)
 table.insert(answer, s.receipts and now < s.receipts and s.receipts or '')
 return answer

@@ -33,7 +33,7 @@ local function keep(answer)
   return remember(once, { asked, answer })[2]
 end
 
-if s.paused then return keep({ 4 }) end
+if s.halted then return keep({ 4 }) end
 local k = sku(s, no)
 refuse_when_full(s)
 if free_of(k) < n then return keep({ 2, free_of(k) }) end

@@ -21,7 +21,7 @@ local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local generation = tonumber(ARGV[3])
 if s.by ~= ARGV[2] then return 0 end
-if not s.paused then return s.generation == generation and 1 or 0 end
+if not s.halted then return s.generation == generation and 1 or 0 end
 local loaded = sale_keys(8, ARGV[1])
 if not loaded then return 0 end
 if generation <= s.generation then return 2 end
@@ -38,7 +38,7 @@ end
 loaded.status = s.status
 close_sale(loaded)
 local grace = tonumber(ARGV[4])
-redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.paused), 'W', int(now),
+redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.halted), 'W', int(now),
   'G', grace > 0 and int(now + grace) or '')
 for at = 1, 7 do
   redis.call('UNLINK', KEYS[at])

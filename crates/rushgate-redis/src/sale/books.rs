@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Line, Op, Pause, PauseReason, ReservationId, ReservationRow,
-    Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, Halt, HaltReason, Line, Op, ReservationId, ReservationRow, Result,
+    SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 use serde_json::json;
 
@@ -75,10 +75,10 @@ impl Row {
         u32::try_from(self.number("g")?).map_err(|_| strange("a number that is too large"))
     }
 
-    fn paused(&self) -> Result<Option<Pause>> {
+    fn halted(&self) -> Result<Option<Halt>> {
         let Some(since) = self.moment("p")? else { return Ok(None) };
-        let reason = PauseReason::ALL.get(self.number("r")? as usize);
-        Ok(Some(Pause { reason: *reason.ok_or_else(|| strange("an unknown reason"))?, since }))
+        let reason = HaltReason::ALL.get(self.number("r")? as usize);
+        Ok(Some(Halt { reason: *reason.ok_or_else(|| strange("an unknown reason"))?, since }))
     }
 
     fn rebuilt_by(&self) -> Result<Option<Op>> {
@@ -149,7 +149,7 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
         status: status_of(row.number("s")?)?,
         generation: row.generation()?,
         seq: row.number("q")?,
-        paused: row.paused()?,
+        halted: row.halted()?,
         rebuilt_by: row.rebuilt_by()?,
         since: row.since()?,
         receipts_until: row.moment("G")?,

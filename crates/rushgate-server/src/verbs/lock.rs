@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
+use rushgate::wire::TaskSpec;
+use rushgate::wire::schema::LABEL;
 use rushgate::{
-    Holder, Lock, LockGuard, LockOutcome, LockState, Owner, QueueName, ReleasedWith, Token, WaiterState,
+    Enqueued, Fence, Holder, Lock, LockGuard, LockName, LockOutcome, LockState, QueueName, Released,
+    ReleasedWith, Token,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::queue::{EnqueuedView, TaskBody, entered};
+use super::queue::{entered, task_of};
 use super::{PageQuery, PageView, millis};
 use crate::access::Kind;
 use crate::call::{Call, Nothing};
-use crate::openapi::{LABEL, NameText, TokenText};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 
@@ -41,11 +43,11 @@ fn lease_ms() -> u64 {
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct GrantView {
     /// Name of the lock.
-    name: String,
+    name: LockName,
     /// Secret proof of this acquisition. Pass it to extend and release.
-    token: String,
+    token: Token,
     /// Fencing token, greater than that of every earlier grant. Let the protected resource refuse smaller ones.
-    fence: u64,
+    fence: Fence,
     /// How long the lock is certainly held, in milliseconds, unless it is extended.
     lease_left_ms: u64,
 }
@@ -66,9 +68,9 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
     match call.unless_closing(lock.acquire()).await? {
         LockOutcome::Held(guard) => {
             let view = GrantView {
-                name: guard.name().to_string(),
-                token: guard.token().to_string(),
-                fence: guard.fence().as_u64(),
+                name: guard.name().clone(),
+                token: guard.token(),
+                fence: guard.fence(),
                 lease_left_ms: millis(guard.held().time_left()),
             };
             Ok(Reply::created(view).owing(HeldLock(guard)))
@@ -98,7 +100,6 @@ impl Owed for HeldLock {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExtendBody {
     /// Token of the acquisition.
-    #[schemars(with = "TokenText")]
     token: Token,
     /// New lease duration from now, in milliseconds: 10 to 86,400,000. Default: 15,000.
     #[serde(default = "lease_ms")]
@@ -110,9 +111,9 @@ pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<GrantView> {
     let (lock, token) = (call.lock()?, call.body.token);
     match lock.extend(token, Duration::from_millis(call.body.lease_ms)).await? {
         Some(grant) => Ok(Reply::ok(GrantView {
-            name: lock.name().to_string(),
-            token: token.to_string(),
-            fence: grant.fence.as_u64(),
+            name: lock.name().clone(),
+            token,
+            fence: grant.fence,
             lease_left_ms: millis(grant.lease_left),
         })),
         None => Err(Problem::plain(Code::NotHeld)),
@@ -124,22 +125,13 @@ pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<GrantView> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseBody {
     /// Token of the acquisition.
-    #[schemars(with = "TokenText")]
     token: Token,
 }
 
-/// Outcome of a release.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case", tag = "outcome")]
-pub(crate) enum ReleasedView {
-    /// The token held the lock and has released it.
-    Released,
-}
-
-pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
+pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<Released> {
     match call.lock()?.release(call.body.token).await? {
-        rushgate::lock::Released::Released => Ok(Reply::ok(ReleasedView::Released)),
-        rushgate::lock::Released::NotHeld => Err(Problem::plain(Code::NotHeld)),
+        released @ Released::Released => Ok(Reply::ok(released)),
+        Released::NotHeld => Err(Problem::plain(Code::NotHeld)),
     }
 }
 
@@ -148,23 +140,21 @@ pub(crate) async fn release(call: Call<ReleaseBody>) -> Answer<ReleasedView> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseWithBody {
     /// Token of the acquisition.
-    #[schemars(with = "TokenText")]
     token: Token,
     /// Queue of the task.
-    #[schemars(with = "NameText")]
     queue: QueueName,
     /// The task.
-    task: TaskBody,
+    task: TaskSpec,
 }
 
-pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<EnqueuedView> {
+pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<Enqueued> {
     let lock = call.lock()?;
     let ReleaseWithBody { token, queue, task } = call.body;
     if !call.caller.may(Kind::Queue, queue.as_str()) {
         return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this queue"));
     }
     let queue = call.shop.gate.queue(queue.as_str())?;
-    match lock.release_with(token, queue.enqueue_new(task.try_into()?)).await? {
+    match lock.release_with(token, queue.enqueue_new(task_of(task)?)).await? {
         ReleasedWith::Released(enqueued) | ReleasedWith::NotTaken(enqueued) => entered(enqueued),
         ReleasedWith::NotHeld => Err(Problem::plain(Code::NotHeld)),
     }
@@ -172,106 +162,23 @@ pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<Enqueued
 
 /// Outcome of a forced release.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct ForcedView {
+pub(crate) struct ForceReleasedView {
     /// The holder that lost the lock. Absent if the lock was free.
     #[serde(skip_serializing_if = "Option::is_none")]
-    lost_by: Option<HolderView>,
+    holder: Option<Holder>,
 }
 
-pub(crate) async fn force_release(call: Call) -> Answer<ForcedView> {
-    let name = call.path.get("lock");
-    let holder = call.shop.gate.force_release(name).await?;
-    Ok(Reply::ok(ForcedView { lost_by: holder.as_ref().map(HolderView::from) }))
+pub(crate) async fn force_release(call: Call) -> Answer<ForceReleasedView> {
+    let holder = call.shop.gate.force_release(call.path.get("lock")).await?;
+    Ok(Reply::ok(ForceReleasedView { holder }))
 }
 
-/// A lock, its holder and its wait queue.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct LockView {
-    /// Name of the lock.
-    name: String,
-    /// The holder. Absent if the lock is free.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    holder: Option<HolderView>,
-    /// The waiters, next in line first.
-    waiters: Vec<WaiterView>,
+pub(crate) async fn show(call: Call) -> Answer<LockState> {
+    Ok(Reply::ok(call.lock()?.state().await?))
 }
 
-/// The holder of a lock. Its token is never shown.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HolderView {
-    /// Fencing token of its grant.
-    fence: u64,
-    #[serde(flatten)]
-    owner: OwnerView,
-    /// When it was granted, in microseconds since the Unix epoch.
-    since_us: u64,
-    /// When the lease expires, in microseconds since the Unix epoch.
-    lease_until_us: u64,
-}
-
-/// A waiter.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct WaiterView {
-    /// Position in the wait queue. 1 is next.
-    position: usize,
-    #[serde(flatten)]
-    owner: OwnerView,
-    /// When it joined, in microseconds since the Unix epoch.
-    since_us: u64,
-    /// When it gives up, in microseconds since the Unix epoch.
-    wait_until_us: u64,
-}
-
-/// How a client identifies itself.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct OwnerView {
-    /// Host of the client process. Over HTTP this is the server's.
-    host: String,
-    /// ID of the client process. Over HTTP this is the server's.
-    pid: u32,
-    /// What the client says it does.
-    label: String,
-}
-
-impl From<&Owner> for OwnerView {
-    fn from(of: &Owner) -> Self {
-        Self { host: of.host.clone(), pid: of.pid, label: of.label.clone() }
-    }
-}
-
-impl From<&Holder> for HolderView {
-    fn from(of: &Holder) -> Self {
-        Self {
-            fence: of.fence.as_u64(),
-            owner: (&of.owner).into(),
-            since_us: of.since.as_micros(),
-            lease_until_us: of.lease_until.as_micros(),
-        }
-    }
-}
-
-impl From<LockState> for LockView {
-    fn from(of: LockState) -> Self {
-        let waiter = |(at, of): (usize, &WaiterState)| WaiterView {
-            position: at + 1,
-            owner: (&of.owner).into(),
-            since_us: of.since.as_micros(),
-            wait_until_us: of.wait_until.as_micros(),
-        };
-        Self {
-            name: of.name.to_string(),
-            holder: of.holders.first().map(HolderView::from),
-            waiters: of.waiters.iter().enumerate().map(waiter).collect(),
-        }
-    }
-}
-
-pub(crate) async fn show(call: Call) -> Answer<LockView> {
-    Ok(Reply::ok(call.lock()?.state().await?.into()))
-}
-
-pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<LockView>> {
+pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<LockState>> {
     let locks = call.shop.gate.locks((&call.query).into()).await?;
-    let seen = |lock: LockState| call.caller.may(Kind::Lock, lock.name.as_str()).then(|| lock.into());
+    let seen = |lock: LockState| call.caller.may(Kind::Lock, lock.name.as_str()).then_some(lock);
     Ok(Reply::ok(PageView::of(locks, call.query.limit, |lock| lock.name.as_str(), seen)))
 }

@@ -1,6 +1,5 @@
 //! The verbs. Each parses its request, calls the facade's method of the same name and renders the outcome.
 
-pub(crate) mod content;
 pub(crate) mod lock;
 pub(crate) mod look;
 pub(crate) mod queue;

@@ -5,19 +5,19 @@ use std::time::Duration;
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::{
-    Audit, BadReceipt, BuyerId, Created, Decision, Foreseen, Hold, HoldState, IdempotencyKey, Line, Op,
-    PauseReason, QueueName, Rebuild, RebuildOutcome, ReservationId, Reserved, Restored, Sale, SaleBuilder,
-    SaleId, SaleState, SaleStatus, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
+    Audit, BadReceipt, BuyerId, Created, DeadRequeued, Decision, Foreseen, Hold, HoldState, IdempotencyKey,
+    Line, Op, QueueName, Rebuild, RebuildOutcome, RebuildReport, ReservationId, Reserved, Restored, Sale,
+    SaleBuilder, SaleId, SaleState, SaleStatus, Sku, SkuSpec, SkuState, StockChange, StockChanged, Timestamp,
+    UnitChoice,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::queue::{DeletedView, PausedView, RevivedView, SelectionBody};
-use super::{PageQuery, PageView, millis};
+use super::queue::{DeletedView, PausedView, SelectionBody};
+use super::{PageQuery, PageView};
 use crate::access::{Caller, Kind};
 use crate::call::{Call, Nothing};
 use crate::events;
-use crate::openapi::NameText;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
@@ -29,23 +29,23 @@ const ORDERS: &str = "orders";
 #[serde(deny_unknown_fields)]
 pub(crate) struct SaleBody {
     /// ID of the sale.
-    #[schemars(with = "NameText")]
     id: SaleId,
     /// The SKUs on sale: 1 to 1,000, each listed once.
     #[schemars(length(min = 1, max = 1_000))]
-    skus: Vec<SkuBody>,
+    skus: Vec<SkuSpec>,
     /// Hold duration of a reservation, in milliseconds: 10 ms to 30 days. Default: 300,000.
     #[serde(default = "hold_ms")]
     #[schemars(range(min = 10, max = 2_592_000_000_u64))]
     hold_ms: u64,
-    /// Opening time, in milliseconds since the Unix epoch. An open sale refuses buyers before it.
-    opens_at_ms: Option<u64>,
-    /// Closing time, in milliseconds since the Unix epoch. The sale refuses buyers from then on.
-    closes_at_ms: Option<u64>,
+    /// Opening time. An open sale refuses buyers before it.
+    #[serde(rename = "opens_at_us")]
+    opens_at: Option<Timestamp>,
+    /// Closing time. The sale refuses buyers from then on.
+    #[serde(rename = "closes_at_us")]
+    closes_at: Option<Timestamp>,
     /// Order queue, through which orders reach the ledger. It must never have been used except by other sales, and it
     /// is reserved for them afterwards. The scopes of the token must cover it. Default on a server with a ledger:
     /// `orders`. Without a ledger and without this field, the sale has no ledger.
-    #[schemars(with = "Option<NameText>")]
     orders: Option<QueueName>,
 }
 
@@ -53,71 +53,29 @@ fn hold_ms() -> u64 {
     300_000
 }
 
-/// A SKU on sale.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct SkuBody {
-    /// Name of the SKU.
-    #[schemars(with = "NameText")]
-    sku: Sku,
-    /// Number of units: 1 to 10,000,000.
-    #[schemars(range(min = 1, max = 10_000_000))]
-    units: u32,
-    /// Purchase limit per buyer: 1 to 10,000 units. Default: 1.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 10_000))]
-    per_buyer: u32,
-}
-
-fn one() -> u32 {
-    1
-}
-
-/// Status of a sale, as operators set it.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum StatusWord {
-    /// Created, not opened.
-    Created,
-    /// Opened. `opens_at_us` and `closes_at_us` may still keep buyers out.
-    Open,
-    /// Ended.
-    Ended,
-}
-
-impl From<SaleStatus> for StatusWord {
-    fn from(of: SaleStatus) -> Self {
-        match of {
-            SaleStatus::Created => Self::Created,
-            SaleStatus::Open => Self::Open,
-            SaleStatus::Ended => Self::Ended,
-        }
-    }
-}
-
 /// New status of a sale.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct StatusView {
     /// ID of the sale.
-    sale: String,
+    sale: SaleId,
     /// Status of the sale.
-    status: StatusWord,
+    status: SaleStatus,
 }
 
 pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
-    let SaleBody { id, skus, hold_ms, opens_at_ms, closes_at_ms, orders } = call.body;
+    let SaleBody { id, skus, hold_ms, opens_at, closes_at, orders } = call.body;
     if !call.caller.may(Kind::Sale, id.as_str()) {
         return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this sale"));
     }
     let mut sale = SaleBuilder::new(id.as_str()).hold(Duration::from_millis(hold_ms));
-    for SkuBody { sku, units, per_buyer } in skus {
+    for SkuSpec { sku, units, per_buyer } in skus {
         sale = sale.sku(sku.as_str(), units, per_buyer);
     }
-    if let Some(at) = opens_at_ms {
-        sale = sale.opens_at(moment(at));
+    if let Some(at) = opens_at {
+        sale = sale.opens_at(at);
     }
-    if let Some(at) = closes_at_ms {
-        sale = sale.closes_at(moment(at));
+    if let Some(at) = closes_at {
+        sale = sale.closes_at(at);
     }
     let default = call.shop.ledger.as_ref().map(|_| ORDERS.to_owned());
     if let Some(queue) = orders.map(String::from).or(default) {
@@ -128,7 +86,7 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
         Created::Created => {
             call.shop.more_to_look_after.notify_one();
             let path = format!("/v1/sales/{}", in_path(id.as_str()));
-            let view = StatusView { sale: id.to_string(), status: StatusWord::Created };
+            let view = StatusView { sale: id, status: SaleStatus::Created };
             Ok(Reply::created(view).location(&path))
         }
         Created::Exists => Err(Problem::plain(Code::Exists)),
@@ -155,10 +113,6 @@ async fn with_its_orders(call: &Call) -> Result<Sale, Problem> {
     Ok(sale)
 }
 
-pub(super) fn moment(at_ms: u64) -> Timestamp {
-    Timestamp::from_micros(at_ms.saturating_mul(1_000))
-}
-
 /// Encodes a name as a segment of a path.
 fn in_path(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
@@ -175,9 +129,9 @@ pub(crate) async fn open(call: Call) -> Answer<StatusView> {
     }
 }
 
-pub(crate) async fn retry_orders(call: Call<SelectionBody>) -> Answer<RevivedView> {
+pub(crate) async fn requeue_orders(call: Call<SelectionBody>) -> Answer<DeadRequeued> {
     let sale = call.sale()?;
-    Ok(Reply::ok(sale.retry_orders(call.body.try_into()?).await?.into()))
+    Ok(Reply::ok(sale.requeue_orders(call.body.try_into()?).await?))
 }
 
 pub(crate) async fn delete_orders(call: Call<SelectionBody>) -> Answer<DeletedView> {
@@ -202,128 +156,28 @@ pub(crate) async fn end(call: Call) -> Answer<StatusView> {
 }
 
 fn status_of(sale: &Sale, status: SaleStatus) -> Reply<StatusView> {
-    Reply::ok(StatusView { sale: sale.id().to_string(), status: status.into() })
+    Reply::ok(StatusView { sale: sale.id().clone(), status })
 }
 
-/// A sale and its stock.
+/// A sale, and whether it has a waiting room.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct SaleView {
-    /// ID of the sale.
-    id: String,
-    /// Status of the sale, as operators set it.
-    status: StatusWord,
-    /// Stock of each SKU.
-    skus: Vec<SkuView>,
-    /// Hold duration of a reservation, in milliseconds.
-    hold_ms: u64,
-    /// Opening time, in microseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    opens_at_us: Option<u64>,
-    /// Closing time, in microseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    closes_at_us: Option<u64>,
-    /// Order queue. Absent if the sale has no ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    orders: Option<String>,
-    /// Generation: 1 for a sale that was never rebuilt. Each rebuild raises it by one or more.
-    generation: u32,
-    /// Number of the latest event.
-    seq: u64,
-    /// When the next hold may expire, in microseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next_give_back_us: Option<u64>,
-    /// Why the sale is halted until it is rebuilt. Absent if it is not halted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<PauseWord>,
-    /// Until when the sale honors only receipts, in microseconds since the Unix epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    receipts_until_us: Option<u64>,
-    /// Whether the sale has a waiting room, at most one second old. Present only where a single sale is shown.
+    #[serde(flatten)]
+    sale: SaleState,
+    /// Whether the sale has a waiting room, at most one second old. Absent if it has none.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_room: Option<bool>,
-    /// The store's clock at the time of the read, in microseconds since the Unix epoch. All deadlines refer to it.
-    now_us: u64,
-}
-
-/// Why a sale is halted.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum PauseWord {
-    /// The store lost writes that it had acknowledged.
-    LostWrites,
-    /// An operator halted it.
-    Operator,
-    /// A rebuild is running.
-    Rebuilding,
-}
-
-impl From<PauseReason> for PauseWord {
-    fn from(of: PauseReason) -> Self {
-        match of {
-            PauseReason::LostWrites => Self::LostWrites,
-            PauseReason::Operator => Self::Operator,
-            PauseReason::Rebuilding => Self::Rebuilding,
-        }
-    }
-}
-
-/// Stock of a SKU: `total = free + held + confirmed + withdrawn`.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SkuView {
-    /// Name of the SKU.
-    sku: String,
-    /// All units ever offered.
-    total: u32,
-    /// Units that buyers can reserve.
-    free: u32,
-    /// Units on hold.
-    held: u32,
-    /// Units sold.
-    confirmed: u32,
-    /// Units withdrawn from the sale.
-    withdrawn: u32,
-    /// Purchase limit per buyer.
-    per_buyer: u32,
-}
-
-impl From<SkuState> for SkuView {
-    fn from(of: SkuState) -> Self {
-        let SkuState { sku, total, free, held, confirmed, withdrawn, per_buyer } = of;
-        Self { sku: sku.to_string(), total, free, held, confirmed, withdrawn, per_buyer }
-    }
-}
-
-impl From<SaleState> for SaleView {
-    fn from(of: SaleState) -> Self {
-        Self {
-            id: of.spec.id.to_string(),
-            status: of.status.into(),
-            skus: of.skus.into_iter().map(SkuView::from).collect(),
-            hold_ms: millis(of.spec.hold.get()),
-            opens_at_us: of.spec.opens_at.map(Timestamp::as_micros),
-            closes_at_us: of.spec.closes_at.map(Timestamp::as_micros),
-            orders: of.spec.orders.map(|queue| queue.to_string()),
-            generation: of.generation,
-            seq: of.seq,
-            next_give_back_us: of.next_give_back.map(Timestamp::as_micros),
-            paused: of.paused.map(|pause| pause.reason.into()),
-            receipts_until_us: of.receipts_until.map(Timestamp::as_micros),
-            waiting_room: None,
-            now_us: of.now.as_micros(),
-        }
-    }
 }
 
 pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
     let sale = call.sale()?;
-    let view = SaleView::from(sale.state().await?);
     let waiting_room = sale.room().recent().await?.map(|_| true);
-    Ok(Reply::ok(SaleView { waiting_room, ..view }))
+    Ok(Reply::ok(SaleView { sale: sale.state().await?, waiting_room }))
 }
 
-pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleView>> {
+pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleState>> {
     let page = call.shop.gate.sales((&call.query).into()).await?;
-    let seen = |sale: SaleState| call.caller.may(Kind::Sale, sale.spec.id.as_str()).then(|| sale.into());
+    let seen = |sale: SaleState| call.caller.may(Kind::Sale, sale.spec.id.as_str()).then_some(sale);
     Ok(Reply::ok(PageView::of(page, call.query.limit, |sale| sale.spec.id.as_str(), seen)))
 }
 
@@ -332,11 +186,10 @@ pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<Sal
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReserveBody {
     /// The buyer. A token for one buyer names it already.
-    #[schemars(with = "Option<NameText>")]
     buyer: Option<BuyerId>,
     /// 1 to 32 lines, each SKU once. The buyer gets all of them or none.
     #[schemars(length(min = 1, max = 32))]
-    lines: Vec<LineBody>,
+    lines: Vec<Line>,
     /// Whether every line must get the same unit number, such as one seat on several legs of a journey.
     #[serde(default)]
     same_number: bool,
@@ -345,100 +198,25 @@ pub(crate) struct ReserveBody {
     pass: Option<String>,
 }
 
-/// A line of a cart.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LineBody {
-    /// Name of the SKU.
-    #[schemars(with = "NameText")]
-    sku: Sku,
-    /// Quantity: 1 to 1,000. Default: 1.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1_000))]
-    quantity: u32,
-}
-
-/// A reservation.
+/// A reservation, and its receipt if the answer is to a buyer who has just made it.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct HoldView {
-    /// ID of the reservation. It cannot be guessed, so knowing it is enough to read the reservation.
-    id: String,
-    /// The buyer.
-    buyer: String,
-    /// The reserved units.
-    units: Vec<UnitView>,
-    /// State of the reservation.
-    state: HoldWord,
-    /// Deadline for the confirmation, in microseconds since the Unix epoch.
-    deadline_us: u64,
+    #[serde(flatten)]
+    hold: Hold,
     /// Signed receipt. It restores the units if the store loses the reservation, so give it to the buyer.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
 
-/// A numbered unit.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct UnitView {
-    /// Name of the SKU.
-    sku: String,
-    /// Number of the unit.
-    unit: u32,
-}
-
-/// State of a reservation.
-#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum HoldWord {
-    /// On hold: the buyer may pay or cancel.
-    Held,
-    /// Paid for. The ledger has not committed yet.
-    Confirming,
-    /// Canceled. The ledger has not committed yet.
-    Cancelling,
-    /// Hold expired. The ledger has not committed yet.
-    Expiring,
-    /// Sold.
-    Confirmed,
-    /// Canceled. The units were released.
-    Cancelled,
-    /// Hold expired. The units were released.
-    Expired,
-    /// Refused by the ledger.
-    Rejected,
-}
-
-impl From<HoldState> for HoldWord {
-    fn from(of: HoldState) -> Self {
-        match of {
-            HoldState::Held => Self::Held,
-            HoldState::Confirming => Self::Confirming,
-            HoldState::Cancelling => Self::Cancelling,
-            HoldState::Expiring => Self::Expiring,
-            HoldState::Confirmed => Self::Confirmed,
-            HoldState::Cancelled => Self::Cancelled,
-            HoldState::Expired => Self::Expired,
-            HoldState::Rejected => Self::Rejected,
-        }
-    }
-}
-
-impl From<&Hold> for HoldView {
-    fn from(of: &Hold) -> Self {
-        let unit = |(sku, unit): &(Sku, u32)| UnitView { sku: sku.to_string(), unit: *unit };
-        Self {
-            id: of.id.to_string(),
-            buyer: of.buyer.to_string(),
-            units: of.units.iter().map(unit).collect(),
-            state: of.state.into(),
-            deadline_us: of.deadline.as_micros(),
-            receipt: None,
-        }
+impl From<Hold> for HoldView {
+    fn from(hold: Hold) -> Self {
+        Self { hold, receipt: None }
     }
 }
 
 /// A reservation with its receipt.
-async fn with_receipt(sale: &Sale, hold: &Hold) -> Result<HoldView, Problem> {
-    Ok(HoldView { receipt: Some(sale.receipt(hold).await?), ..hold.into() })
+async fn with_receipt(sale: &Sale, hold: Hold) -> Result<HoldView, Problem> {
+    Ok(HoldView { receipt: Some(sale.receipt(&hold).await?), hold })
 }
 
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
@@ -449,24 +227,23 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let (role, pass) = (call.caller.role, call.body.pass.as_deref());
     let has_room = super::room::must_have_pass(&sale, role, &buyer, pass, &key).await?;
-    let of = |line: &LineBody| Line { sku: line.sku.clone(), quantity: line.quantity };
-    let lines: Vec<_> = call.body.lines.iter().map(of).collect();
+    let lines = &call.body.lines;
     // With a waiting room, the bot check ran when the buyer joined.
     if call.check().is_some() && !has_room {
-        match sale.foresee(&buyer, &lines, &key).await? {
+        match sale.foresee(&buyer, lines, &key).await? {
             Foreseen::Answer(refused) => return Err(refusal(refused)),
             Foreseen::Replay => {}
             Foreseen::Unknown => call.must_be_let_in(&sale, &buyer).await?,
         }
     }
     let choice = if call.body.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
-    match sale.reserve_units(&buyer, &lines, choice, &key).await? {
+    match sale.reserve_units(&buyer, lines, choice, &key).await? {
         Reserved::Reserved(hold) => {
             let path = format!("/v1/sales/{}/reservations/{}", in_path(sale.id().as_str()), hold.id);
-            Ok(Reply::accepted(with_receipt(&sale, &hold).await?).location(&path))
+            Ok(Reply::accepted(with_receipt(&sale, hold).await?).location(&path))
         }
         Reserved::Replayed(hold) => {
-            let reply = Reply::ok(with_receipt(&sale, &hold).await?);
+            let reply = Reply::ok(with_receipt(&sale, hold).await?);
             Ok(reply.header(REPLAYED, HeaderValue::from_static("true")))
         }
         refused => Err(refusal(refused)),
@@ -493,10 +270,10 @@ fn refusal(reserved: Reserved) -> Problem {
         Reserved::SoldOut { sku, free } => {
             Problem::plain(Code::SoldOut).with("sku", sku.as_str()).with("free", free)
         }
-        Reserved::AllHeld { sku, free, next_give_back } => {
+        Reserved::AllHeld { sku, free, next_expiry } => {
             let problem = Problem::plain(Code::AllHeld).with("sku", sku.as_str()).with("free", free);
-            match next_give_back {
-                Some(at) => problem.with("next_give_back_us", at.as_micros()),
+            match next_expiry {
+                Some(at) => problem.with("next_expiry_us", at.as_micros()),
                 None => problem,
             }
         }
@@ -506,13 +283,13 @@ fn refusal(reserved: Reserved) -> Problem {
             None => Problem::plain(Code::SaleNotOpen),
         },
         Reserved::Ended => Problem::plain(Code::SaleEnded),
-        Reserved::Paused { retry_at } => paused(retry_at),
+        Reserved::Halted { retry_at } => halted(retry_at),
         Reserved::Reserved(_) | Reserved::Replayed(_) => Problem::plain(Code::Bug),
     }
 }
 
-fn paused(retry_at: Timestamp) -> Problem {
-    Problem::plain(Code::SalePaused).retry_at(retry_at).with("retry_at_us", retry_at.as_micros())
+fn halted(retry_at: Timestamp) -> Problem {
+    Problem::plain(Code::SaleHalted).retry_at(retry_at).with("retry_at_us", retry_at.as_micros())
 }
 
 fn limit_reached(sku: &Sku, limit: u32, has: u32) -> Problem {
@@ -541,7 +318,7 @@ pub(crate) async fn reservation(call: Call) -> Answer<HoldView> {
     let (sale, id) = (call.sale()?, call.reservation_id()?);
     call.check_sees(&sale, id).await?;
     let hold = call.unless_closing(sale.wait_final(id, call.wait)).await?.ok_or_else(no_reservation)?;
-    Ok(Reply::ok((&hold).into()))
+    Ok(Reply::ok(hold.into()))
 }
 
 pub(crate) async fn confirm(call: Call) -> Answer<HoldView> {
@@ -560,26 +337,26 @@ pub(crate) async fn cancel_hold(call: Call) -> Answer<HoldView> {
 /// The answer to a decision, which may have to wait for the ledger.
 async fn decided(call: &Call, sale: &Sale, decision: Decision, wanted: HoldState) -> Answer<HoldView> {
     let hold = match decision {
-        Decision::Done(hold) => return Ok(Reply::ok((&hold).into())),
+        Decision::Done(hold) => return Ok(Reply::ok(hold.into())),
         Decision::Pending(hold) => hold,
         Decision::Refused(hold) => return Err(otherwise(&hold)),
         Decision::Unknown => return Err(no_reservation()),
-        Decision::Paused => return Err(Problem::plain(Code::SalePaused)),
+        Decision::Halted => return Err(Problem::plain(Code::SaleHalted)),
     };
     if call.wait.is_zero() {
-        return Ok(Reply::accepted((&hold).into()));
+        return Ok(Reply::accepted(hold.into()));
     }
     let settled =
         call.unless_closing(sale.wait_final(hold.id, call.wait)).await?.ok_or_else(no_reservation)?;
     match settled.state {
-        state if state == wanted => Ok(Reply::ok((&settled).into())),
+        state if state == wanted => Ok(Reply::ok(settled.into())),
         state if state.is_final() => Err(otherwise(&settled)),
-        _ => Ok(Reply::accepted((&settled).into())),
+        _ => Ok(Reply::accepted(settled.into())),
     }
 }
 
 fn otherwise(hold: &Hold) -> Problem {
-    let state = serde_json::to_value(HoldWord::from(hold.state)).unwrap_or_default();
+    let state = serde_json::to_value(hold.state).unwrap_or_default();
     Problem::plain(Code::Decided).with("state", state)
 }
 
@@ -594,15 +371,15 @@ pub(crate) struct RestoreBody {
 pub(crate) async fn restore(call: Call<RestoreBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
     match sale.restore(&call.body.receipt).await? {
-        Restored::Restored(hold) => Ok(Reply::created(with_receipt(&sale, &hold).await?)),
-        Restored::Known(hold) => Ok(Reply::ok(with_receipt(&sale, &hold).await?)),
+        Restored::Restored(hold) => Ok(Reply::created(with_receipt(&sale, hold).await?)),
+        Restored::Known(hold) => Ok(Reply::ok(with_receipt(&sale, hold).await?)),
         Restored::Expired => Err(Problem::plain(Code::HoldExpired)),
         Restored::NoneLeft { sku, free } => {
             Err(Problem::plain(Code::SoldOut).with("sku", sku.as_str()).with("free", free))
         }
         Restored::LimitReached { sku, limit, has } => Err(limit_reached(&sku, limit, has)),
-        Restored::Paused { retry_at } => Err(paused(retry_at)),
-        Restored::NotHonoured(why) => Err(not_honoured(why)),
+        Restored::Halted { retry_at } => Err(halted(retry_at)),
+        Restored::NotHonoured { why } => Err(not_honoured(why)),
     }
 }
 
@@ -616,7 +393,6 @@ fn not_honoured(why: BadReceipt) -> Problem {
 #[schemars(extend("oneOf" = [{ "required": ["add"] }, { "required": ["withdraw"] }]))]
 pub(crate) struct StockBody {
     /// Name of the SKU.
-    #[schemars(with = "NameText")]
     sku: Sku,
     /// Number of units to add: 1 to 10,000,000. Their numbers continue from the last one.
     #[schemars(range(min = 1, max = 10_000_000))]
@@ -626,7 +402,7 @@ pub(crate) struct StockBody {
     withdraw: Option<u32>,
 }
 
-pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
+pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuState> {
     let (sale, StockBody { sku, add, withdraw }) = (call.sale()?, &call.body);
     let change = match (add, withdraw) {
         (Some(add), None) => StockChange::Add(*add),
@@ -638,18 +414,24 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuView> {
     let op = Op::from_bytes(call.caller.derive(&["stock", sale.id().as_str(), key]));
     let changed = sale.change_stock(op, sku, change).await?;
     match changed {
-        StockChanged::Changed(state) => Ok(Reply::ok(state.into())),
+        StockChanged::Changed(state) => Ok(Reply::ok(state)),
         StockChanged::NotEnough { free } => Err(Problem::plain(Code::NotEnough).with("free", free)),
         StockChanged::TooLarge { most } => Err(Problem::plain(Code::ChangeTooLarge).with("most", most)),
-        StockChanged::Paused => Err(Problem::plain(Code::SalePaused)),
+        StockChanged::Halted => Err(Problem::plain(Code::SaleHalted)),
         StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
     }
 }
 
-pub(crate) async fn pause(call: Call) -> Answer<PausedView> {
+/// Whether a sale is halted.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HaltedView {
+    /// True if the sale is halted until it is rebuilt.
+    halted: bool,
+}
+
+pub(crate) async fn halt_sale(call: Call) -> Answer<HaltedView> {
     let sale = call.sale()?;
-    let paused = sale.pause().await?;
-    PausedView::answer(paused)
+    Ok(Reply::ok(HaltedView { halted: sale.halt().await? }))
 }
 
 /// How to resume a halted sale.
@@ -670,22 +452,7 @@ fn receipts_first_ms() -> u64 {
     5_000
 }
 
-/// Result of a rebuild.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct RebuildView {
-    /// New generation of the sale.
-    generation: u32,
-    /// Number of orders loaded from the ledger.
-    orders: u64,
-    /// Number of reservations written to the ledger before the rebuild.
-    written: u64,
-    /// Reservations that got other units.
-    reassigned: Vec<String>,
-    /// Reservations that are lost. Refund what was paid for them.
-    refused: Vec<String>,
-}
-
-pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
+pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
     let sale = call.sale()?;
     let Some(ledger) = call.shop.ledger.clone() else {
         return Err(Problem::new(
@@ -697,58 +464,15 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildView> {
         .receipts_first(Duration::from_millis(call.body.receipts_first_ms))
         .new_ledger(call.body.new_ledger);
     match rebuild.run().await? {
-        RebuildOutcome::Rebuilt(report) => {
-            let texts = |ids: Vec<ReservationId>| ids.into_iter().map(String::from).collect();
-            Ok(Reply::ok(RebuildView {
-                generation: report.generation,
-                orders: report.orders,
-                written: report.written,
-                reassigned: texts(report.reassigned),
-                refused: texts(report.refused),
-            }))
-        }
+        RebuildOutcome::Rebuilt(report) => Ok(Reply::ok(report)),
         RebuildOutcome::Superseded => {
             Err(Problem::new(Code::Stale, "another rebuild of this sale has started"))
         }
     }
 }
 
-/// Result of an audit.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct AuditView {
-    /// Whether every check passed.
-    ok: bool,
-    /// The checks.
-    checks: Vec<CheckView>,
-}
-
-/// A check of an audit.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct CheckView {
-    /// Stable name of the check.
-    name: String,
-    /// The claim that was checked.
-    claim: String,
-    /// Whether the check passed.
-    ok: bool,
-    /// The figures, and the first few violations.
-    figures: String,
-}
-
-impl From<Audit> for AuditView {
-    fn from(of: Audit) -> Self {
-        let check = |of: rushgate::Check| CheckView {
-            name: of.name,
-            claim: of.claim,
-            ok: of.ok,
-            figures: of.figures,
-        };
-        Self { ok: of.ok, checks: of.checks.into_iter().map(check).collect() }
-    }
-}
-
-pub(crate) async fn audit(call: Call) -> Answer<AuditView> {
-    Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?.into()))
+pub(crate) async fn audit(call: Call) -> Answer<Audit> {
+    Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?))
 }
 
 /// Where a stream of events begins.

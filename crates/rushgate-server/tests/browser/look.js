@@ -359,7 +359,7 @@ async function buy(browser) {
 
 /** A sale opens at its opening time, and the page counts down to it. */
 async function countDown(browser) {
-  await post('/v1/sales', { id: 'soon', skus: [{ sku: 'phone', units: 5 }], opens_at_ms: Date.now() + 4000 });
+  await post('/v1/sales', { id: 'soon', skus: [{ sku: 'phone', units: 5 }], opens_at_us: (Date.now() + 4000) * 1000 });
   await post('/v1/sales/soon/open', {});
   const page = await open(browser, '/shop/soon', { viewport: phone });
   await has(page, 'opens in');
@@ -401,8 +401,8 @@ async function tellHowSalesStand(browser) {
     const { id } = await post('/v1/sales/gone/reservations', body, { 'idempotency-key': sku });
     await post(`/v1/sales/gone/reservations/${id}/confirm`, {}, { prefer: 'wait=10' });
   }
-  await make('later', { opens_at_ms: Date.now() + 3600000 });
-  await make('closed', { closes_at_ms: Date.now() - 1000 });
+  await make('later', { opens_at_us: (Date.now() + 3600000) * 1000 });
+  await make('closed', { closes_at_us: (Date.now() - 1000) * 1000 });
   await make('finished');
   await post('/v1/sales/finished/end', {});
   const operator = await open(browser, '/', { viewport: { width: 1200, height: 900 } });

@@ -2,14 +2,14 @@
 -- name: remove
 DELETE FROM task WHERE arrival = ?1;
 
--- name: bury
+-- name: delete_dead
 INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
                              past)
 SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, ?3, ifnull(key, nullif(held, '')), ?4
 FROM task WHERE arrival = ?1;
 
 -- A waiting task whose deadline passed.
--- name: bury_late
+-- name: delete_late
 INSERT OR REPLACE INTO dead (queue, id, priority, attempts, max_attempts, content_type, payload, error, died_us, key,
                              past)
 SELECT queue, id, priority, attempts, max_attempts, content_type, payload, ?2, deadline_us, ifnull(key, nullif(held, '')), past

@@ -15,7 +15,7 @@ DELETE FROM unique_id WHERE (queue, id) IN (
 -- name: is_over
 SELECT EXISTS (SELECT 1 FROM unique_id WHERE until_us <= ?1);
 
--- name: lift
+-- name: clear_unique
 DELETE FROM unique_id
 WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id = ?2 RETURNING until_us;
 

@@ -58,12 +58,12 @@ UPDATE task SET at_us = due_us, seat = place, held = NULL WHERE arrival = ?1;
 -- name: left
 SELECT count(*) FROM wait WHERE arrival = ?1 AND how IS NULL AND id <> '';
 
--- name: buried
+-- name: deleted
 SELECT DISTINCT wait.id FROM wait JOIN dead ON dead.queue = wait.queue AND dead.id = wait.id
 WHERE wait.queue = ?1 AND how IS NULL
   AND NOT EXISTS (SELECT 1 FROM task WHERE task.queue = wait.queue AND task.id = wait.id);
 
--- name: is_buried
+-- name: is_deleted
 SELECT EXISTS (SELECT 1 FROM wait WHERE queue = ?1 AND how IS NULL AND id = ?2)
    AND EXISTS (SELECT 1 FROM dead WHERE queue = ?1 AND id = ?2)
    AND NOT EXISTS (SELECT 1 FROM task WHERE queue = ?1 AND id = ?2);

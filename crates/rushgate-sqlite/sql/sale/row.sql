@@ -1,6 +1,6 @@
 -- A sale and its stock, read and written once per group of calls.
 -- name: sale
-SELECT no, status, generation, seq, hold_us, opens_us, closes_us, orders, secret, paused_us, reason, rebuilt_by,
+SELECT no, status, generation, seq, hold_us, opens_us, closes_us, orders, secret, halted_us, reason, rebuilt_by,
        stopped_us, switched_us, receipts_us
 FROM sale WHERE id = ?1 AND part = ?2;
 
@@ -10,7 +10,7 @@ WHERE sale = ?1 ORDER BY no;
 
 -- name: store_sale
 UPDATE sale
-SET status = ?2, seq = ?3, generation = ?4, paused_us = ?5, reason = ?6, rebuilt_by = ?7, stopped_us = ?8,
+SET status = ?2, seq = ?3, generation = ?4, halted_us = ?5, reason = ?6, rebuilt_by = ?7, stopped_us = ?8,
     switched_us = ?9, receipts_us = ?10
 WHERE no = ?1;
 
@@ -18,7 +18,7 @@ WHERE no = ?1;
 UPDATE sku SET total = ?3, next = ?4, ahead = ?5, returned = ?6, held = ?7, confirmed = ?8, withdrawn = ?9
 WHERE sale = ?1 AND no = ?2;
 
--- name: next_give_back
+-- name: next_expiry
 SELECT min(deadline_us) FROM hold WHERE sale = ?1 AND state = 0;
 
 -- name: ids

@@ -25,15 +25,15 @@ fn columns(what: &TaskChange) -> Columns<'_> {
         TaskChange::Requeued { attempt } => (5, Some(*attempt), None, None),
         TaskChange::Failed { attempt, due, error } => (6, Some(*attempt), Some(*due), Some(error)),
         TaskChange::Lost { attempt } => (7, Some(*attempt), None, None),
-        TaskChange::GivenBack { attempt, due } => (8, Some(*attempt), Some(*due), None),
+        TaskChange::Released { attempt, due } => (8, Some(*attempt), Some(*due), None),
         TaskChange::Dead { attempt, error } => (9, Some(*attempt), None, Some(error)),
         TaskChange::CancelAsked => (10, None, None, None),
         TaskChange::Cancelled => (11, None, None, None),
         TaskChange::Dropped => (12, None, None, None),
         TaskChange::Popped => (13, None, None, None),
         TaskChange::Deleted => (14, None, None, None),
-        TaskChange::Revived => (15, None, None, None),
-        TaskChange::Buried => (16, None, None, None),
+        TaskChange::DeadRequeued => (15, None, None, None),
+        TaskChange::DeadDeleted => (16, None, None, None),
     }
 }
 
@@ -50,15 +50,15 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<TaskEvent> {
         5 => TaskChange::Requeued { attempt: attempt()? },
         6 => TaskChange::Failed { attempt: attempt()?, due: due()?, error: text()? },
         7 => TaskChange::Lost { attempt: attempt()? },
-        8 => TaskChange::GivenBack { attempt: attempt()?, due: due()? },
+        8 => TaskChange::Released { attempt: attempt()?, due: due()? },
         9 => TaskChange::Dead { attempt: attempt()?, error: text()? },
         10 => TaskChange::CancelAsked,
         11 => TaskChange::Cancelled,
         12 => TaskChange::Dropped,
         13 => TaskChange::Popped,
         14 => TaskChange::Deleted,
-        15 => TaskChange::Revived,
-        16 => TaskChange::Buried,
+        15 => TaskChange::DeadRequeued,
+        16 => TaskChange::DeadDeleted,
         _ => return Err(unreadable(2, Error::corrupt("an event of an unknown kind"))),
     };
     let seq = row.get::<_, i64>(0)?.cast_unsigned();

@@ -1,6 +1,6 @@
 //! Uniqueness windows of task IDs, which are independent of the records.
 
-use rushgate_core::{Enqueued, Lifted, NewTask, QueueName, TaskId, Timestamp};
+use rushgate_core::{Enqueued, NewTask, QueueName, TaskId, Timestamp, UniqueCleared};
 
 use super::Queue;
 use crate::fault::Result;
@@ -49,11 +49,11 @@ impl Queue<'_, '_> {
 }
 
 /// Clears a uniqueness window. The task does not matter, so leases and deadlines are not checked.
-pub(crate) fn lift(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Lifted> {
+pub(crate) fn clear_unique(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<UniqueCleared> {
     let params = (queue.as_str(), id.as_str());
-    let lifted = step.row(sql!("queue/unique", "lift"), params, |row| time(row, 0))?;
-    let lifted = lifted.filter(|until| *until > step.now);
-    Ok(lifted.map_or(Lifted::NotFound, |until| Lifted::Lifted { until }))
+    let cleared = step.row(sql!("queue/unique", "clear_unique"), params, |row| time(row, 0))?;
+    let cleared = cleared.filter(|until| *until > step.now);
+    Ok(cleared.map_or(UniqueCleared::NotFound, |until| UniqueCleared::Cleared { until }))
 }
 
 pub(crate) fn unique_until(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Timestamp>> {

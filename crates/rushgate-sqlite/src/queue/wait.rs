@@ -305,7 +305,7 @@ impl Queue<'_, '_> {
         let id: Option<String> = self.step.value(sql!("queue/wait", "held"), [arrival])?;
         let Some(id) = id else { return Ok(()) };
         let past: Option<String> = None;
-        self.step.exec(sql!("queue/end", "bury"), (arrival, error.as_str(), ended.at, past))?;
+        self.step.exec(sql!("queue/end", "delete_dead"), (arrival, error.as_str(), ended.at, past))?;
         self.remove(arrival, &id)?;
         // A task that waits for others has never run.
         self.note_dead(ended.at, &id, 0, &error);
@@ -350,12 +350,12 @@ impl Queue<'_, '_> {
             return Ok(Vec::new());
         }
         let Selection::Ids(ids) = which else {
-            return self.step.rows(sql!("queue/wait", "buried"), [self.row.id], |row| row.get(0));
+            return self.step.rows(sql!("queue/wait", "deleted"), [self.row.id], |row| row.get(0));
         };
         let mut found = Vec::new();
         for id in ids {
             let of = (self.row.id, id.as_str());
-            if self.step.value(sql!("queue/wait", "is_buried"), of)?.unwrap_or(false) {
+            if self.step.value(sql!("queue/wait", "is_deleted"), of)?.unwrap_or(false) {
                 found.push(id.to_string());
             }
         }

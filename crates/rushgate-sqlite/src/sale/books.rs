@@ -37,7 +37,7 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
         status: sale.status,
         generation: sale.generation,
         seq: sale.seq,
-        paused: sale.paused,
+        halted: sale.halted,
         rebuilt_by: sale.rebuilt_by,
         since: sale.since,
         receipts_until: sale.receipts_until,

@@ -3,7 +3,7 @@
 //! The loaded data is a sale of its own, in another part of the table, until the switch renumbers the parts.
 
 use rushgate_core::{
-    Error, EventKind, LedgerOrder, Load, Op, OrderIntent, Pause, PauseReason, Rebuilt, Receipt, Reserve,
+    Error, EventKind, Halt, HaltReason, LedgerOrder, Load, Op, OrderIntent, Rebuilt, Receipt, Reserve,
     Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
@@ -20,10 +20,10 @@ impl Sale<'_, '_> {
         }
     }
 
-    fn pause(&mut self, reason: PauseReason) -> Result<()> {
-        if self.row.paused.is_none() {
-            self.row.paused = Some(Pause { reason, since: self.step.now });
-            self.append(EventKind::Paused, None, &Units::default())?;
+    fn halt(&mut self, reason: HaltReason) -> Result<()> {
+        if self.row.halted.is_none() {
+            self.row.halted = Some(Halt { reason, since: self.step.now });
+            self.append(EventKind::Halted, None, &Units::default())?;
         }
         Ok(())
     }
@@ -112,10 +112,10 @@ impl Sale<'_, '_> {
         }
         let same = self.units_of(&receipt.units)?;
         if self.row.spec.orders.is_some() && receipt.generation >= self.row.generation {
-            self.pause(PauseReason::LostWrites)?;
+            self.halt(HaltReason::LostWrites)?;
         }
-        if self.row.paused.is_some() {
-            return Ok(Restored::Paused { retry_at: self.step.now + SaleSpec::ASK_AGAIN_AFTER });
+        if self.row.halted.is_some() {
+            return Ok(Restored::Halted { retry_at: self.step.now + SaleSpec::ASK_AGAIN_AFTER });
         }
         let deadline = self.honoured_until(receipt);
         if deadline <= self.step.now {
@@ -177,13 +177,13 @@ impl Sale<'_, '_> {
     }
 }
 
-pub(crate) fn pause(step: &mut Step<'_>, id: &SaleId, generation: u32, reason: PauseReason) -> Result<bool> {
+pub(crate) fn halt(step: &mut Step<'_>, id: &SaleId, generation: u32, reason: HaltReason) -> Result<bool> {
     on_sale(step, id, |sale| {
         sale.with_ledger()?;
         if sale.row.generation == generation {
-            sale.pause(reason)?;
+            sale.halt(reason)?;
         }
-        Ok(sale.row.paused.is_some())
+        Ok(sale.row.halted.is_some())
     })
 }
 
@@ -197,8 +197,8 @@ pub(crate) fn begin_rebuild(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<
         if sale.row.rebuilt_by == Some(by) {
             return Ok(());
         }
-        sale.pause(PauseReason::Rebuilding)?;
-        sale.row.paused = sale.row.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
+        sale.halt(HaltReason::Rebuilding)?;
+        sale.row.halted = sale.row.halted.map(|pause| Halt { reason: HaltReason::Rebuilding, ..pause });
         sale.row.rebuilt_by = Some(by);
         sale.row.changed = true;
         drop_staged(sale.step, id)?;
@@ -248,7 +248,7 @@ fn on_staged<T>(
 
 /// Whether this is the latest rebuild of a halted sale.
 fn goes_on(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<bool> {
-    on_sale(step, id, |sale| Ok(sale.row.paused.is_some() && sale.row.rebuilt_by == Some(by)))
+    on_sale(step, id, |sale| Ok(sale.row.halted.is_some() && sale.row.rebuilt_by == Some(by)))
 }
 
 pub(crate) fn load_part(
@@ -283,7 +283,7 @@ pub(crate) fn load_part(
 pub(crate) fn switch(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
     let done = on_sale(step, id, |sale| {
         let row = &sale.row;
-        Ok(row.paused.is_none() && (row.rebuilt_by, row.generation) == (Some(by), switch.generation))
+        Ok(row.halted.is_none() && (row.rebuilt_by, row.generation) == (Some(by), switch.generation))
     })?;
     if done {
         return Ok(Rebuilt::Done);
@@ -325,7 +325,7 @@ fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> 
         row.generation = switch.generation;
         row.status = old.status;
         row.rebuilt_by = Some(by);
-        row.since = old.paused.map(|pause| (pause.since, now));
+        row.since = old.halted.map(|halt| (halt.since, now));
         row.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
         let new = row.no;
         sale.step.exec(sql!("sale/rebuild", "part"), (old.no, old.generation))?;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Completed, DeadLetter, Due, Enqueued, GiveBack, KeyLimits, NewTask, OnDuplicate, OutboxId, PastEnd,
-    QueueLimits, QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskState, Verbs,
+    Completed, DeadLetter, Due, Enqueued, KeyLimits, NewTask, OnDuplicate, OutboxId, PastEnd, QueueLimits,
+    QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
 use super::desk::*;
@@ -77,11 +77,11 @@ pub(super) async fn a_task_dies_at_its_deadline_and_not_when_somebody_looks(desk
     assert_eq!(desk.claim(1).await.next_due, None);
 }
 
-pub(super) async fn a_revived_task_has_no_deadline(desk: Desk) {
+pub(super) async fn a_requeued_task_has_no_deadline(desk: Desk) {
     let keyed = NewTask { key: Some(TaskKey::new("k").unwrap()), ..within(task("a"), s(5)) };
     desk.put(keyed).await;
     desk.advance(s(6)).await;
-    assert_eq!(desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap().revived, 1);
+    assert_eq!(desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap().requeued, 1);
     desk.advance(s(60)).await;
     let claimed = desk.claim_one().await;
     assert_eq!((text(&claimed), claimed.deadline), ("a".into(), None));
@@ -157,19 +157,19 @@ pub(super) async fn a_first_in_line_that_dies_lets_the_next_go(desk: Desk) {
     desk.put(keyed(within(task("a"), s(60)))).await;
     desk.put(keyed(task("b"))).await;
     let claimed = desk.claim_one().await;
-    let back = GiveBack { ticket: claimed.ticket, delay: s(70) };
-    desk.store.give_back(desk.op(), &q(), vec![back]).await.unwrap();
+    let back = TaskRelease { ticket: claimed.ticket, delay: s(70) };
+    desk.store.release_tasks(desk.op(), &q(), vec![back]).await.unwrap();
     assert!(top(&desk).await.is_empty(), "the first task blocks its key group");
     near(desk.claim(1).await.next_due.expect("a deadline passes then"), s(60));
     desk.advance(s(61)).await;
     assert_eq!(top(&desk).await, ["b"]);
 }
 
-pub(super) async fn a_task_given_back_past_its_deadline_dies(desk: Desk) {
+pub(super) async fn a_task_released_past_its_deadline_dies(desk: Desk) {
     desk.put(within(task("a"), s(5))).await;
     let claimed = desk.claim_one().await;
     desk.advance(s(6)).await;
-    desk.store.give_back(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap();
+    desk.store.release_tasks(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap();
     assert!(desk.claim(1).await.tasks.is_empty());
     assert_eq!(dead(&desk).await[0].error, DeadLetter::LATE);
 }

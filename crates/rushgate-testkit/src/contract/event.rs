@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Completion, Due, Fire, GiveBack, NewSchedule, NewTask, OnDuplicate, Overflow, Page, PastRun, Priority,
-    QueueLimits, QueueName, Relay, ReleaseWith, ReleasedWith, Retention, Retry, ScheduleId, Selection,
-    TaskChange, TaskEvent, TaskEvents, Ticket, Verbs,
+    Completion, Due, Fire, NewSchedule, NewTask, OnDuplicate, Overflow, Page, PastRun, Priority, QueueLimits,
+    QueueName, Relay, ReleaseWith, ReleasedWith, Retention, Retry, ScheduleId, Selection, TaskChange,
+    TaskEvent, TaskEvents, TaskRelease, Ticket, Verbs,
 };
 
 use super::desk::*;
@@ -38,15 +38,15 @@ fn word(event: &TaskEvent) -> String {
         TaskChange::Requeued { attempt } => format!("requeued {id} {attempt}"),
         TaskChange::Failed { attempt, error, .. } => format!("failed {id} {attempt} {error}"),
         TaskChange::Lost { attempt } => format!("lost {id} {attempt}"),
-        TaskChange::GivenBack { attempt, .. } => format!("given back {id} {attempt}"),
+        TaskChange::Released { attempt, .. } => format!("released {id} {attempt}"),
         TaskChange::Dead { attempt, error } => format!("dead {id} {attempt} {error}"),
         TaskChange::CancelAsked => format!("cancel asked {id}"),
         TaskChange::Cancelled => format!("cancelled {id}"),
         TaskChange::Dropped => format!("dropped {id}"),
         TaskChange::Popped => format!("popped {id}"),
         TaskChange::Deleted => format!("deleted {id}"),
-        TaskChange::Revived => format!("revived {id}"),
-        TaskChange::Buried => format!("buried {id}"),
+        TaskChange::DeadRequeued => format!("dead letter requeued {id}"),
+        TaskChange::DeadDeleted => format!("dead letter deleted {id}"),
     }
 }
 
@@ -63,8 +63,8 @@ async fn fail(desk: &Desk, ticket: Ticket, delay: Duration, error: &str, give_up
     desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
 }
 
-async fn give_back(desk: &Desk, ticket: Ticket, delay: Duration) {
-    desk.store.give_back(desk.op(), &q(), vec![GiveBack { ticket, delay }]).await.unwrap();
+async fn release(desk: &Desk, ticket: Ticket, delay: Duration) {
+    desk.store.release_tasks(desk.op(), &q(), vec![TaskRelease { ticket, delay }]).await.unwrap();
 }
 
 pub(super) async fn a_queue_keeps_no_events_unless_it_is_told_to(desk: Desk) {
@@ -112,33 +112,33 @@ pub(super) async fn what_failed_and_came_again_is_told(desk: Desk) {
     desk.put(NewTask { max_attempts: 2, ..task("a") }).await;
     let long = "é".repeat(150);
     fail(&desk, desk.claim_one().await.ticket, s(0), &long, false).await;
-    give_back(&desk, desk.claim_one().await.ticket, s(0)).await;
-    give_back(&desk, desk.claim_one().await.ticket, s(30)).await;
+    release(&desk, desk.claim_one().await.ticket, s(0)).await;
+    release(&desk, desk.claim_one().await.ticket, s(30)).await;
     desk.advance(s(31)).await;
     fail(&desk, desk.claim_one().await.ticket, s(0), "boom", false).await;
-    desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
     fail_for_good(&desk).await;
-    desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.delete_dead(desk.op(), &q(), Selection::All).await.unwrap();
     let cut = "é".repeat(PastRun::ERROR_MAX / 2);
     let words = [
         "added a",
         "claimed a 1 w",
         &format!("failed a 1 {cut}"),
         "claimed a 2 w",
-        "given back a 2",
+        "released a 2",
         "claimed a 2 w",
-        "given back a 2",
+        "released a 2",
         "claimed a 2 w",
         "dead a 2 boom",
-        "revived a",
+        "dead letter requeued a",
         "claimed a 1 w",
         "dead a 1 boom",
-        "buried a",
+        "dead letter deleted a",
     ];
     assert_eq!(story(&desk, 0).await, words);
     let events = page(&desk, 0).await.events;
     let due = |at: usize| match events[at].what {
-        TaskChange::Failed { due, .. } | TaskChange::GivenBack { due, .. } => due.since(events[at].at),
+        TaskChange::Failed { due, .. } | TaskChange::Released { due, .. } => due.since(events[at].at),
         ref other => panic!("{other:?}"),
     };
     assert_eq!((due(2), due(4), due(6)), (s(0), s(0), s(30)));
@@ -208,7 +208,7 @@ pub(super) async fn a_newcomer_is_told_however_the_run_before_it_ends(desk: Desk
         let before = page(&desk, 0).await.last;
         match end {
             0 => fail(&desk, ticket, s(0), "boom", false).await,
-            1 => give_back(&desk, ticket, s(1)).await,
+            1 => release(&desk, ticket, s(1)).await,
             2 => drop(desk.store.dequeue(desk.op(), &q(), ticket).await.unwrap()),
             _ => desk.advance(s(11)).await,
         }
@@ -375,7 +375,7 @@ pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
     let (queue, peer) = (q(), desk.peer());
     for (n, id) in ["a", "b", "c"].into_iter().enumerate() {
         let after = n as u64;
-        let (here, there) = (desk.store.happens(&queue, after), peer.happens(&queue, after));
+        let (here, there) = (desk.store.next_event(&queue, after), peer.next_event(&queue, after));
         let put = async {
             // The other client's listening call must reach the store before the change.
             peer.task_events(&queue, 0, 1).await.unwrap();
@@ -385,8 +385,8 @@ pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
         here.unwrap();
         there.unwrap();
     }
-    soon(desk.store.happens(&queue, 2)).await.unwrap();
-    soon(desk.store.happens(&queue, 4)).await.expect("a follower that is ahead is notified");
+    soon(desk.store.next_event(&queue, 2)).await.unwrap();
+    soon(desk.store.next_event(&queue, 4)).await.expect("a follower that is ahead is notified");
 }
 
 pub(super) async fn events_outside_the_limits_are_refused(desk: Desk) {

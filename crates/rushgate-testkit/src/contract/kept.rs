@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Completed, Completion, ContentType, Finish, Finished, GiveBack, Heartbeat, Listing,
-    OnDuplicate, PastEnd, Payload, QueueLimits, QueueName, Retention, Retry, Selection, Task, TaskExtended,
-    TaskInfo, TaskProgress, TaskState, Verbs,
+    Cancelled, Completed, Completion, ContentType, Finish, Finished, Heartbeat, Listing, OnDuplicate,
+    PastEnd, Payload, QueueLimits, QueueName, Retention, Retry, Selection, Task, TaskExtended, TaskInfo,
+    TaskProgress, TaskRelease, TaskState, Verbs,
 };
 
 use super::desk::*;
@@ -199,8 +199,8 @@ pub(super) async fn what_is_done_is_listed_by_id_in_pages(desk: Desk) {
     assert_eq!(ids(&page(&desk, "d", 2).await), [""; 0]);
     let letters = desk.store.dead(&q(), "", 10).await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["dead"]);
-    assert_eq!(desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap(), 1);
-    assert_eq!(desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap().revived, 0);
+    assert_eq!(desk.store.delete_dead(desk.op(), &q(), Selection::All).await.unwrap(), 1);
+    assert_eq!(desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap().requeued, 0);
     assert_eq!(done(&desk).await.len(), 4);
 }
 
@@ -237,11 +237,11 @@ pub(super) async fn failed_lost_and_snoozed_runs_are_remembered(desk: Desk) {
     desk.claim_one().await;
     desk.advance(s(11)).await;
     let third = desk.claim_one().await;
-    let back = |delay| vec![GiveBack { ticket: third.ticket.clone(), delay }];
-    desk.store.give_back(desk.op(), &q(), back(ms(10))).await.unwrap();
+    let back = |delay| vec![TaskRelease { ticket: third.ticket.clone(), delay }];
+    desk.store.release_tasks(desk.op(), &q(), back(ms(10))).await.unwrap();
     desk.advance(ms(20)).await;
     let fourth = desk.claim_one().await;
-    desk.store.give_back(desk.op(), &q(), vec![fourth.ticket.into()]).await.unwrap();
+    desk.store.release_tasks(desk.op(), &q(), vec![fourth.ticket.into()]).await.unwrap();
     let past = desk.info("a").await.past;
     let said: Vec<_> = past.iter().map(|run| (run.attempt, run.how, run.worker.as_str())).collect();
     let w = "w";
@@ -282,7 +282,7 @@ pub(super) async fn a_new_life_has_no_past(desk: Desk) {
     desk.put(task("a")).await;
     assert!(desk.info("a").await.past.is_empty());
     fail(&desk, &desk.claim_one().await, "boom", true).await;
-    desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
     assert!(desk.info("a").await.past.is_empty());
 }
 

@@ -136,7 +136,7 @@ pub(super) async fn a_key_comes_out_as_it_went_in(desk: Desk) {
     assert_eq!(retry(&desk, &task, Duration::ZERO).await, Retried::Dead);
     let letter = desk.store.dead_letter(&q(), &task_id("a")).await.unwrap().unwrap();
     assert_eq!((&letter.key, &letter.payload), (&key, &task.payload));
-    desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
     desk.put(keyed("b", "ann:7")).await;
     assert_eq!((top(&desk).await, state(&desk, "b").await), (vec!["a".to_owned()], TaskState::Blocked));
 }
@@ -235,7 +235,7 @@ pub(super) async fn in_first_in_first_out_a_failed_task_holds_its_line_up(desk: 
     desk.advance(s(5)).await;
     let again = desk.claim(10).await.tasks;
     assert_eq!(texts(&again), ["a1"]);
-    desk.store.give_back(desk.op(), &q(), vec![again[0].ticket.clone().into()]).await.unwrap();
+    desk.store.release_tasks(desk.op(), &q(), vec![again[0].ticket.clone().into()]).await.unwrap();
     let again = desk.claim(10).await.tasks;
     assert_eq!(texts(&again), ["a1"]);
     complete(&desk, &again[0]).await;
@@ -244,9 +244,9 @@ pub(super) async fn in_first_in_first_out_a_failed_task_holds_its_line_up(desk: 
 
 pub(super) async fn a_task_that_comes_back_gives_its_line_the_turn_back(desk: Desk) {
     for (limits, how) in [
-        (QueueLimits::default(), "give back"),
+        (QueueLimits::default(), "release"),
         (QueueLimits::default(), "expiry"),
-        (at_a_time(1), "give back"),
+        (at_a_time(1), "release"),
         (fifo(), "expiry"),
     ] {
         limit(&desk, limits).await;
@@ -256,8 +256,8 @@ pub(super) async fn a_task_that_comes_back_gives_its_line_the_turn_back(desk: De
         desk.advance(ms(10)).await;
         desk.put_all(vec![keyed("b2", "b"), task("late")]).await;
         match how {
-            "give back" => {
-                drop(desk.store.give_back(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap());
+            "release" => {
+                drop(desk.store.release_tasks(desk.op(), &q(), vec![claimed.ticket.into()]).await.unwrap());
             }
             _ => desk.advance(s(11)).await,
         }
@@ -277,7 +277,7 @@ pub(super) async fn tasks_of_a_line_come_back_in_their_order(desk: Desk) {
     assert_eq!(texts(&claimed), ["a1", "b1", "a2", "b2"]);
     for at in [2, 0, 3, 1] {
         let back = vec![claimed[at].ticket.clone().into()];
-        drop(desk.store.give_back(desk.op(), &q(), back).await.unwrap());
+        drop(desk.store.release_tasks(desk.op(), &q(), back).await.unwrap());
     }
     assert_eq!(work_off(&desk, 10).await, ["a1", "b1", "a2", "b2"]);
 }

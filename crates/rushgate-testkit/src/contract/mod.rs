@@ -286,9 +286,9 @@ macro_rules! contract_suite {
                 the_last_failure_makes_a_dead_letter
                 giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept
                 giving_back_does_not_count_the_attempt
-                a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_loses_it
-                a_task_given_back_after_a_failure_keeps_the_place_of_its_next_attempt
-                a_task_given_back_for_a_while_comes_again_after_it
+                a_task_released_or_lost_keeps_its_place_and_a_failed_one_loses_it
+                a_task_released_after_a_failure_keeps_the_place_of_its_next_attempt
+                a_task_released_for_a_while_comes_again_after_it
                 an_extension_keeps_the_task
                 a_dequeue_removes_only_what_was_read
                 a_dequeue_leaves_a_task_at_work_alone
@@ -305,16 +305,16 @@ macro_rules! contract_suite {
                 queues_do_not_disturb_each_other
                 dead_letters_are_listed_in_pages
                 a_dead_letter_is_found_by_its_id
-                a_revived_task_has_all_its_attempts
+                a_requeued_task_has_all_its_attempts
                 a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full
-                dead_letters_can_be_buried
+                dead_letters_can_be_deleted
                 an_enqueue_sent_twice_is_carried_out_once
                 a_pop_and_a_claim_sent_twice_give_the_same_tasks
                 endings_sent_twice_are_answered_the_same_way
                 removals_sent_twice_are_answered_the_same_way
                 the_thousand_latest_calls_of_a_client_are_remembered
                 a_listener_hears_of_a_new_task
-                a_listener_hears_of_a_task_given_back
+                a_listener_hears_of_a_task_released
                 a_dropped_listener_does_not_swallow_the_next_ring
                 requests_outside_the_limits_are_refused
                 batches_and_pages_outside_the_limits_are_refused
@@ -378,14 +378,14 @@ macro_rules! contract_suite {
                 a_task_is_given_out_before_its_deadline_and_tells_it
                 a_task_whose_deadline_passed_is_a_dead_letter
                 a_task_dies_at_its_deadline_and_not_when_somebody_looks
-                a_revived_task_has_no_deadline
+                a_requeued_task_has_no_deadline
                 a_run_that_goes_on_past_its_deadline_may_complete
                 a_failure_whose_next_attempt_would_be_late_is_the_last
                 a_lease_that_runs_out_past_the_deadline_is_the_last
                 a_second_enqueue_brings_its_own_deadline
                 a_newcomer_behind_a_run_has_its_own_deadline
                 a_first_in_line_that_dies_lets_the_next_go
-                a_task_given_back_past_its_deadline_dies
+                a_task_released_past_its_deadline_dies
                 a_deadline_that_leaves_no_time_is_refused_and_nothing_is_put_in
                 a_deadline_survives_a_repeated_call
             }
@@ -400,8 +400,8 @@ macro_rules! contract_suite {
                 what_is_not_taken_begins_no_period
                 uniqueness_is_decided_before_the_bound
                 a_task_that_is_dropped_leaves_its_id_unique
-                a_lifted_id_may_be_put_in_again
-                an_id_is_lifted_while_its_task_is_live
+                a_cleared_id_may_be_enqueued_again
+                a_uniqueness_window_is_cleared_while_its_task_is_live
                 ids_and_queues_have_periods_of_their_own
                 a_relay_passes_over_what_came_lately
                 a_schedule_and_a_revival_ask_for_no_uniqueness
@@ -494,7 +494,7 @@ macro_rules! contract_suite {
                 sixteen_relays_of_one_outbox_put_each_task_in_once
             }
             rebuild {
-                a_paused_sale_stands_still
+                a_halted_sale_stands_still
                 a_stock_change_that_was_refused_stays_so_when_it_is_sent_again
                 a_paused_sale_that_is_over_says_so
                 a_sale_without_a_ledger_cannot_be_rebuilt
@@ -539,7 +539,7 @@ macro_rules! contract_suite {
                 a_key_with_other_lines_is_refused
                 held_units_may_come_back_and_sold_ones_do_not
                 the_last_units_are_not_split
-                given_back_numbers_are_sold_again_lowest_first
+                returned_numbers_are_sold_again_lowest_first
                 a_short_line_ends_overdue_holds_on_its_way
                 enough_stock_leaves_overdue_holds_alone
                 one_seat_is_found_for_several_segments
@@ -567,7 +567,7 @@ macro_rules! contract_suite {
                 units_added_above_withdrawn_ones_are_sold_after_those_below
                 one_seat_is_found_above_withdrawn_ones
                 a_million_units_are_withdrawn_in_one_step
-                only_so_many_given_back_units_are_withdrawn_at_once
+                only_so_many_returned_units_are_withdrawn_at_once
                 a_stock_change_sent_twice_is_carried_out_once
                 an_op_names_one_stock_change
                 more_stock_than_can_be_numbered_is_refused

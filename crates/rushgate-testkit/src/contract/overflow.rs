@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    ContentType, Enqueued, Finish, GiveBack, NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits,
-    QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskState, Verbs,
+    ContentType, Enqueued, Finish, NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName,
+    QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
 use super::desk::*;
@@ -97,7 +97,7 @@ pub(super) async fn what_somebody_works_on_is_never_dropped(desk: Desk) {
     assert_eq!(desk.put(task("d")).await, Enqueued::Full { bound: 2 }, "all are leased");
     assert_eq!(stats(&desk).await.dropped, 1);
     // However the run ends, the task waits again and is the oldest.
-    desk.store.give_back(desk.op(), &q(), vec![GiveBack::from(claimed.ticket)]).await.unwrap();
+    desk.store.release_tasks(desk.op(), &q(), vec![TaskRelease::from(claimed.ticket)]).await.unwrap();
     assert_eq!(dropped(desk.put(task("d")).await), "a");
     let failed = Retry { ticket: other.ticket, delay: s(5), error: "boom".into(), give_up: false };
     desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
@@ -196,8 +196,8 @@ pub(super) async fn what_ignores_the_bound_drops_nothing(desk: Desk) {
     desk.store.retry(desk.op(), &q(), vec![failed]).await.unwrap();
     bound(&desk, 1, Overflow::DropOldest).await;
     desk.put(task("a")).await;
-    let revived = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
-    assert_eq!((revived.revived, revived.kept), (0, 1));
+    let requeued = desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!((requeued.requeued, requeued.kept), (0, 1));
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.dropped), (1, 0));
 }

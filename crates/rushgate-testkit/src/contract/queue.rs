@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, GiveBack, GivenBack,
-    Listing, NewTask, OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection,
-    Store, Task, TaskExtended, TaskState, Ticket, Timestamp, Verbs,
+    Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, Listing, NewTask,
+    OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
+    TaskExtended, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, Verbs,
 };
 
 use super::desk::*;
@@ -37,8 +37,8 @@ async fn retry(desk: &Desk, how: Retry) -> Retried {
     desk.store.retry(desk.op(), &q(), vec![how]).await.unwrap()[0]
 }
 
-async fn give_back(desk: &Desk, task: &Task) -> GivenBack {
-    desk.store.give_back(desk.op(), &q(), vec![task.ticket.clone().into()]).await.unwrap()[0]
+async fn release(desk: &Desk, task: &Task) -> TaskReleased {
+    desk.store.release_tasks(desk.op(), &q(), vec![task.ticket.clone().into()]).await.unwrap()[0]
 }
 
 async fn extend(desk: &Desk, task: &Task, by: Duration) -> TaskExtended {
@@ -205,7 +205,7 @@ pub(super) async fn the_last_of_several_changes_during_the_work_runs_once(desk: 
 }
 
 pub(super) async fn a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too(desk: Desk) {
-    for how in ["retry", "give up", "give back", "expiry"] {
+    for how in ["retry", "give up", "release", "expiry"] {
         desk.put(task("a")).await;
         let claimed = desk.claim_one().await;
         desk.put(with(task("a"), how, OnDuplicate::Replace)).await;
@@ -215,7 +215,7 @@ pub(super) async fn a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too(d
                 let give_up = Retry { give_up: true, ..failed(&claimed, s(50)) };
                 retry(&desk, give_up).await == Retried::Requeued
             }
-            "give back" => give_back(&desk, &claimed).await == GivenBack::Waiting,
+            "release" => release(&desk, &claimed).await == TaskReleased::Waiting,
             _ => {
                 desk.advance(s(11)).await;
                 complete(&desk, &claimed).await == Completed::Stale
@@ -313,8 +313,9 @@ pub(super) async fn a_task_that_dies_with_its_lease_makes_room_in_a_full_queue(d
         desk.claim_one().await;
         desk.advance(s(10)).await;
     }
-    let revived = desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("a")])).await.unwrap();
-    assert_eq!((revived.revived, revived.kept), (1, 0));
+    let requeued =
+        desk.store.requeue_dead(desk.op(), &q(), Selection::Ids(vec![task_id("a")])).await.unwrap();
+    assert_eq!((requeued.requeued, requeued.kept), (1, 0));
 }
 
 pub(super) async fn a_bound_that_is_lowered_leaves_what_is_in(desk: Desk) {
@@ -433,21 +434,21 @@ pub(super) async fn an_empty_queue_has_nothing_and_a_stranger_is_empty(desk: Des
 
 pub(super) async fn a_paused_queue_gives_nothing_out_and_takes_in(desk: Desk) {
     desk.put(task("a")).await;
-    desk.store.pause(&q(), true).await.unwrap();
+    desk.store.pause(&q()).await.unwrap();
     desk.put(task("b")).await;
     let claimed = desk.claim(1).await;
     assert!(claimed.tasks.is_empty() && claimed.next_due.is_none());
     assert!(pop(&desk, 1).await.is_empty());
     assert_eq!(top(&desk).await, ["a", "b"]);
     assert!(desk.store.stats(&q()).await.unwrap().paused);
-    desk.store.pause(&q(), false).await.unwrap();
+    desk.store.resume(&q()).await.unwrap();
     assert_eq!(pop(&desk, 9).await, ["a", "b"]);
 }
 
 pub(super) async fn a_paused_queue_lets_the_present_work_end(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
-    desk.store.pause(&q(), true).await.unwrap();
+    desk.store.pause(&q()).await.unwrap();
     assert_eq!(extend(&desk, &claimed, s(10)).await, TaskExtended::Extended);
     assert_eq!(complete(&desk, &claimed).await, Completed::Done);
 }
@@ -465,7 +466,7 @@ pub(super) async fn a_stale_ticket_changes_nothing(desk: Desk) {
     for stale in [&lost, &seen, &gone] {
         assert_eq!(complete(&desk, stale).await, Completed::Stale);
         assert_eq!(retry(&desk, failed(stale, Duration::ZERO)).await, Retried::Stale);
-        assert_eq!(give_back(&desk, stale).await, GivenBack::Stale);
+        assert_eq!(release(&desk, stale).await, TaskReleased::Stale);
         assert_eq!(extend(&desk, stale, s(99)).await, TaskExtended::Lost);
     }
     assert_eq!(dequeue(&desk, &lost.ticket).await, Dequeued::Stale);
@@ -529,13 +530,13 @@ pub(super) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
     for _ in 0..3 {
         let claimed = desk.claim_one().await;
         assert_eq!(claimed.attempt, 1);
-        assert_eq!(give_back(&desk, &claimed).await, GivenBack::Waiting);
+        assert_eq!(release(&desk, &claimed).await, TaskReleased::Waiting);
     }
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
 }
 
-pub(super) async fn a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_loses_it(desk: Desk) {
-    for how in ["give back", "expiry", "retry"] {
+pub(super) async fn a_task_released_or_lost_keeps_its_place_and_a_failed_one_loses_it(desk: Desk) {
+    for how in ["release", "expiry", "retry"] {
         desk.put_all(vec![task("a"), task("b"), task("c")]).await;
         let before = desk.info("a").await;
         let claimed = desk.claim(2).await.tasks;
@@ -544,9 +545,9 @@ pub(super) async fn a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_l
         desk.advance(ms(10)).await;
         match how {
             // The order in which they are released does not matter.
-            "give back" => {
+            "release" => {
                 for task in claimed.iter().rev() {
-                    assert_eq!(give_back(&desk, task).await, GivenBack::Waiting);
+                    assert_eq!(release(&desk, task).await, TaskReleased::Waiting);
                 }
             }
             "retry" => {
@@ -567,7 +568,7 @@ pub(super) async fn a_task_given_back_or_lost_keeps_its_place_and_a_failed_one_l
     }
 }
 
-pub(super) async fn a_task_given_back_after_a_failure_keeps_the_place_of_its_next_attempt(desk: Desk) {
+pub(super) async fn a_task_released_after_a_failure_keeps_the_place_of_its_next_attempt(desk: Desk) {
     desk.put_all(vec![task("a"), task("b")]).await;
     let claimed = desk.claim_one().await;
     assert!(matches!(retry(&desk, failed(&claimed, ms(20))).await, Retried::Scheduled { .. }));
@@ -575,16 +576,16 @@ pub(super) async fn a_task_given_back_after_a_failure_keeps_the_place_of_its_nex
     desk.put(task("c")).await;
     let claimed = desk.claim(2).await.tasks;
     assert_eq!(texts(&claimed), ["b", "a"]);
-    assert_eq!(give_back(&desk, &claimed[1]).await, GivenBack::Waiting);
+    assert_eq!(release(&desk, &claimed[1]).await, TaskReleased::Waiting);
     assert_eq!(pop(&desk, 10).await, ["a", "c"]);
 }
 
-pub(super) async fn a_task_given_back_for_a_while_comes_again_after_it(desk: Desk) {
+pub(super) async fn a_task_released_for_a_while_comes_again_after_it(desk: Desk) {
     desk.put(attempts(task("a"), 1)).await;
     let claimed = desk.claim_one().await;
-    let back = GiveBack { ticket: claimed.ticket, delay: s(5) };
-    let answer = desk.store.give_back(desk.op(), &q(), vec![back]).await.unwrap();
-    assert_eq!(answer, [GivenBack::Waiting]);
+    let back = TaskRelease { ticket: claimed.ticket, delay: s(5) };
+    let answer = desk.store.release_tasks(desk.op(), &q(), vec![back]).await.unwrap();
+    assert_eq!(answer, [TaskReleased::Waiting]);
     assert_eq!(lengths(&desk).await, (0, 1, 0, 0));
     near(desk.claim(1).await.next_due.unwrap(), s(5));
     desk.advance(s(5)).await;
@@ -681,13 +682,13 @@ pub(super) async fn what_is_put_in_after_a_cancel_runs_after_the_cancelled_run(d
 }
 
 pub(super) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
-    for how in ["retry", "give back", "expiry"] {
+    for how in ["retry", "release", "expiry"] {
         desk.put(attempts(task("a"), 5)).await;
         let claimed = desk.claim_one().await;
         assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
         match how {
             "retry" => assert_eq!(retry(&desk, failed(&claimed, s(1))).await, Retried::Cancelled),
-            "give back" => assert_eq!(give_back(&desk, &claimed).await, GivenBack::Cancelled),
+            "release" => assert_eq!(release(&desk, &claimed).await, TaskReleased::Cancelled),
             _ => desk.advance(s(11)).await,
         }
         assert!(desk.is_gone("a").await, "{how}");
@@ -742,7 +743,7 @@ pub(super) async fn queues_are_listed_by_name(desk: Desk) {
     for name in ["zebra", "ant"] {
         desk.store.enqueue(desk.op(), &queue_name(name), vec![task("a")]).await.unwrap();
     }
-    desk.store.pause(&queue_name("paused"), true).await.unwrap();
+    desk.store.pause(&queue_name("paused")).await.unwrap();
     desk.store
         .limit(&queue_name("limited"), QueueLimits { bound: Some(1), ..QueueLimits::default() })
         .await
@@ -790,16 +791,16 @@ pub(super) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
     assert_eq!(find("b").await.unwrap().expect("it is dead").error, "lease expired");
 }
 
-pub(super) async fn a_revived_task_has_all_its_attempts(desk: Desk) {
+pub(super) async fn a_requeued_task_has_all_its_attempts(desk: Desk) {
     kill(&desk, "a").await;
     kill(&desk, "b").await;
     let only_a = Selection::Ids(vec![task_id("a"), task_id("unknown")]);
-    let answer = desk.store.revive(desk.op(), &q(), only_a).await.unwrap();
-    assert_eq!((answer.revived, answer.kept), (1, 0));
+    let answer = desk.store.requeue_dead(desk.op(), &q(), only_a).await.unwrap();
+    assert_eq!((answer.requeued, answer.kept), (1, 0));
     assert_eq!(dead(&desk).await, ["b"]);
     let task = desk.claim_one().await;
     assert_eq!((text(&task), task.attempt, task.max_attempts), ("a".into(), 1, NewTask::MAX_ATTEMPTS));
-    assert_eq!(desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap().revived, 1);
+    assert_eq!(desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap().requeued, 1);
 }
 
 pub(super) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full(desk: Desk) {
@@ -808,18 +809,18 @@ pub(super) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_f
     }
     desk.put(task("a")).await;
     desk.store.limit(&q(), QueueLimits { bound: Some(2), ..QueueLimits::default() }).await.unwrap();
-    let answer = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
-    assert_eq!((answer.revived, answer.kept), (1, 2));
+    let answer = desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!((answer.requeued, answer.kept), (1, 2));
     assert_eq!(dead(&desk).await, ["a", "c"]);
 }
 
-pub(super) async fn dead_letters_can_be_buried(desk: Desk) {
+pub(super) async fn dead_letters_can_be_deleted(desk: Desk) {
     for id in ["a", "b", "c"] {
         kill(&desk, id).await;
     }
     let some = Selection::Ids(vec![task_id("b"), task_id("unknown")]);
-    assert_eq!(desk.store.bury(desk.op(), &q(), some).await.unwrap(), 1);
-    assert_eq!(desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap(), 2);
+    assert_eq!(desk.store.delete_dead(desk.op(), &q(), some).await.unwrap(), 1);
+    assert_eq!(desk.store.delete_dead(desk.op(), &q(), Selection::All).await.unwrap(), 2);
     assert!(dead(&desk).await.is_empty());
 }
 
@@ -849,13 +850,13 @@ pub(super) async fn endings_sent_twice_are_answered_the_same_way(desk: Desk) {
     desk.put_all(["a", "b", "c", "d"].map(task).to_vec()).await;
     let tickets: Vec<Ticket> = desk.claim(4).await.tasks.into_iter().map(|task| task.ticket).collect();
     let one = |n: usize| vec![tickets[n].clone().into()];
-    let [complete, retry, give_back, dequeue] = [(); 4].map(|()| desk.op());
+    let [complete, retry, release, dequeue] = [(); 4].map(|()| desk.op());
     for _ in 0..2 {
         assert_eq!(desk.store.complete(complete, &q(), one(0)).await.unwrap(), [Completed::Done]);
         let how = Retry { ticket: tickets[1].clone(), delay: s(1), error: "e".into(), give_up: true };
         assert_eq!(desk.store.retry(retry, &q(), vec![how]).await.unwrap(), [Retried::Dead]);
-        let answer = desk.store.give_back(give_back, &q(), vec![tickets[2].clone().into()]).await.unwrap();
-        assert_eq!(answer, [GivenBack::Waiting]);
+        let answer = desk.store.release_tasks(release, &q(), vec![tickets[2].clone().into()]).await.unwrap();
+        assert_eq!(answer, [TaskReleased::Waiting]);
         assert_eq!(desk.store.dequeue(dequeue, &q(), tickets[3].clone()).await.unwrap(), Dequeued::Removed);
     }
     assert_eq!(lengths(&desk).await, (1, 0, 0, 1));
@@ -865,12 +866,12 @@ pub(super) async fn removals_sent_twice_are_answered_the_same_way(desk: Desk) {
     kill(&desk, "a").await;
     kill(&desk, "b").await;
     desk.put(task("c")).await;
-    let [cancel, revive, bury] = [(); 3].map(|()| desk.op());
+    let [cancel, requeue_dead, delete_dead] = [(); 3].map(|()| desk.op());
     for _ in 0..2 {
         assert_eq!(desk.store.cancel(cancel, &q(), &task_id("c")).await.unwrap(), Cancelled::Removed);
         let a = Selection::Ids(vec![task_id("a")]);
-        assert_eq!(desk.store.revive(revive, &q(), a).await.unwrap().revived, 1);
-        assert_eq!(desk.store.bury(bury, &q(), Selection::All).await.unwrap(), 1);
+        assert_eq!(desk.store.requeue_dead(requeue_dead, &q(), a).await.unwrap().requeued, 1);
+        assert_eq!(desk.store.delete_dead(delete_dead, &q(), Selection::All).await.unwrap(), 1);
     }
 }
 
@@ -895,7 +896,7 @@ pub(super) async fn a_listener_hears_of_a_new_task(desk: Desk) {
     assert_eq!(pop(&desk, 1).await, ["a"]);
 }
 
-pub(super) async fn a_listener_hears_of_a_task_given_back(desk: Desk) {
+pub(super) async fn a_listener_hears_of_a_task_released(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     let queue = q();
@@ -903,7 +904,7 @@ pub(super) async fn a_listener_hears_of_a_task_given_back(desk: Desk) {
     let stale = tokio::time::timeout(ms(50), desk.store.ready(&queue)).await;
     drop(stale);
     let heard = desk.store.ready(&queue);
-    let (heard, _) = tokio::join!(soon(heard), give_back(&desk, &claimed));
+    let (heard, _) = tokio::join!(soon(heard), release(&desk, &claimed));
     heard.unwrap();
 }
 
@@ -945,9 +946,9 @@ pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk)
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     refused(desk.store.complete(desk.op(), &q(), Vec::new()).await);
-    refused(desk.store.give_back(desk.op(), &q(), Vec::new()).await);
-    let back = GiveBack { ticket: claimed.ticket.clone(), delay: NewTask::DELAY_MAX + s(1) };
-    refused(desk.store.give_back(desk.op(), &q(), vec![back]).await);
+    refused(desk.store.release_tasks(desk.op(), &q(), Vec::new()).await);
+    let back = TaskRelease { ticket: claimed.ticket.clone(), delay: NewTask::DELAY_MAX + s(1) };
+    refused(desk.store.release_tasks(desk.op(), &q(), vec![back]).await);
     refused(desk.store.retry(desk.op(), &q(), Vec::new()).await);
     refused(desk.store.extend_tasks(&q(), Vec::new(), lease(s(1))).await);
     refused(desk.store.retry(desk.op(), &q(), vec![failed(&claimed, NewTask::DELAY_MAX + s(1))]).await);
@@ -955,8 +956,8 @@ pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk)
         refused(desk.store.tasks(&q(), Listing { state: None, after: String::new(), limit }).await);
         refused(desk.store.dead(&q(), "", limit).await);
     }
-    refused(desk.store.bury(desk.op(), &q(), Selection::Ids(Vec::new())).await);
-    refused(desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("a"); 1_001])).await);
+    refused(desk.store.delete_dead(desk.op(), &q(), Selection::Ids(Vec::new())).await);
+    refused(desk.store.requeue_dead(desk.op(), &q(), Selection::Ids(vec![task_id("a"); 1_001])).await);
     assert_eq!(desk.info("a").await.state, TaskState::Leased);
 }
 

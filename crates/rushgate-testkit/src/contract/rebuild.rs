@@ -1,7 +1,7 @@
 //! Contract of sales after lost writes: halts, rebuilds and receipts.
 
 use rushgate_core::{
-    BuyerId, Decision, EventKind, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent, PauseReason,
+    BuyerId, Decision, EventKind, HaltReason, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent,
     Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange, StockChanged,
     Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
 };
@@ -21,7 +21,7 @@ async fn buy(desk: &Desk, buyer: &str) -> Hold {
 }
 
 async fn pause(desk: &Desk, generation: u32) -> bool {
-    desk.store.pause_sale(&id(), generation, PauseReason::Operator).await.unwrap()
+    desk.store.halt_sale(&id(), generation, HaltReason::Operator).await.unwrap()
 }
 
 fn order(n: u8, buyer: &str, state: OrderIntent, units: &[(&str, UnitNumber)]) -> LedgerOrder {
@@ -32,7 +32,7 @@ fn order(n: u8, buyer: &str, state: OrderIntent, units: &[(&str, UnitNumber)]) -
         generation: 1,
         seq: n.into(),
         units: units.iter().map(|(of, unit)| (sku(of), *unit)).collect(),
-        given_back: Vec::new(),
+        returned: Vec::new(),
     }
 }
 
@@ -44,7 +44,7 @@ fn orders_of(holds: &[Hold], state: OrderIntent) -> Load {
         generation: hold.generation,
         seq: hold.seq,
         units: hold.units.clone(),
-        given_back: Vec::new(),
+        returned: Vec::new(),
     };
     Load::Orders(holds.iter().map(order).collect())
 }
@@ -104,11 +104,11 @@ async fn restore(desk: &Desk, receipt: Receipt) -> Restored {
     desk.store.restore(receipt).await.unwrap()
 }
 
-fn paused(answer: &Reserved, now: Timestamp) -> bool {
-    matches!(answer, Reserved::Paused { retry_at } if *retry_at > now)
+fn halted(answer: &Reserved, now: Timestamp) -> bool {
+    matches!(answer, Reserved::Halted { retry_at } if *retry_at > now)
 }
 
-pub(super) async fn a_paused_sale_stands_still(desk: Desk) {
+pub(super) async fn a_halted_sale_stands_still(desk: Desk) {
     desk.sell_with_orders(&[("a", 5, 1)]).await;
     let wish = desk.wish("ann", "k", one());
     let hold = reserved(desk.store.reserve(wish.clone()).await.unwrap());
@@ -118,20 +118,20 @@ pub(super) async fn a_paused_sale_stands_still(desk: Desk) {
     assert!(pause(&desk, 1).await, "twice is once");
 
     let now = desk.now().await;
-    assert!(paused(&desk.buy("cid", one()).await, now));
+    assert!(halted(&desk.buy("cid", one()).await, now));
     assert_eq!(desk.store.reserve(wish).await.unwrap(), Reserved::Replayed(hold.clone()));
-    assert_eq!(desk.store.confirm(&id(), hold.id).await.unwrap(), Decision::Paused);
-    assert_eq!(desk.store.cancel_hold(&id(), hold.id).await.unwrap(), Decision::Paused);
+    assert_eq!(desk.store.confirm(&id(), hold.id).await.unwrap(), Decision::Halted);
+    assert_eq!(desk.store.cancel_hold(&id(), hold.id).await.unwrap(), Decision::Halted);
     let lost = ReservationId::from_bytes([9; 16]);
-    assert_eq!(desk.store.confirm(&id(), lost).await.unwrap(), Decision::Paused);
+    assert_eq!(desk.store.confirm(&id(), lost).await.unwrap(), Decision::Halted);
     desk.advance(s(11)).await;
     assert_eq!(desk.store.expire(&id(), 10).await.unwrap(), 0);
     let more = desk.store.stock(desk.op(), &id(), &sku("a"), StockChange::Add(1)).await.unwrap();
-    assert_eq!(more, StockChanged::Paused);
+    assert_eq!(more, StockChanged::Halted);
 
     let state = desk.store.sale(&id()).await.unwrap();
-    let pause = state.paused.expect("the sale is halted");
-    assert_eq!(pause.reason, PauseReason::Operator);
+    let pause = state.halted.expect("the sale is halted");
+    assert_eq!(pause.reason, HaltReason::Operator);
     assert_eq!(desk.places("a").await, (3, 2, 0, 0));
     desk.audited().await;
 }
@@ -141,9 +141,9 @@ pub(super) async fn a_stock_change_that_was_refused_stays_so_when_it_is_sent_aga
     pause(&desk, 1).await;
     let op = desk.op();
     let add = async || desk.store.stock(op, &id(), &sku("a"), StockChange::Add(1)).await.unwrap();
-    assert_eq!(add().await, StockChanged::Paused);
+    assert_eq!(add().await, StockChanged::Halted);
     lose_all_but(&desk, &[], 5).await;
-    assert_eq!(add().await, StockChanged::Paused, "the same call has the same answer");
+    assert_eq!(add().await, StockChanged::Halted, "the same call has the same answer");
     assert_eq!(desk.places("a").await, (5, 0, 0, 0));
     desk.audited().await;
 }
@@ -157,7 +157,7 @@ pub(super) async fn a_paused_sale_that_is_over_says_so(desk: Desk) {
 
 pub(super) async fn a_sale_without_a_ledger_cannot_be_rebuilt(desk: Desk) {
     desk.sell(&[("a", 5, 1)]).await;
-    refused(desk.store.pause_sale(&id(), 1, PauseReason::Operator).await);
+    refused(desk.store.halt_sale(&id(), 1, HaltReason::Operator).await);
     refused(desk.store.begin_rebuild(desk.op(), &id()).await);
     unknown(desk.store.begin_rebuild(desk.op(), &sale_id("nobody")).await);
     assert!(matches!(desk.buy("bob", one()).await, Reserved::Reserved(_)));
@@ -178,14 +178,14 @@ pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
     assert_eq!(load(&desk, by, Load::Free(sku("a"), vec![1, 4])).await, Rebuilt::Done);
     assert_eq!(load(&desk, by, Load::Free(sku("b"), vec![1])).await, Rebuilt::Done);
     assert_eq!(load(&desk, by, Load::Withdrawn(sku("a"), vec![UnitRange::one(3)])).await, Rebuilt::Done);
-    assert!(paused(&desk.buy("eve", one()).await, desk.now().await), "not before the switch");
+    assert!(halted(&desk.buy("eve", one()).await, desk.now().await), "not before the switch");
     assert_eq!(desk.places("a").await, (2, 2, 0, 0), "what is there stays as it is");
     assert_eq!(switch(&desk, by, 3, &[(6, 5), (2, 2)]).await, Rebuilt::Done);
 
     assert_eq!(desk.places("a").await, (3, 1, 1, 1));
     assert_eq!(desk.places("b").await, (1, 0, 1, 0));
     let state = desk.store.sale(&id()).await.unwrap();
-    assert_eq!((state.generation, state.paused), (3, None));
+    assert_eq!((state.generation, state.halted), (3, None));
     desk.audited().await;
     let events = desk.store.events(&id(), 0, 1).await.unwrap();
     assert_eq!((events[0].seq, events[0].kind), (1, EventKind::Rebuilt));
@@ -265,7 +265,7 @@ pub(super) async fn whoever_begins_last_rebuilds(desk: Desk) {
     assert_eq!(desk.places("a").await, (4, 0, 0, 0));
     assert_eq!(load(&desk, second, Load::Free(sku("a"), vec![2])).await, Rebuilt::Superseded, "it is done");
     desk.store.begin_rebuild(second, &id()).await.unwrap();
-    assert_eq!(desk.store.sale(&id()).await.unwrap().paused, None, "a late call has no effect");
+    assert_eq!(desk.store.sale(&id()).await.unwrap().halted, None, "a late call has no effect");
     refused(desk.store.load(second, &id(), 3, Load::Free(sku("a"), Vec::new())).await);
     desk.audited().await;
 }
@@ -338,10 +338,10 @@ pub(super) async fn a_receipt_of_this_generation_proves_a_lost_write(desk: Desk)
     desk.sell_with_orders(&[("a", 3, 1)]).await;
     let hold = buy(&desk, "ann").await;
     let lost = Receipt { id: ReservationId::from_bytes([8; 16]), ..receipt(&hold) };
-    assert!(matches!(restore(&desk, lost.clone()).await, Restored::Paused { .. }));
+    assert!(matches!(restore(&desk, lost.clone()).await, Restored::Halted { .. }));
     let state = desk.store.sale(&id()).await.unwrap();
-    assert_eq!(state.paused.map(|pause| pause.reason), Some(PauseReason::LostWrites));
-    assert!(matches!(restore(&desk, lost).await, Restored::Paused { .. }));
+    assert_eq!(state.halted.map(|halt| halt.reason), Some(HaltReason::LostWrites));
+    assert!(matches!(restore(&desk, lost).await, Restored::Halted { .. }));
     assert!(matches!(restore(&desk, receipt(&hold)).await, Restored::Known(_)));
     desk.audited().await;
 }
@@ -352,7 +352,7 @@ pub(super) async fn receipts_come_before_strangers(desk: Desk) {
     let by = begin(&desk).await;
     assert_eq!(switch_with(&desk, by, 3, &[(1, 0)], s(5)).await, Rebuilt::Done);
     let until = desk.store.sale(&id()).await.unwrap().receipts_until.expect("only receipts for a while");
-    assert_eq!(desk.buy("bob", one()).await, Reserved::Paused { retry_at: until });
+    assert_eq!(desk.buy("bob", one()).await, Reserved::Halted { retry_at: until });
     let Restored::Restored(back) = restore(&desk, receipt(&lost)).await else { panic!("it is free") };
     assert!(matches!(desk.store.cancel_hold(&id(), back.id).await.unwrap(), Decision::Pending(_)));
     desk.advance(s(6)).await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Claim, Completed, Completion, Created, Fire, GiveBack, GivenBack, Heartbeat, Lifted, Listing,
-    NewSchedule, NewTask, OnDuplicate, Page, Priority, QueueLimits, QueueName, QueueStats, Relay,
-    ReleaseWith, Result, Retry, SaleSpec, ScheduleId, Selection, Task, TaskExtended, Timestamp, Verbs,
+    Claim, Completed, Completion, Created, Fire, Heartbeat, Listing, NewSchedule, NewTask, OnDuplicate, Page,
+    Priority, QueueLimits, QueueName, QueueStats, Relay, ReleaseWith, Result, Retry, SaleSpec, ScheduleId,
+    Selection, Task, TaskExtended, TaskRelease, TaskReleased, Timestamp, UniqueCleared, Verbs,
 };
 
 use super::desk::*;
@@ -74,18 +74,18 @@ pub(super) async fn a_foreign_verb_on_an_orders_queue_is_refused_and_changes_not
         let done = vec![Completion { result: Some(payload("r")), ..held.clone().into() }];
         refused("complete with a result", store.complete(desk.op(), &q(), done).await);
         refused("retry", store.retry(desk.op(), &q(), vec![failed(&at_work, true)]).await);
-        let back = GiveBack { ticket: held.clone(), delay: Duration::ZERO };
-        refused("give back", store.give_back(desk.op(), &q(), vec![back]).await);
+        let back = TaskRelease { ticket: held.clone(), delay: Duration::ZERO };
+        refused("release", store.release_tasks(desk.op(), &q(), vec![back]).await);
         let beat = Heartbeat { ticket: held.clone(), progress: None };
         refused("extend", store.extend_tasks(&q(), vec![beat], lease(s(60))).await);
         refused("dequeue", store.dequeue(desk.op(), &q(), ticket.clone()).await);
         refused("dequeue what is at work", store.dequeue(desk.op(), &q(), held.clone()).await);
         refused("cancel", store.cancel(desk.op(), &q(), &ticket.id).await);
         refused("close", store.close_batch(desk.op(), &q(), &ticket.id).await);
-        refused("pause", store.pause(&q(), true).await);
+        refused("pause", store.pause(&q()).await);
         refused("limit", store.limit(&q(), QueueLimits { bound: Some(1), ..QueueLimits::default() }).await);
-        refused("revive", store.revive(desk.op(), &q(), Selection::All).await);
-        refused("bury", store.bury(desk.op(), &q(), Selection::All).await);
+        refused("requeue_dead", store.requeue_dead(desk.op(), &q(), Selection::All).await);
+        refused("delete_dead", store.delete_dead(desk.op(), &q(), Selection::All).await);
         refused("schedule", store.schedule(&q(), a_schedule()).await);
         let outbox = "shop".parse().unwrap();
         refused("relay", store.relay(&q(), Relay { outbox, tasks: vec![(1, task("a"))] }).await);
@@ -100,7 +100,7 @@ pub(super) async fn a_foreign_verb_on_an_orders_queue_is_refused_and_changes_not
         refused("fire", store.fire(&q(), fire).await);
         // Such a queue has neither schedules nor uniqueness windows, so there is nothing to refuse.
         assert!(!store.unschedule(&q(), &a_schedule().id).await.unwrap());
-        assert_eq!(store.lift(desk.op(), &q(), &ticket.id).await.unwrap(), Lifted::NotFound);
+        assert_eq!(store.clear_unique(desk.op(), &q(), &ticket.id).await.unwrap(), UniqueCleared::NotFound);
     }
     assert_eq!(state(&desk).await, before);
     let extended = vec![Heartbeat { ticket: at_work.ticket.clone(), progress: None }];
@@ -140,17 +140,20 @@ pub(super) async fn an_orders_queue_is_read_by_anybody(desk: Desk) {
 
 pub(super) async fn an_order_worker_works_an_orders_queue_off(desk: Desk) {
     let (_, at_work) = three_orders(&desk).await;
-    let back = GiveBack { ticket: at_work.ticket, delay: Duration::ZERO };
-    assert_eq!(desk.orders.give_back(desk.op(), &q(), vec![back]).await.unwrap(), [GivenBack::Waiting]);
-    let revived = desk.orders.revive(desk.op(), &q(), Selection::All).await.unwrap();
-    assert_eq!((revived.revived, revived.kept), (1, 0));
-    desk.orders.pause(&q(), true).await.unwrap();
+    let back = TaskRelease { ticket: at_work.ticket, delay: Duration::ZERO };
+    assert_eq!(
+        desk.orders.release_tasks(desk.op(), &q(), vec![back]).await.unwrap(),
+        [TaskReleased::Waiting]
+    );
+    let requeued = desk.orders.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!((requeued.requeued, requeued.kept), (1, 0));
+    desk.orders.pause(&q()).await.unwrap();
     assert!(desk.claim(3).await.tasks.is_empty());
-    desk.orders.pause(&q(), false).await.unwrap();
+    desk.orders.resume(&q()).await.unwrap();
     let claimed = desk.claim(3).await.tasks;
     assert_eq!(claimed.len(), 3);
     desk.orders.retry(desk.op(), &q(), vec![failed(&claimed[0], true)]).await.unwrap();
-    assert_eq!(desk.orders.bury(desk.op(), &q(), Selection::All).await.unwrap(), 1);
+    assert_eq!(desk.orders.delete_dead(desk.op(), &q(), Selection::All).await.unwrap(), 1);
     let done = claimed[1..].iter().map(|task| task.ticket.clone().into()).collect();
     assert_eq!(desk.orders.complete(desk.op(), &q(), done).await.unwrap(), [Completed::Done; 2]);
     let stats = desk.store.stats(&q()).await.unwrap();
@@ -171,8 +174,8 @@ pub(super) async fn a_sale_that_the_store_lost_takes_its_orders_queue_over(desk:
     assert_eq!(desk.orders.create(spec).await.unwrap(), Created::Created);
     let refused = desk.store.pop(desk.op(), &q(), 1).await.unwrap_err();
     assert!(refused.is_queue_reserved(), "{refused:?}");
-    desk.orders.pause(&q(), true).await.unwrap();
-    desk.orders.pause(&q(), false).await.unwrap();
+    desk.orders.pause(&q()).await.unwrap();
+    desk.orders.resume(&q()).await.unwrap();
     desk.store.open(&sale_id("s")).await.unwrap();
     reserved(desk.buy("ann", vec![line("a", 1)]).await);
     let claimed = desk.orders.claim(desk.op(), &q(), a_claim(3)).await.unwrap().tasks;

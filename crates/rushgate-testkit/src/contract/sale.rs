@@ -265,9 +265,9 @@ pub(super) async fn held_units_may_come_back_and_sold_ones_do_not(desk: Desk) {
     desk.sell(&[("a", 2, 1)]).await;
     let (first, second) = (buy_one(&desk, "ann").await, buy_one(&desk, "bob").await);
     let lines = || vec![line("a", 1)];
-    let all_held = |next| Reserved::AllHeld { sku: sku("a"), free: 0, next_give_back: next };
+    let all_held = |next| Reserved::AllHeld { sku: sku("a"), free: 0, next_expiry: next };
     assert_eq!(desk.buy("cid", lines()).await, all_held(Some(first.deadline)));
-    assert_eq!(desk.store.sale(&id()).await.unwrap().next_give_back, Some(first.deadline));
+    assert_eq!(desk.store.sale(&id()).await.unwrap().next_expiry, Some(first.deadline));
     confirm(&desk, &first).await;
     assert_eq!(desk.buy("cid", lines()).await, all_held(Some(second.deadline)));
     confirm(&desk, &second).await;
@@ -279,12 +279,12 @@ pub(super) async fn the_last_units_are_not_split(desk: Desk) {
     desk.sell(&[("a", 3, 3)]).await;
     let hold = reserved(desk.buy("ann", vec![line("a", 2)]).await);
     let answer = desk.buy("bob", vec![line("a", 2)]).await;
-    let next_give_back = Some(hold.deadline);
-    assert_eq!(answer, Reserved::AllHeld { sku: sku("a"), free: 1, next_give_back });
+    let next_expiry = Some(hold.deadline);
+    assert_eq!(answer, Reserved::AllHeld { sku: sku("a"), free: 1, next_expiry });
     assert_eq!(numbers(&buy_one(&desk, "bob").await), [3]);
 }
 
-pub(super) async fn given_back_numbers_are_sold_again_lowest_first(desk: Desk) {
+pub(super) async fn returned_numbers_are_sold_again_lowest_first(desk: Desk) {
     desk.sell(&[("a", 6, 2)]).await;
     let mut holds = Vec::new();
     for buyer in ["ann", "bob", "cid", "dan"] {
@@ -559,7 +559,7 @@ pub(super) async fn with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settl
     let hold = buy_one(&desk, "ann").await;
     desk.advance(s(11)).await;
     let answer = desk.buy("bob", vec![line("a", 1)]).await;
-    assert_eq!(answer, Reserved::AllHeld { sku: sku("a"), free: 0, next_give_back: None });
+    assert_eq!(answer, Reserved::AllHeld { sku: sku("a"), free: 0, next_expiry: None });
     assert_eq!(state(&desk, &hold).await, HoldState::Expiring);
     assert!(matches!(confirm(&desk, &hold).await, Decision::Refused(_)), "a late payment is refused");
     settle(&desk, &hold, Verdict::Expired).await;
@@ -714,7 +714,7 @@ pub(super) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
     desk.audited().await;
 }
 
-pub(super) async fn only_so_many_given_back_units_are_withdrawn_at_once(desk: Desk) {
+pub(super) async fn only_so_many_returned_units_are_withdrawn_at_once(desk: Desk) {
     let (units, carts) = (30_000, 21);
     desk.sell(&[("a", units, 1_000)]).await;
     let mut holds = Vec::new();

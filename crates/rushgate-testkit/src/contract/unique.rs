@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Enqueued, Fire, Fired, Lifted, NewSchedule, NewTask, OnDuplicate, OutboxId, Overflow, Page,
-    Priority, QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp, Verbs,
+    Cancelled, Enqueued, Fire, Fired, NewSchedule, NewTask, OnDuplicate, OutboxId, Overflow, Page, Priority,
+    QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp, UniqueCleared, Verbs,
 };
 
 use super::desk::*;
@@ -23,8 +23,8 @@ async fn until(desk: &Desk, id: &str) -> Option<Timestamp> {
     desk.store.unique_until(&q(), &task_id(id)).await.unwrap()
 }
 
-async fn lift(desk: &Desk, id: &str) -> Lifted {
-    desk.store.lift(desk.op(), &q(), &task_id(id)).await.unwrap()
+async fn clear(desk: &Desk, id: &str) -> UniqueCleared {
+    desk.store.clear_unique(desk.op(), &q(), &task_id(id)).await.unwrap()
 }
 
 async fn limit(desk: &Desk, bound: u64, overflow: Overflow) {
@@ -76,7 +76,7 @@ pub(super) async fn a_period_outlives_every_end_of_its_task(desk: Desk) {
     desk.put(with(late, "late", OnDuplicate::Replace)).await;
     // The retention deletes finished tasks, but not uniqueness windows.
     desk.advance(s(6)).await;
-    desk.store.bury(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.delete_dead(desk.op(), &q(), Selection::All).await.unwrap();
     let ids = ["done", "popped", "cancelled", "dequeued", "dead", "late"];
     for id in ids {
         assert!(desk.is_gone(id).await, "{id}");
@@ -200,32 +200,35 @@ pub(super) async fn a_task_that_is_dropped_leaves_its_id_unique(desk: Desk) {
     recent(desk.put(task("b")).await);
 }
 
-pub(super) async fn a_lifted_id_may_be_put_in_again(desk: Desk) {
-    assert_eq!(lift(&desk, "a").await, Lifted::NotFound, "a queue that was never used");
+pub(super) async fn a_cleared_id_may_be_enqueued_again(desk: Desk) {
+    assert_eq!(clear(&desk, "a").await, UniqueCleared::NotFound, "a queue that was never used");
     assert!(desk.store.queues().await.unwrap().is_empty());
     added(desk.put(unique("a", s(60))).await);
     let end = until(&desk, "a").await.expect("it was taken");
     work_off(&desk).await;
     let op = desk.op();
     for _ in 0..2 {
-        let lifted = desk.store.lift(op, &q(), &task_id("a")).await.unwrap();
-        assert_eq!(lifted, Lifted::Lifted { until: end });
+        let cleared = desk.store.clear_unique(op, &q(), &task_id("a")).await.unwrap();
+        assert_eq!(cleared, UniqueCleared::Cleared { until: end });
     }
-    assert_eq!((lift(&desk, "a").await, until(&desk, "a").await), (Lifted::NotFound, None));
+    assert_eq!((clear(&desk, "a").await, until(&desk, "a").await), (UniqueCleared::NotFound, None));
     added(desk.put(unique("a", s(5))).await);
     work_off(&desk).await;
     recent(desk.put(task("a")).await);
     desk.advance(s(6)).await;
-    assert_eq!(lift(&desk, "a").await, Lifted::NotFound, "the window has ended");
+    assert_eq!(clear(&desk, "a").await, UniqueCleared::NotFound, "the window has ended");
     // A repeated call does not clear a window that started after it.
     added(desk.put(unique("a", s(60))).await);
-    assert_eq!(desk.store.lift(op, &q(), &task_id("a")).await.unwrap(), Lifted::Lifted { until: end });
+    assert_eq!(
+        desk.store.clear_unique(op, &q(), &task_id("a")).await.unwrap(),
+        UniqueCleared::Cleared { until: end }
+    );
     assert!(until(&desk, "a").await.is_some());
 }
 
-pub(super) async fn an_id_is_lifted_while_its_task_is_live(desk: Desk) {
+pub(super) async fn a_uniqueness_window_is_cleared_while_its_task_is_live(desk: Desk) {
     added(desk.put(unique("a", s(60))).await);
-    assert!(matches!(lift(&desk, "a").await, Lifted::Lifted { .. }));
+    assert!(matches!(clear(&desk, "a").await, UniqueCleared::Cleared { .. }));
     assert!(matches!(desk.put(task("a")).await, Enqueued::Kept { .. }), "the task stays");
     assert_eq!(work_off(&desk).await, "a");
     added(desk.put(task("a")).await);
@@ -240,7 +243,7 @@ pub(super) async fn ids_and_queues_have_periods_of_their_own(desk: Desk) {
     desk.advance(s(6)).await;
     assert_eq!(desk.store.unique_until(&other, &task_id("a")).await.unwrap(), None);
     assert!(until(&desk, "a").await.is_some() && until(&desk, "A").await.is_none());
-    desk.store.lift(desk.op(), &other, &task_id("a")).await.unwrap();
+    desk.store.clear_unique(desk.op(), &other, &task_id("a")).await.unwrap();
     assert!(until(&desk, "a").await.is_some());
 }
 
@@ -282,8 +285,8 @@ pub(super) async fn a_schedule_and_a_revival_ask_for_no_uniqueness(desk: Desk) {
     let read = desk.store.schedules(&q(), Page::default()).await.unwrap().remove(0);
     let fire = Fire { id: read.id, revision: read.revision, runs: vec![(task_id("run"), now)], next: None };
     assert_eq!(desk.store.fire(&q(), fire).await.unwrap(), Fired::Fired { added: 1 });
-    let revived = desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
-    assert_eq!(revived.revived, 1);
+    let requeued = desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
+    assert_eq!(requeued.requeued, 1);
     assert_eq!(texts(&desk.claim(5).await.tasks), ["run", "dead"]);
     assert_eq!(until(&desk, "dead").await, end, "a requeued dead letter starts no window");
 }

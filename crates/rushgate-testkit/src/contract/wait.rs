@@ -197,7 +197,7 @@ pub(super) async fn a_task_goes_on_waiting_for_one_that_is_dead(desk: Desk) {
     assert_eq!(shown, [("a", Some("boom")), ("b", None)]);
     work_off(&desk).await;
     nothing_is_due(&desk).await;
-    desk.store.revive(desk.op(), &q(), Selection::All).await.unwrap();
+    desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap();
     assert_eq!(waits(&desk, "c").await.map(|waits| (waits.left, waits.dead)), Some((1, 0)));
     assert_eq!(work_off(&desk).await, "a");
     assert_eq!(work_off(&desk).await, "c");
@@ -216,7 +216,7 @@ pub(super) async fn a_task_may_fail_with_one_that_it_waits_for(desk: Desk) {
     added(desk.put(if_dead(following("e", &["a"]), IfDead::Fail)).await);
     assert_eq!(error(&desk, "e").await, "waited for a, which is dead: boom");
     // A requeued dead letter waits for nothing.
-    desk.store.revive(desk.op(), &q(), Selection::Ids(vec![task_id("c")])).await.unwrap();
+    desk.store.requeue_dead(desk.op(), &q(), Selection::Ids(vec![task_id("c")])).await.unwrap();
     assert_eq!(work_off(&desk).await, "c");
     assert_eq!(work_off(&desk).await, "d");
 }
@@ -241,7 +241,7 @@ async fn nothing_is_waited_for_but(desk: &Desk, id: &str, other: &str) {
 }
 
 pub(super) async fn nobody_waits_for_what_can_never_be_done(desk: Desk) {
-    for (id, after) in [("cancelled", "1"), ("dequeued", "2"), ("buried", "3"), ("marked", "4")] {
+    for (id, after) in [("cancelled", "1"), ("dequeued", "2"), ("deleted", "3"), ("marked", "4")] {
         desk.put(task(id)).await;
         added(desk.put(following(after, &[id])).await);
     }
@@ -251,8 +251,8 @@ pub(super) async fn nobody_waits_for_what_can_never_be_done(desk: Desk) {
     assert_eq!(error(&desk, "2").await, "waited for dequeued, which was deleted");
     fail_for_good(&desk).await;
     assert_eq!(desk.info("3").await.state, TaskState::Blocked);
-    desk.store.bury(desk.op(), &q(), Selection::Ids(vec![task_id("buried")])).await.unwrap();
-    assert_eq!(error(&desk, "3").await, "waited for buried, which was deleted");
+    desk.store.delete_dead(desk.op(), &q(), Selection::Ids(vec![task_id("deleted")])).await.unwrap();
+    assert_eq!(error(&desk, "3").await, "waited for deleted, which was deleted");
     let marked = desk.claim_one().await;
     assert_eq!(cancel(&desk, "marked").await, Cancelled::Marked);
     assert_eq!(desk.info("4").await.state, TaskState::Blocked);

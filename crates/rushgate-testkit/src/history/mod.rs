@@ -141,7 +141,7 @@ impl History {
             Step::Rebuild => self.plan_rebuild().await,
             Step::Death => {
                 self.tell("a client dies".to_owned());
-                self.plan.bury_client();
+                self.plan.delete_client();
                 Ok(())
             }
         }

@@ -6,12 +6,12 @@ use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
     Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
-    Extend, Fire, GiveBack, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead, KeyLimits, Lease, Line,
-    Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, PauseReason,
-    Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, Request, ReservationId,
+    Extend, Fire, HaltReason, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead, KeyLimits, Lease, Line,
+    Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, Payload,
+    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, Request, ReservationId,
     ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule,
-    ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskState,
-    Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
+    ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskRelease,
+    TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
 };
 
 use super::call::Answer;
@@ -213,7 +213,7 @@ impl Plan {
         if !self.has_ledger {
             let by = self.op();
             self.rebuilding.extend([
-                Request::pause_sale(the_sale(), 1, PauseReason::Operator),
+                Request::halt_sale(the_sale(), 1, HaltReason::Operator),
                 Request::begin_rebuild(by, the_sale()),
             ]);
             return;
@@ -221,7 +221,7 @@ impl Plan {
         let heard_of: Vec<_> = books.reservations.iter().filter(|_| self.chance(75)).collect();
         if self.chance(50) {
             let of = if self.chance(80) { self.generation } else { 1 };
-            self.rebuilding.push_back(Request::pause_sale(the_sale(), of, PauseReason::Operator));
+            self.rebuilding.push_back(Request::halt_sale(the_sale(), of, HaltReason::Operator));
         }
         let generation = self.generation + self.rng.random_range(1..=2);
         let is_spoilt = self.chance(30);
@@ -248,7 +248,7 @@ impl Plan {
     }
 
     /// Drops the knowledge of a client, and adds a new client.
-    pub(super) fn bury_client(&mut self) {
+    pub(super) fn delete_client(&mut self) {
         let dead = self.clients.remove(0);
         self.asked.retain(|request| request.token.client() != dead);
         self.numbers += 1;
@@ -476,15 +476,18 @@ impl Plan {
             21 => Request::pop(self.op(), name, 1),
             22..=32 => self.ticket_call(),
             33 => Request::cancel(self.op(), name, task(self.word(&TASKS))),
-            34 => Request::pause(name, self.rng.random_range(0..3) == 0),
+            34 => match self.rng.random_range(0..3) {
+                0 => Request::pause(name),
+                _ => Request::resume(name),
+            },
             35 => {
                 let limits = self.limits();
                 Request::limit(name, limits)
             }
-            36 => Request::revive(self.op(), name, self.selection()),
-            37 => Request::bury(self.op(), name, self.selection()),
+            36 => Request::requeue_dead(self.op(), name, self.selection()),
+            37 => Request::delete_dead(self.op(), name, self.selection()),
             38 => Request::task(name, task(self.word(&TASKS))),
-            39 => Request::lift(self.op(), name, task(self.word(&TASKS))),
+            39 => Request::clear_unique(self.op(), name, task(self.word(&TASKS))),
             40 => Request::unique_until(name, task(self.word(&TASKS))),
             41 => Request::close_batch(self.op(), name, task(self.word(&TASKS))),
             42 => Request::waits(name, task(self.word(&TASKS))),
@@ -518,8 +521,8 @@ impl Plan {
             }
             6 => {
                 let delay = if self.chance(50) { self.moment() } else { Duration::ZERO };
-                let back = |ticket| GiveBack { ticket, delay };
-                Request::give_back(self.op(), queue, tickets.into_iter().map(back).collect())
+                let back = |ticket| TaskRelease { ticket, delay };
+                Request::release_tasks(self.op(), queue, tickets.into_iter().map(back).collect())
             }
             7 => Request::dequeue(self.op(), queue, tickets[0].clone()),
             _ => {

@@ -57,8 +57,8 @@ fn order(row: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
         HoldState::Rejected => return None,
     };
     let units = if row.state.is_live() { row.units.clone() } else { Vec::new() };
-    let (buyer, given_back) = (row.buyer.clone(), Vec::new());
-    Some(LedgerOrder { id: row.id, buyer, state, generation, seq: row.seq, units, given_back })
+    let (buyer, returned) = (row.buyer.clone(), Vec::new());
+    Some(LedgerOrder { id: row.id, buyer, state, generation, seq: row.seq, units, returned })
 }
 
 /// Sorts and merges ranges, as a ledger does.

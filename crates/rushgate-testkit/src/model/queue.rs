@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, Dequeued, Enqueued, Error, Fence, Finish,
-    Finished, GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, OnDuplicate, Op, OutboxId,
-    Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result,
-    Retried, Retry, Revision, Revived, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd,
-    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskState, Ticket, Timestamp,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Enqueued, Error,
+    Fence, Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow,
+    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result, Retried,
+    Retry, Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId,
+    TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, UniqueCleared,
 };
 
 use super::{Model, Planted};
@@ -187,7 +187,7 @@ impl Queue {
 
     /// Ends expired leases in the order of their expiry, then turns tasks past their deadline into dead letters.
     fn reap(&mut self, now: Timestamp) {
-        if self.bug == Some(Planted::ExpiredLeaseIsNotGivenBack) {
+        if self.bug == Some(Planted::ExpiredLeaseIsNotReturned) {
             return;
         }
         let expired = |record: &Record| record.lease.clone().filter(|lease| lease.until <= now);
@@ -567,18 +567,18 @@ impl Queue {
         Retried::Scheduled { due }
     }
 
-    fn give_back(&mut self, now: Timestamp, back: &GiveBack) -> GivenBack {
+    fn release_tasks(&mut self, now: Timestamp, back: &TaskRelease) -> TaskReleased {
         let ticket = &back.ticket;
         if !self.claimed(ticket) {
-            return GivenBack::Stale;
+            return TaskReleased::Stale;
         }
         if self.promote(now, &ticket.id) {
-            return GivenBack::Waiting;
+            return TaskReleased::Waiting;
         }
         let record = self.records.get_mut(&ticket.id).expect("it is claimed");
         if record.cancelled {
             self.finish(now, &ticket.id, Finish::Cancelled, None);
-            return GivenBack::Cancelled;
+            return TaskReleased::Cancelled;
         }
         let attempt = record.attempts;
         if !back.delay.is_zero() {
@@ -590,8 +590,8 @@ impl Queue {
             delay => self.back(&ticket.id, now + delay),
         }
         let due = self.records[&ticket.id].due;
-        self.note(now, &ticket.id, TaskChange::GivenBack { attempt, due });
-        GivenBack::Waiting
+        self.note(now, &ticket.id, TaskChange::Released { attempt, due });
+        TaskReleased::Waiting
     }
 
     fn extend(&mut self, now: Timestamp, beat: &Heartbeat, lease: Lease) -> TaskExtended {
@@ -646,8 +646,8 @@ impl Queue {
         }
     }
 
-    fn revive(&mut self, now: Timestamp, which: &Selection) -> Revived {
-        let mut answer = Revived::default();
+    fn requeue_dead(&mut self, now: Timestamp, which: &Selection) -> DeadRequeued {
+        let mut answer = DeadRequeued::default();
         for id in self.chosen(which) {
             if self.records.contains_key(&id) || self.is_full().is_some() {
                 answer.kept += 1;
@@ -655,10 +655,10 @@ impl Queue {
             }
             let DeadLetter { payload, priority, max_attempts, key, .. } =
                 self.dead.remove(&id).expect("it was chosen among the dead");
-            self.note(now, &id, TaskChange::Revived);
+            self.note(now, &id, TaskChange::DeadRequeued);
             self.add(now, id, Content { payload, due: now, priority, max_attempts, key, deadline: None });
             self.tidy(now);
-            answer.revived += 1;
+            answer.requeued += 1;
         }
         answer
     }
@@ -855,16 +855,16 @@ impl Model {
         once!(self, op, Retry, self.change::<Vec<_>>(now, name, step)?)
     }
 
-    /// See [`Verbs::give_back`](rushgate_core::Verbs::give_back).
-    pub fn give_back(
+    /// See [`Verbs::release_tasks`](rushgate_core::Verbs::release_tasks).
+    pub fn release_tasks(
         &mut self,
         now: Timestamp,
         op: Op,
         name: &QueueName,
-        back: Vec<GiveBack>,
-    ) -> Result<Vec<GivenBack>> {
-        let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.give_back(now, one));
-        once!(self, op, GiveBack, self.change::<Vec<_>>(now, name, step)?)
+        back: Vec<TaskRelease>,
+    ) -> Result<Vec<TaskReleased>> {
+        let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.release_tasks(now, one));
+        once!(self, op, ReleaseTasks, self.change::<Vec<_>>(now, name, step)?)
     }
 
     /// See [`Verbs::extend_tasks`](rushgate_core::Verbs::extend_tasks).
@@ -926,7 +926,7 @@ impl Model {
     }
 
     /// See [`Verbs::pause`](rushgate_core::Verbs::pause).
-    pub fn pause(&mut self, now: Timestamp, name: &QueueName, paused: bool) -> Result<()> {
+    pub fn set_paused(&mut self, now: Timestamp, name: &QueueName, paused: bool) -> Result<()> {
         self.touch(name);
         self.change(now, name, |queue| queue.paused = paused)?;
         if !paused {
@@ -965,24 +965,36 @@ impl Model {
         Ok(self.queue(now, name).dead.remove(id))
     }
 
-    /// See [`Verbs::revive`](rushgate_core::Verbs::revive).
-    pub fn revive(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<Revived> {
-        once!(self, op, Revive, self.change(now, name, |queue| queue.revive(now, which))?)
+    /// See [`Verbs::requeue_dead`](rushgate_core::Verbs::requeue_dead).
+    pub fn requeue_dead(
+        &mut self,
+        now: Timestamp,
+        op: Op,
+        name: &QueueName,
+        which: &Selection,
+    ) -> Result<DeadRequeued> {
+        once!(self, op, RequeueDead, self.change(now, name, |queue| queue.requeue_dead(now, which))?)
     }
 
-    /// See [`Verbs::bury`](rushgate_core::Verbs::bury).
-    pub fn bury(&mut self, now: Timestamp, op: Op, name: &QueueName, which: &Selection) -> Result<u64> {
+    /// See [`Verbs::delete_dead`](rushgate_core::Verbs::delete_dead).
+    pub fn delete_dead(
+        &mut self,
+        now: Timestamp,
+        op: Op,
+        name: &QueueName,
+        which: &Selection,
+    ) -> Result<u64> {
         let step = |queue: &mut Queue| {
             let chosen = queue.chosen(which);
             let gone: Vec<_> = chosen.into_iter().filter(|id| queue.dead.remove(id).is_some()).collect();
             for id in &gone {
-                queue.note(now, id, TaskChange::Buried);
+                queue.note(now, id, TaskChange::DeadDeleted);
             }
             for id in gone.iter().filter(|id| !queue.records.contains_key(id)).cloned().collect::<Vec<_>>() {
                 queue.has_ended(now, &id, TaskEnd::Deleted, None, None);
             }
             gone.len() as u64
         };
-        once!(self, op, Bury, self.change(now, name, step)?)
+        once!(self, op, DeleteDead, self.change(now, name, step)?)
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Due, Error, Event, EventKind, Hold, HoldState,
-    LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page, Pause, PauseReason,
+    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Due, Error, Event, EventKind, Halt, HaltReason,
+    Hold, HoldState, LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page,
     Priority, Rebuilt, Receipt, Reply, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
     SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange,
     StockChanged, Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
@@ -27,7 +27,7 @@ struct Sale {
     owners: BTreeMap<(Sku, UnitNumber), ReservationId>,
     events: Vec<Event>,
     generation: u32,
-    paused: Option<Pause>,
+    halted: Option<Halt>,
     receipts_until: Option<Timestamp>,
     /// When the previous generation was halted, and when this one replaced it.
     since: Option<(Timestamp, Timestamp)>,
@@ -52,20 +52,15 @@ struct Stock {
     /// Fresh units: never reserved or skipped, in ascending order.
     fresh: Vec<UnitRange>,
     /// Free units that were released or skipped. All are below the fresh ones.
-    given_back: BTreeSet<UnitNumber>,
+    returned: BTreeSet<UnitNumber>,
     withdrawn: Vec<UnitRange>,
     per_buyer: u32,
 }
 
 impl Stock {
     fn new(units: u32, per_buyer: u32) -> Self {
-        let mut stock = Self {
-            total: 0,
-            fresh: Vec::new(),
-            given_back: BTreeSet::new(),
-            withdrawn: Vec::new(),
-            per_buyer,
-        };
+        let mut stock =
+            Self { total: 0, fresh: Vec::new(), returned: BTreeSet::new(), withdrawn: Vec::new(), per_buyer };
         stock.add(units);
         stock
     }
@@ -83,24 +78,24 @@ impl Stock {
     }
 
     fn free(&self) -> u32 {
-        self.given_back.len() as u32 + self.fresh()
+        self.returned.len() as u32 + self.fresh()
     }
 
     fn is_free(&self, unit: UnitNumber) -> bool {
-        self.given_back.contains(&unit) || self.fresh.iter().any(|range| range.contains(unit))
+        self.returned.contains(&unit) || self.fresh.iter().any(|range| range.contains(unit))
     }
 
     fn free_numbers(&self) -> impl Iterator<Item = UnitNumber> {
-        self.given_back.iter().copied().chain(self.fresh.iter().flat_map(|range| range.numbers()))
+        self.returned.iter().copied().chain(self.fresh.iter().flat_map(|range| range.numbers()))
     }
 
     /// Takes a free unit. Fresh units below it become released ones.
     fn take(&mut self, unit: UnitNumber) {
         for range in std::mem::take(&mut self.fresh) {
-            self.given_back.extend(range.numbers().take_while(|number| *number <= unit));
+            self.returned.extend(range.numbers().take_while(|number| *number <= unit));
             self.fresh.extend(UnitRange::new(range.first().max(unit + 1), range.last()));
         }
-        self.given_back.remove(&unit);
+        self.returned.remove(&unit);
     }
 
     fn take_lowest(&mut self, n: u32) -> Vec<UnitNumber> {
@@ -114,15 +109,15 @@ impl Stock {
     /// Withdraws the highest free units.
     fn withdraw(&mut self, n: u32) -> Withdrawn {
         let highest: Vec<_> = self.free_numbers().skip((self.free() - n) as usize).collect();
-        let (given_back, fresh) =
-            highest.split_at(highest.partition_point(|unit| self.given_back.contains(unit)));
+        let (returned, fresh) =
+            highest.split_at(highest.partition_point(|unit| self.returned.contains(unit)));
         // All units above the lowest withdrawn fresh one are withdrawn now.
         let to_the_top = fresh.first().and_then(|lowest| UnitRange::new(*lowest, self.total));
-        let told = given_back.iter().map(|unit| UnitRange::one(*unit)).chain(to_the_top);
+        let told = returned.iter().map(|unit| UnitRange::one(*unit)).chain(to_the_top);
         let withdrawn =
             Withdrawn { now: UnitRange::gather(highest.iter().copied()), told: UnitRange::gather(told) };
         let lowest = highest[0];
-        self.given_back.split_off(&lowest);
+        self.returned.split_off(&lowest);
         for range in std::mem::take(&mut self.fresh) {
             self.fresh.extend(UnitRange::new(range.first(), range.last().min(lowest - 1)));
         }
@@ -155,7 +150,7 @@ impl Sale {
             owners: BTreeMap::new(),
             events: Vec::new(),
             generation: 1,
-            paused: None,
+            halted: None,
             receipts_until: None,
             since: None,
             rebuild: None,
@@ -195,7 +190,7 @@ impl Sale {
         self.holds.values().map(|held| &held.hold).filter(|hold| hold.state == HoldState::Held)
     }
 
-    fn next_give_back(&self) -> Option<Timestamp> {
+    fn next_expiry(&self) -> Option<Timestamp> {
         self.undecided().map(|hold| hold.deadline).min()
     }
 
@@ -219,8 +214,8 @@ impl Sale {
             return Some(Reserved::Ended);
         }
         let receipts_only = self.receipts_until.filter(|until| now < *until);
-        let retry_at = self.paused.map(|_| now + SaleSpec::ASK_AGAIN_AFTER).or(receipts_only);
-        retry_at.map(|retry_at| Reserved::Paused { retry_at })
+        let retry_at = self.halted.map(|_| now + SaleSpec::ASK_AGAIN_AFTER).or(receipts_only);
+        retry_at.map(|retry_at| Reserved::Halted { retry_at })
     }
 
     fn over_limit(&self, request: &Reserve) -> Option<Reserved> {
@@ -260,7 +255,7 @@ impl Sale {
     fn sold_out(&self, short: Short) -> Reserved {
         let Short { sku, free } = short;
         if self.held(&sku) > 0 && self.bug != Some(Planted::AllHeldIsCalledSoldOut) {
-            return Reserved::AllHeld { sku, free, next_give_back: self.next_give_back() };
+            return Reserved::AllHeld { sku, free, next_expiry: self.next_expiry() };
         }
         Reserved::SoldOut { sku, free }
     }
@@ -316,10 +311,10 @@ impl Sale {
         hold
     }
 
-    fn pause(&mut self, now: Timestamp, reason: PauseReason) {
-        if self.paused.is_none() {
-            self.paused = Some(Pause { reason, since: now });
-            self.log(now, EventKind::Paused, None, Vec::new());
+    fn halt(&mut self, now: Timestamp, reason: HaltReason) {
+        if self.halted.is_none() {
+            self.halted = Some(Halt { reason, since: now });
+            self.log(now, EventKind::Halted, None, Vec::new());
         }
     }
 
@@ -334,7 +329,7 @@ impl Sale {
         match part {
             Load::Orders(orders) => orders.into_iter().for_each(|order| self.load_order(now, order)),
             Load::Free(sku, units) => {
-                self.stock.get_mut(&sku).expect("the caller knows the SKU").given_back.extend(units);
+                self.stock.get_mut(&sku).expect("the caller knows the SKU").returned.extend(units);
             }
             Load::Withdrawn(sku, units) => {
                 let stock = self.stock.get_mut(&sku).expect("the caller knows the SKU");
@@ -368,9 +363,9 @@ impl Sale {
     /// Whether every unit up to the highest reserved one has been loaded.
     fn adds_up_to(&self, stock: &[Stocktake]) -> bool {
         self.spec.skus.iter().zip(stock).all(|(sku, told)| {
-            let Stock { given_back, withdrawn, .. } = &self.stock[&sku.sku];
+            let Stock { returned, withdrawn, .. } = &self.stock[&sku.sku];
             let owned = self.owners.keys().filter(|(of, _)| *of == sku.sku).count();
-            (given_back.len() + owned) as u64 + UnitRange::total(withdrawn)
+            (returned.len() + owned) as u64 + UnitRange::total(withdrawn)
                 == u64::from(told.handed_out) + u64::from(told.ahead)
         })
     }
@@ -392,7 +387,7 @@ impl Sale {
         }
         new.generation = switch.generation;
         new.status = self.status;
-        new.since = self.paused.map(|pause| (pause.since, now));
+        new.since = self.halted.map(|halt| (halt.since, now));
         new.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
         new.rebuilt_by = Some(by);
         *self = *new;
@@ -420,10 +415,10 @@ impl Sale {
             return Err(Error::not_found(format_args!("the SKU `{}`", line.sku)));
         }
         if self.spec.orders.is_some() && receipt.generation >= self.generation {
-            self.pause(now, PauseReason::LostWrites);
+            self.halt(now, HaltReason::LostWrites);
         }
-        if self.paused.is_some() {
-            return Ok(Restored::Paused { retry_at: now + SaleSpec::ASK_AGAIN_AFTER });
+        if self.halted.is_some() {
+            return Ok(Restored::Halted { retry_at: now + SaleSpec::ASK_AGAIN_AFTER });
         }
         let deadline = self.honoured_until(&receipt);
         if deadline <= now {
@@ -474,11 +469,11 @@ impl Sale {
             let stock = self.stock.get_mut(sku).expect("reserved units are of a known SKU");
             if withdraw {
                 stock.withdrawn.push(UnitRange::one(*unit));
-            } else if self.bug == Some(Planted::GivenBackTwice) {
-                stock.given_back.insert(*unit);
+            } else if self.bug == Some(Planted::ReturnedTwice) {
+                stock.returned.insert(*unit);
                 stock.add(1);
             } else {
-                stock.given_back.insert(*unit);
+                stock.returned.insert(*unit);
             }
         }
     }
@@ -551,8 +546,8 @@ impl Sale {
             generation: self.generation,
             seq: self.seq(),
             skus: self.spec.skus.iter().map(|sku| self.sku_state(&sku.sku)).collect(),
-            next_give_back: self.next_give_back(),
-            paused: self.paused,
+            next_expiry: self.next_expiry(),
+            halted: self.halted,
             receipts_until: self.receipts_until.filter(|until| now < *until),
             now,
         }
@@ -567,7 +562,7 @@ impl Sale {
             free: UnitRange::gather(stock.free_numbers()),
             withdrawn: stock.withdrawn.clone(),
             fresh: stock.fresh(),
-            returned: stock.given_back.len() as u32,
+            returned: stock.returned.len() as u32,
             held: state.held,
             confirmed: state.confirmed,
             withdrawn_count: state.withdrawn,
@@ -597,7 +592,7 @@ impl Sale {
             status: self.status,
             generation: self.generation,
             seq: self.seq(),
-            paused: self.paused,
+            halted: self.halted,
             rebuilt_by: self.rebuild.as_ref().map(|(by, _)| *by).or(self.rebuilt_by),
             since: self.since,
             receipts_until: self.receipts_until,
@@ -802,7 +797,7 @@ impl Model {
         let hold = of.holds.get(&id).map(|held| held.hold.clone());
         let hold = match hold {
             Some(hold) if hold.state != HoldState::Held => return Ok(decided_before(hold, intent)),
-            _ if of.paused.is_some() => return Ok(Decision::Paused),
+            _ if of.halted.is_some() => return Ok(Decision::Halted),
             None => return Ok(Decision::Unknown),
             Some(hold) => hold,
         };
@@ -815,7 +810,7 @@ impl Model {
     /// See [`Verbs::expire`](rushgate_core::Verbs::expire).
     pub fn expire(&mut self, now: Timestamp, sale: &SaleId, n: u32) -> Result<u32> {
         let of = self.sale_ref(sale)?;
-        let overdue = if of.paused.is_some() { Vec::new() } else { of.overdue(now, n) };
+        let overdue = if of.halted.is_some() { Vec::new() } else { of.overdue(now, n) };
         for id in &overdue {
             self.decide(now, sale, *id, OrderIntent::Expire)?;
         }
@@ -843,19 +838,19 @@ impl Model {
         Ok(sale)
     }
 
-    /// See [`Verbs::pause_sale`](rushgate_core::Verbs::pause_sale).
-    pub fn pause_sale(
+    /// See [`Verbs::halt_sale`](rushgate_core::Verbs::halt_sale).
+    pub fn halt_sale(
         &mut self,
         now: Timestamp,
         sale: &SaleId,
         generation: u32,
-        reason: PauseReason,
+        reason: HaltReason,
     ) -> Result<bool> {
         let sale = self.sale_with_ledger(sale)?;
         if sale.generation == generation {
-            sale.pause(now, reason);
+            sale.halt(now, reason);
         }
-        Ok(sale.paused.is_some())
+        Ok(sale.halted.is_some())
     }
 
     /// See [`Verbs::begin_rebuild`](rushgate_core::Verbs::begin_rebuild).
@@ -864,8 +859,8 @@ impl Model {
         // A repeated call after another rebuild has begun counts as the latest.
         let latest = sale.rebuild.as_ref().map_or(sale.rebuilt_by, |(of, _)| Some(*of));
         if latest != Some(by) {
-            sale.pause(now, PauseReason::Rebuilding);
-            sale.paused = sale.paused.map(|pause| Pause { reason: PauseReason::Rebuilding, ..pause });
+            sale.halt(now, HaltReason::Rebuilding);
+            sale.halted = sale.halted.map(|pause| Halt { reason: HaltReason::Rebuilding, ..pause });
             sale.rebuild = Some((by, Box::new(sale.staged(now))));
         }
         Ok(())
@@ -960,8 +955,8 @@ impl Model {
         let Some(stock) = sale.stock.get(sku) else {
             return Err(Error::not_found(format_args!("the SKU `{sku}`")));
         };
-        if sale.paused.is_some() {
-            return Ok(StockChanged::Paused);
+        if sale.halted.is_some() {
+            return Ok(StockChanged::Halted);
         }
         if let Some(refusal) = change.refusal(stock.total, stock.free(), stock.fresh()) {
             return Ok(refusal);

@@ -208,7 +208,7 @@ impl Store for ModelStore {
                 }
                 hear(live, listened)
             }
-            Topic::Happens(queue, after) => {
+            Topic::Event(queue, after) => {
                 let (told, listened) = oneshot::channel();
                 let waits = self.step_now(|model, now| Ok(model.nothing_happens(now, &queue, after)));
                 if let Ok(true) = waits {

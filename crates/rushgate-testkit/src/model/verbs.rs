@@ -22,14 +22,16 @@ impl Model {
             Request::Claim(v) => self.claim(now, v.op, &v.queue, v.claim).map(Reply::Claim),
             Request::Complete(v) => self.complete(now, v.op, &v.queue, v.done).map(Reply::Complete),
             Request::Retry(v) => self.retry(now, v.op, &v.queue, v.failed).map(Reply::Retry),
-            Request::GiveBack(v) => self.give_back(now, v.op, &v.queue, v.back).map(Reply::GiveBack),
+            Request::ReleaseTasks(v) => {
+                self.release_tasks(now, v.op, &v.queue, v.back).map(Reply::ReleaseTasks)
+            }
             Request::ExtendTasks(v) => {
                 self.extend_tasks(now, &v.queue, v.beats, v.lease).map(Reply::ExtendTasks)
             }
             Request::Dequeue(v) => self.dequeue(now, v.op, &v.queue, v.ticket).map(Reply::Dequeue),
             Request::Cancel(v) => self.cancel(now, v.op, &v.queue, &v.id).map(Reply::Cancel),
             Request::UniqueUntil(v) => self.unique_until(now, &v.queue, &v.id).map(Reply::UniqueUntil),
-            Request::Lift(v) => self.lift(now, v.op, &v.queue, &v.id).map(Reply::Lift),
+            Request::ClearUnique(v) => self.clear_unique(now, v.op, &v.queue, &v.id).map(Reply::ClearUnique),
             Request::CloseBatch(v) => self.close_batch(now, v.op, &v.queue, &v.id).map(Reply::CloseBatch),
             Request::Waits(v) => self.waits(now, &v.queue, &v.id).map(Reply::Waits),
             Request::Waited(v) => self.waited(now, &v.queue, &v.id, &v.after, v.limit).map(Reply::Waited),
@@ -37,15 +39,18 @@ impl Model {
             Request::Tasks(v) => self.tasks(now, &v.queue, &v.listing).map(Reply::Tasks),
             Request::Stats(v) => self.stats(now, &v.queue).map(Reply::Stats),
             Request::Queues(_) => self.queues().map(Reply::Queues),
-            Request::Pause(v) => self.pause(now, &v.queue, v.paused).map(Reply::Pause),
+            Request::Pause(v) => self.set_paused(now, &v.queue, true).map(Reply::Pause),
+            Request::Resume(v) => self.set_paused(now, &v.queue, false).map(Reply::Resume),
             Request::Limit(v) => self.limit(now, &v.queue, v.limits).map(Reply::Limit),
             Request::TaskEvents(v) => {
                 self.task_events(now, &v.queue, v.after, v.limit).map(Reply::TaskEvents)
             }
             Request::Dead(v) => self.dead(now, &v.queue, &v.after, v.limit).map(Reply::Dead),
             Request::DeadLetter(v) => self.dead_letter(now, &v.queue, &v.id).map(Reply::DeadLetter),
-            Request::Revive(v) => self.revive(now, v.op, &v.queue, &v.which).map(Reply::Revive),
-            Request::Bury(v) => self.bury(now, v.op, &v.queue, &v.which).map(Reply::Bury),
+            Request::RequeueDead(v) => {
+                self.requeue_dead(now, v.op, &v.queue, &v.which).map(Reply::RequeueDead)
+            }
+            Request::DeleteDead(v) => self.delete_dead(now, v.op, &v.queue, &v.which).map(Reply::DeleteDead),
             Request::Schedule(v) => self.schedule(now, &v.queue, v.new).map(Reply::Schedule),
             Request::Unschedule(v) => self.unschedule(now, &v.queue, &v.id).map(Reply::Unschedule),
             Request::Schedules(v) => self.schedules(now, &v.queue, &v.page).map(Reply::Schedules),
@@ -60,9 +65,7 @@ impl Model {
             Request::CancelHold(v) => self.cancel_hold(now, &v.sale, v.id).map(Reply::CancelHold),
             Request::Expire(v) => self.expire(now, &v.sale, v.n).map(Reply::Expire),
             Request::Settle(v) => self.settle(now, &v.sale, v.generation, v.verdicts).map(Reply::Settle),
-            Request::PauseSale(v) => {
-                self.pause_sale(now, &v.sale, v.generation, v.reason).map(Reply::PauseSale)
-            }
+            Request::HaltSale(v) => self.halt_sale(now, &v.sale, v.generation, v.reason).map(Reply::HaltSale),
             Request::BeginRebuild(v) => self.begin_rebuild(now, v.by, &v.sale).map(Reply::BeginRebuild),
             Request::Load(v) => self.load(now, v.by, &v.sale, v.generation, v.part).map(Reply::Load),
             Request::Switch(v) => self.switch(now, v.by, &v.sale, &v.switch).map(Reply::Switch),

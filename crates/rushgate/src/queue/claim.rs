@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use rushgate_core::{Answer, Claim, Claimed, Error, GiveBack, Lease, Op, QueueName, Result, Task, Verbs};
+use rushgate_core::{Answer, Claim, Claimed, Error, Lease, Op, QueueName, Result, Task, TaskRelease, Verbs};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -96,12 +96,12 @@ impl Drop for Owed<'_> {
     fn drop(&mut self) {
         let Some(claim) = self.claim.take() else { return };
         let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
-        let (queue, claimed_by, give_back) = (self.queue.clone(), self.op, self.gate.op());
+        let (queue, claimed_by, release) = (self.queue.clone(), self.op, self.gate.op());
         let until = Instant::now() + claim.lease.get().min(PATIENCE * 6);
         self.gate.in_background(async move {
             // Repeating the call with the same token returns the claimed tasks and claims no more.
             let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
-            let back: Vec<GiveBack> = match claimed {
+            let back: Vec<TaskRelease> = match claimed {
                 Ok(claimed) => claimed.tasks.into_iter().map(|task| task.ticket.into()).collect(),
                 Err(error) => {
                     return tracing::warn!(%queue, %error, "cannot release the tasks of a dropped claim");
@@ -110,7 +110,7 @@ impl Drop for Owed<'_> {
             if back.is_empty() {
                 return;
             }
-            let back = ask(until, &closing, || store.give_back(give_back, &queue, back.clone())).await;
+            let back = ask(until, &closing, || store.release_tasks(release, &queue, back.clone())).await;
             if let Err(error) = back {
                 tracing::warn!(%queue, %error, "cannot release the tasks of a dropped claim");
             }

@@ -103,7 +103,7 @@ impl<'a, T> Enqueue<'a, T> {
 
     /// Uniqueness window of the ID, from the acceptance of the task: 1 ms to 400 days, whatever happens to the task. Until
     /// then, enqueueing the ID again is answered [`Recent`](Enqueued::Recent); while the task is live,
-    /// [`on_duplicate`](Self::on_duplicate) decides. [`Queue::lift`] clears the window.
+    /// [`on_duplicate`](Self::on_duplicate) decides. [`Queue::clear_unique`] clears the window.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -62,7 +62,7 @@ impl Follower {
                 None => *self.after.insert(self.queue.events(u64::MAX, 1).await?.last),
             };
             // Listen first: an event between the read and the listening would be missed.
-            let told = self.queue.gate.store().happens(&self.queue.name, after);
+            let told = self.queue.gate.store().next_event(&self.queue.name, after);
             let page = self.queue.events(after, TaskEvents::MAX).await?;
             if page.is_missed(after) {
                 let next = if page.last < after { page.last + 1 } else { page.first };

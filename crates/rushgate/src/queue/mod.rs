@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, Dequeued, Due, Enqueued, Error,
-    GiveBack, GivenBack, Heartbeat, Lease, Lifted, Listing, NewTask, Payload, QueueLimits, QueueName,
-    QueueStats, ReleaseWith, ReleasedWith, Result, Retried, Retry, Revived, Selection, Task, TaskExtended,
-    TaskId, TaskInfo, Ticket, Timestamp, Verbs, Waited, Waits,
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
+    Error, Field, Heartbeat, Lease, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats,
+    ReleaseWith, ReleasedWith, Result, Retried, Retry, Selection, Task, TaskExtended, TaskId, TaskInfo,
+    TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Verbs, Waited, Waits,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -147,7 +147,7 @@ fn write_json<T: Serialize>(content: &T) -> Result<Payload> {
 
 fn read_json<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
     serde_json::from_slice(payload.bytes()).map_err(|error| {
-        Error::invalid("the payload", format_args!("cannot be parsed as the expected JSON: {error}"))
+        Error::invalid(Field::Payload, format_args!("cannot be parsed as the expected JSON: {error}"))
     })
 }
 
@@ -261,17 +261,17 @@ impl<T> Queue<T> {
     }
 
     /// Returns claimed tasks to the queue, 1 to 1,000 in one atomic step, without counting the attempt. Each
-    /// keeps its place, or is due after a delay of at most 400 days. `ticket.into()` is a [`GiveBack`]
+    /// keeps its place, or is due after a delay of at most 400 days. `ticket.into()` is a [`TaskRelease`]
     /// without a delay.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a batch or a delay outside its range: nothing was returned.
     /// Otherwise the store could not answer. Tasks that were not returned become available again when their
     /// leases expire.
-    pub async fn give_back(&self, back: Vec<GiveBack>) -> Result<Vec<GivenBack>> {
+    pub async fn release(&self, tasks: Vec<TaskRelease>) -> Result<Vec<TaskReleased>> {
         let op = self.gate.op();
-        let answer = self.gate.ask(|| self.gate.store().give_back(op, &self.name, back.clone())).await;
-        if back.iter().any(|back| !back.delay.is_zero()) {
+        let answer = self.gate.ask(|| self.gate.store().release_tasks(op, &self.name, tasks.clone())).await;
+        if tasks.iter().any(|task| !task.delay.is_zero()) {
             self.gate.next_due_changed(&self.name);
         }
         answer
@@ -315,9 +315,9 @@ impl<T> Queue<T> {
 
     /// Clears the [uniqueness window](Enqueue::unique_for) of an ID, so that it can be enqueued again at once. A live task of
     /// that ID stays as it is.
-    pub async fn lift(&self, id: impl AsRef<str>) -> Result<Lifted> {
+    pub async fn clear_unique(&self, id: impl AsRef<str>) -> Result<UniqueCleared> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
-        self.gate.ask(|| self.gate.store().lift(op, &self.name, &id)).await
+        self.gate.ask(|| self.gate.store().clear_unique(op, &self.name, &id)).await
     }
 
     /// Closes a batch: its [callback](Enqueue::held_open) accepts no more members and runs as soon as all of
@@ -367,12 +367,12 @@ impl<T> Queue<T> {
 
     /// Pauses the queue: workers get no tasks. All other verbs keep working.
     pub async fn pause(&self) -> Result<()> {
-        self.gate.ask(|| self.gate.store().pause(&self.name, true)).await
+        self.gate.ask(|| self.gate.store().pause(&self.name)).await
     }
 
     /// Resumes the queue: workers get tasks again.
     pub async fn resume(&self) -> Result<()> {
-        self.gate.ask(|| self.gate.store().pause(&self.name, false)).await
+        self.gate.ask(|| self.gate.store().resume(&self.name)).await
     }
 
     /// Sets all limits of the queue: an absent one means unlimited. They apply to all workers together, on the store's clock.
@@ -423,14 +423,14 @@ impl<T> Queue<T> {
     }
 
     /// Requeues dead letters: they are due at once, with all attempts available again.
-    pub async fn retry_dead(&self, which: Selection) -> Result<Revived> {
+    pub async fn requeue_dead(&self, which: Selection) -> Result<DeadRequeued> {
         let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().revive(op, &self.name, which.clone())).await
+        self.gate.ask(|| self.gate.store().requeue_dead(op, &self.name, which.clone())).await
     }
 
     /// Deletes dead letters, and returns how many.
     pub async fn delete_dead(&self, which: Selection) -> Result<u64> {
         let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().bury(op, &self.name, which.clone())).await
+        self.gate.ask(|| self.gate.store().delete_dead(op, &self.name, which.clone())).await
     }
 }

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use rushgate_core::{DeadLetter, Error, Finish, Payload, Result, TaskId, TaskInfo, TaskState, Verbs};
+use rushgate_core::{DeadLetter, Error, Field, Finish, Payload, Result, TaskId, TaskInfo, TaskState, Verbs};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
@@ -41,7 +41,7 @@ impl Over {
     pub fn result<R: DeserializeOwned>(&self) -> Result<Option<R>> {
         let read = |payload: &Payload| {
             serde_json::from_slice(payload.bytes()).map_err(|error| {
-                Error::invalid("the result", format_args!("cannot be parsed as the expected JSON: {error}"))
+                Error::invalid(Field::Result, format_args!("cannot be parsed as the expected JSON: {error}"))
             })
         };
         self.payload().map(read).transpose()

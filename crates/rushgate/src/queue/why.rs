@@ -34,6 +34,7 @@ const TRIES: u32 = 5;
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "reason")]
 pub enum Why {
     /// The task is running, or its worker has died and the lease has not expired yet.
@@ -49,6 +50,7 @@ pub enum Why {
         lease_until: Timestamp,
         /// Time until then.
         #[serde(rename = "lease_left_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         lease_left: Duration,
         /// True if the task was canceled and the worker should stop it.
         cancelled: bool,
@@ -64,6 +66,7 @@ pub enum Why {
         due: Timestamp,
         /// Time until then.
         #[serde(rename = "wait_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         wait: Duration,
         /// Attempts so far.
         attempts: u32,
@@ -88,6 +91,7 @@ pub enum Why {
         until: Timestamp,
         /// Time until then.
         #[serde(rename = "wait_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         wait: Duration,
     },
     /// The concurrency limit of the task's key is reached.
@@ -126,6 +130,7 @@ pub enum Why {
         leased: u64,
         /// Time for which the task has been ready.
         #[serde(rename = "due_for_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         due_for: Duration,
         /// Time of the queue's latest claim; `None` if there was none.
         #[serde(rename = "last_claim_us")]
@@ -139,6 +144,7 @@ pub enum Why {
         deadline: Timestamp,
         /// Time until then.
         #[serde(rename = "left_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         left: Duration,
     },
     /// The task failed for good and is a dead letter.
@@ -171,6 +177,7 @@ pub enum Why {
         until: Timestamp,
         /// Time until then.
         #[serde(rename = "left_ms", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "u64"))]
         left: Duration,
     },
     /// The task is not live, dead or retained: it is done, was removed, or was never enqueued.
@@ -179,6 +186,7 @@ pub enum Why {
 
 /// A running task of the same key or the same queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeyRun {
     /// ID of the task.
     pub id: TaskId,

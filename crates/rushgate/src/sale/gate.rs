@@ -57,7 +57,7 @@ pub(super) struct Gate {
     /// Opening time on the coarse local clock. May be slightly early.
     opens_here_us: AtomicU64,
     /// Next expiry of a hold on the store's clock, for the answer.
-    give_back_at: AtomicU64,
+    next_expiry_at: AtomicU64,
     next_probe_us: AtomicU64,
     known: Known,
     /// Events of this generation up to this number are applied. Locked during a refresh.
@@ -99,7 +99,7 @@ impl From<&Reserved> for Window {
         match answer {
             Reserved::Ended => Self::Ended,
             Reserved::NotOpen { opens_at } => Self::NotOpen(*opens_at),
-            Reserved::Paused { .. } => Self::Stopped,
+            Reserved::Halted { .. } => Self::Stopped,
             // A replay and a reused key are answered before the opening times are checked.
             Reserved::Replayed(_) | Reserved::KeyReused => Self::AsBefore,
             _ => Self::Selling,
@@ -110,7 +110,7 @@ impl From<&Reserved> for Window {
 impl From<&SaleState> for Window {
     fn from(state: &SaleState) -> Self {
         match state.status {
-            _ if state.paused.is_some() || state.receipts_until.is_some_and(|until| state.now < until) => {
+            _ if state.halted.is_some() || state.receipts_until.is_some_and(|until| state.now < until) => {
                 Self::Stopped
             }
             SaleStatus::Ended => Self::Ended,
@@ -141,7 +141,7 @@ impl Gate {
             window: AtomicU8::new(SELLING),
             opens_at: AtomicU64::new(NEVER),
             opens_here_us: AtomicU64::new(NEVER),
-            give_back_at: AtomicU64::new(NEVER),
+            next_expiry_at: AtomicU64::new(NEVER),
             next_probe_us: AtomicU64::new(0),
             known: Known::new(),
             cursor: Mutex::new((0, 0)),
@@ -262,7 +262,7 @@ impl Gate {
         match shut {
             Shut::SoldOut(sku) => Reserved::SoldOut { sku: sku.clone(), free: 0 },
             Shut::AllHeld(sku) => {
-                Reserved::AllHeld { sku: sku.clone(), free: 0, next_give_back: moment(&self.give_back_at) }
+                Reserved::AllHeld { sku: sku.clone(), free: 0, next_expiry: moment(&self.next_expiry_at) }
             }
             Shut::NotOpen => Reserved::NotOpen { opens_at: moment(&self.opens_at) },
             Shut::Ended => Reserved::Ended,
@@ -288,7 +288,7 @@ impl Gate {
             Reserved::NotOpen { .. } => window != NOT_OPEN,
             Reserved::Ended => window != ENDED,
             Reserved::Reserved(_) => window != SELLING,
-            Reserved::Paused { .. } => {
+            Reserved::Halted { .. } => {
                 window != SELLING || self.shelves.values().any(|shelf| shelf.load(Ordering::Acquire) != OPEN)
             }
             _ => false,
@@ -352,14 +352,14 @@ impl Gate {
     fn plan_probe(&self, state: &SaleState) {
         let now = coarse_us();
         let mut next = now + PROBE_EVERY_US;
-        if let Some(at) = state.next_give_back {
+        if let Some(at) = state.next_expiry {
             let left = micros(at.since(state.now));
             if left > 0 {
                 next = next.min(now + left);
             }
         }
-        let give_back_at = state.next_give_back.map_or(NEVER, Timestamp::as_micros);
-        self.give_back_at.store(give_back_at, Ordering::Release);
+        let next_expiry_at = state.next_expiry.map_or(NEVER, Timestamp::as_micros);
+        self.next_expiry_at.store(next_expiry_at, Ordering::Release);
         self.next_probe_us.store(next, Ordering::Release);
     }
 }

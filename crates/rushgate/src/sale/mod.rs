@@ -17,8 +17,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Durability, Event, Hold, IdempotencyKey, LedgerBooks, Line,
-    Meanwhile, Op, PauseReason, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
+    Audit, Books, BuyerId, Created, Decision, Durability, Event, HaltReason, Hold, IdempotencyKey,
+    LedgerBooks, Line, Meanwhile, Op, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
     SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice, Verbs,
 };
 use rushgate_ledger::Ledger;
@@ -184,7 +184,7 @@ impl Sale {
         };
         let mut state = self.gate.ask(ask).await?;
         let now = mark_of(&state);
-        if now < before && state.paused.is_none() {
+        if now < before && state.halted.is_none() {
             self.went_back(before, now).await;
             state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
         }
@@ -204,13 +204,13 @@ impl Sale {
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because only a ledger can
     /// rebuild it.
-    pub async fn pause(&self) -> Result<bool> {
+    pub async fn halt(&self) -> Result<bool> {
         let generation = self.state().await?.generation;
-        self.pause_as(generation, PauseReason::Operator).await
+        self.halt_as(generation, HaltReason::Operator).await
     }
 
-    async fn pause_as(&self, generation: u32, reason: PauseReason) -> Result<bool> {
-        self.gate.ask(|| self.gate.store().pause_sale(self.id(), generation, reason)).await
+    async fn halt_as(&self, generation: u32, reason: HaltReason) -> Result<bool> {
+        self.gate.ask(|| self.gate.store().halt_sale(self.id(), generation, reason)).await
     }
 
     /// Halts the sale because the store is behind an earlier answer.
@@ -219,7 +219,7 @@ impl Sale {
             sale = %self.id(), ?before, ?now,
             "the store lost acknowledged writes; the sale is halted until it is rebuilt"
         );
-        if let Err(error) = self.pause_as(now.0, PauseReason::LostWrites).await {
+        if let Err(error) = self.halt_as(now.0, HaltReason::LostWrites).await {
             tracing::error!(sale = %self.id(), %error, "cannot halt the sale");
         }
     }
@@ -239,7 +239,7 @@ impl Sale {
     pub async fn restore(&self, receipt: &str) -> Result<Restored> {
         let receipt = match Receipt::read(receipt, self.id(), self.known_gate().await?.secret()) {
             Ok(receipt) => receipt,
-            Err(why) => return Ok(Restored::NotHonoured(why)),
+            Err(why) => return Ok(Restored::NotHonoured { why }),
         };
         let answer = self.gate.ask(|| self.gate.store().restore(receipt.clone())).await?;
         if let Restored::Restored(hold) = &answer {

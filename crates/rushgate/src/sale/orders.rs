@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    BadOrder, Error, OrderTask, PauseReason, ReservationId, Result, SaleId, SaleSecret, Settled, Verbs,
+    BadOrder, Error, HaltReason, OrderTask, ReservationId, Result, SaleId, SaleSecret, Settled, Verbs,
     Verdict,
 };
 use rushgate_ledger::{Ledger, Refusal, Written};
@@ -134,7 +134,7 @@ impl OrderWorker {
         self
     }
 
-    /// Rebuilds a halted sale automatically, unless an operator [halted](Sale::pause) it. After the
+    /// Rebuilds a halted sale automatically, unless an operator [halted](Sale::halt) it. After the
     /// rebuild, only receipts are honored for `receipts_first` (at most 1 h). Default: the worker stops a
     /// sale whose store has lost writes, and an operator [rebuilds](Rebuild) it.
     pub fn auto_rebuild(mut self, receipts_first: Duration) -> Self {
@@ -302,7 +302,7 @@ impl Clerk {
         let Judgement { outcomes, verdicts, parted } = self.judge(&entries, written);
         let told = async {
             self.settle(verdicts).await?;
-            self.pause(parted).await
+            self.halt(parted).await
         };
         match told.await {
             Ok(()) => outcomes,
@@ -312,14 +312,14 @@ impl Clerk {
 
     /// Halts sales whose store differs from the ledger. Only a rebuild can resume them, and it takes every
     /// reservation from the store, so the tasks are done.
-    async fn pause(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
+    async fn halt(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
         for (id, generation) in parted {
             let generation = match generation {
                 Some(generation) => generation,
                 None => self.through_outages("store", || self.gate.store().sale(&id)).await?.generation,
             };
-            let pause = || self.gate.store().pause_sale(&id, generation, PauseReason::LostWrites);
-            if self.through_outages("store", pause).await? {
+            let halt = || self.gate.store().halt_sale(&id, generation, HaltReason::LostWrites);
+            if self.through_outages("store", halt).await? {
                 tracing::error!(sale = %id, generation, "store and ledger have diverged; the sale is halted");
                 self.rebuild(self.gate.sale_by_id(&id)).await;
             }
@@ -368,11 +368,11 @@ impl Clerk {
         // The store is read last, so it must be at least as recent as the ledger.
         let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
         let state = sale.state().await?;
-        if state.paused.is_some() {
+        if state.halted.is_some() {
             self.rebuild(sale.clone()).await;
         } else if known.is_ahead_of(&state) {
             add(&self.counters.lost_writes, 1);
-            self.pause(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;
+            self.halt(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! Operator actions on a sale's reserved order queue.
 
-use rushgate_core::{DeadLetter, Error, OrderTask, QueueLimits, Result, Revived, Selection, TaskId};
+use rushgate_core::{DeadLetter, DeadRequeued, Error, OrderTask, QueueLimits, Result, Selection, TaskId};
 
 use super::Sale;
 use crate::Queue;
@@ -15,20 +15,20 @@ impl Sale {
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, or for more than 1,000 IDs. Nothing was requeued.
-    pub async fn retry_orders(&self, which: Selection) -> Result<Revived> {
+    pub async fn requeue_orders(&self, which: Selection) -> Result<DeadRequeued> {
         which.check()?;
         let queue = self.orders_queue().await?;
-        let mut retried = Revived::default();
+        let mut retried = DeadRequeued::default();
         for ids in self.dead_orders(&queue, &which).await?.chunks(PAGE as usize) {
-            let Revived { revived, kept } = queue.retry_dead(Selection::Ids(ids.to_vec())).await?;
-            retried.revived += revived;
+            let DeadRequeued { requeued, kept } = queue.requeue_dead(Selection::Ids(ids.to_vec())).await?;
+            retried.requeued += requeued;
             retried.kept += kept;
         }
         Ok(retried)
     }
 
     /// Deletes dead orders, and returns how many. The ledger never receives them. Selects the same dead
-    /// letters as [`retry_orders`](Self::retry_orders).
+    /// letters as [`requeue_orders`](Self::requeue_orders).
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, or for more than 1,000 IDs. Nothing was deleted.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Books, Error, EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op, OrderIntent,
-    OrderTask, Pause, PauseReason, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId,
-    SaleState, Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange, Verbs,
+    Books, Error, EventKind, Halt, HaltReason, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op,
+    OrderIntent, OrderTask, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState,
+    Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange, Verbs,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
@@ -82,7 +82,8 @@ pub enum RebuildOutcome {
 }
 
 /// Report of a rebuild.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RebuildReport {
     /// New generation of the sale.
     pub generation: u32,
@@ -142,9 +143,9 @@ impl Rebuild {
     /// An automatic rebuild: `None` if another one is running, or if the sale is not halted.
     pub(super) async fn run_if_needed(self) -> Result<Option<RebuildOutcome>> {
         let Some(guard) = self.alone().await? else { return Ok(None) };
-        let outcome = match self.sale.state().await?.paused {
+        let outcome = match self.sale.state().await?.halted {
             // The operator who halted it decides when it resumes.
-            None | Some(Pause { reason: PauseReason::Operator, .. }) => None,
+            None | Some(Halt { reason: HaltReason::Operator, .. }) => None,
             Some(_) => Some(self.carry_out().await?),
         };
         // If the release fails, the lease expires.
@@ -182,7 +183,7 @@ impl Rebuild {
         let state = self.find_or_make().await?;
         self.introduce(&state).await?;
         let lost_writes =
-            state.seq == 0 || state.paused.is_some_and(|pause| pause.reason == PauseReason::LostWrites);
+            state.seq == 0 || state.halted.is_some_and(|halt| halt.reason == HaltReason::LostWrites);
         loop {
             if let Some(outcome) = self.attempt(lost_writes).await? {
                 return Ok(outcome);
@@ -233,7 +234,7 @@ impl Rebuild {
         gate.ask(|| orders.create(spec.clone())).await?;
         if let Some(queue) = &spec.orders {
             gate.ask(|| orders.limit(queue, QueueLimits::default())).await?;
-            gate.ask(|| orders.pause(queue, false)).await?;
+            gate.ask(|| orders.resume(queue)).await?;
         }
         self.sale.state().await
     }

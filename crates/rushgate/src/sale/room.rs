@@ -5,6 +5,7 @@ use rushgate_core::{
     BadPass, Beacon, BuyerId, Draw, DrawRecord, DrawSecret, Enter, Pass, Result, RoomRules, RoomState,
     SaleState, SaleStatus, Timestamp, Verbs,
 };
+use serde::{Serialize, Serializer};
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
@@ -94,6 +95,95 @@ pub enum Turn {
     },
     /// The sale has ended or is sold out for good: no buyer is admitted any more.
     Closed,
+}
+
+/// A turn as JSON.
+#[derive(Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Turn"))]
+#[serde(rename_all = "snake_case", tag = "state")]
+enum TurnView<'a> {
+    /// The sale has no waiting room: the buyer may buy.
+    NoRoom,
+    /// The buyer has not joined.
+    NotIn,
+    /// The buyer waits.
+    Waiting {
+        /// Serial number with which the buyer joined.
+        serial: u64,
+        /// Position, from 0. Absent before a draw for buyers who take part in it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        place: Option<u64>,
+        /// Number of buyers ahead who are not admitted yet. Absent without a position.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ahead: Option<u64>,
+        /// Estimated wait in milliseconds at the current rate. Absent before a draw.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        wait_ms: Option<u64>,
+        /// The store's clock.
+        now_us: Timestamp,
+    },
+    /// The buyer was admitted and has a token.
+    Admitted {
+        /// Serial number with which the buyer joined.
+        serial: u64,
+        /// Position in the order of admission, from 0.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        place: Option<u64>,
+        /// Admission token: pass it as `pass` of a reservation.
+        pass: &'a str,
+        /// When the admission token expires.
+        until_us: Timestamp,
+        /// The store's clock.
+        now_us: Timestamp,
+    },
+    /// The admission token has expired. The buyer may join again.
+    Missed {
+        /// When it expired.
+        until_us: Timestamp,
+    },
+    /// The sale has ended or is sold out for good.
+    Closed,
+}
+
+impl Turn {
+    /// Estimated wait at the current rate, if the buyer waits and has a position.
+    pub fn wait(&self) -> Option<Duration> {
+        match self {
+            Self::Waiting { at: Some(at), now, .. } => Some(at.since(*now)),
+            _ => None,
+        }
+    }
+}
+
+impl Serialize for Turn {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let wait_ms = self.wait().map(|wait| wait.as_millis() as u64);
+        let view = match self {
+            Self::NoRoom => TurnView::NoRoom,
+            Self::NotIn => TurnView::NotIn,
+            Self::Waiting { serial, place, ahead, now, .. } => {
+                TurnView::Waiting { serial: *serial, place: *place, ahead: *ahead, wait_ms, now_us: *now }
+            }
+            Self::Admitted { serial, place, pass, until, now } => {
+                let (serial, place) = (*serial, *place);
+                TurnView::Admitted { serial, place, pass, until_us: *until, now_us: *now }
+            }
+            Self::Missed { until } => TurnView::Missed { until_us: *until },
+            Self::Closed => TurnView::Closed,
+        };
+        view.serialize(serializer)
+    }
+}
+
+#[cfg(feature = "schema")]
+impl schemars::JsonSchema for Turn {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Turn".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        TurnView::json_schema(generator)
+    }
 }
 
 /// Why a buyer may not buy.

@@ -100,7 +100,7 @@ impl Sweeper {
         }
         let state = self.sale.state().await?;
         let hold = state.spec.hold.get();
-        let next = state.next_give_back.map_or(hold, |at| at.since(state.now));
+        let next = state.next_expiry.map_or(hold, |at| at.since(state.now));
         Ok(next.clamp(SLEEP_MIN, SLEEP_MAX))
     }
 }

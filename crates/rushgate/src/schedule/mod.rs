@@ -8,8 +8,10 @@ use rushgate_core::{
     TaskId, Timestamp, Verbs,
 };
 
-pub use recurrence::{Missed, Recurrence};
+pub use recurrence::{Missed, Recurrence, RecurrenceSpec};
 pub use scheduler::{Scheduler, SchedulerReport};
+
+use serde::Serialize;
 
 use crate::Queue;
 use recurrence::written;
@@ -202,6 +204,24 @@ impl<T> Queue<T> {
     /// Current time on the store's clock.
     pub(crate) async fn store_clock(&self) -> Result<Timestamp> {
         Ok(self.gate().ask(|| self.gate().store().due_schedules(self.name(), 1)).await?.now)
+    }
+}
+
+/// A schedule as JSON, with its recurrence in words too.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct ScheduleReport {
+    #[serde(flatten)]
+    schedule: Schedule,
+    /// Recurrence in words.
+    when: String,
+}
+
+impl From<Schedule> for ScheduleReport {
+    fn from(schedule: Schedule) -> Self {
+        let when = schedule.recurrence.parse::<Recurrence>();
+        let when = when.map_or_else(|_| schedule.recurrence.clone(), |when| when.to_string());
+        Self { schedule, when }
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use croner::Cron;
 use jiff::tz::TimeZone;
-use rushgate_core::{Error, Result, Spoken, Timestamp};
+use rushgate_core::{Error, Field, Result, Spoken, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How late an occurrence may be noticed before it counts as missed.
@@ -41,12 +41,13 @@ const LATE: Duration = Duration::from_secs(60);
 /// zones, from the system's data or, if there is none, from its own.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recurrence {
-    words: Words,
+    spec: RecurrenceSpec,
     when: When,
 }
 
 /// What happens to occurrences that passed while no scheduler ran.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Missed {
     /// Skip them, except one that is at most one minute old.
@@ -58,17 +59,23 @@ pub enum Missed {
     All,
 }
 
-/// Stored form of a recurrence, as JSON.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+/// A recurrence as JSON: a cron pattern or an interval.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct Words {
+pub struct RecurrenceSpec {
+    /// Cron pattern: `minute hour day month weekday`, with seconds in front if there are six fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    cron: Option<String>,
+    pub cron: Option<String>,
+    /// Time zone of the pattern, such as `Europe/Berlin`. Default: UTC.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    zone: Option<String>,
+    pub zone: Option<String>,
+    /// Interval in milliseconds, instead of `cron`: 1 s to 400 days.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    every_us: Option<u64>,
-    missed: Missed,
+    pub every_ms: Option<u64>,
+    /// What happens to missed occurrences. Default: `once`.
+    #[serde(default)]
+    pub missed: Missed,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -98,21 +105,16 @@ impl Recurrence {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a bad pattern, or one that never occurs.
     pub fn cron(pattern: impl AsRef<str>) -> Result<Self> {
-        Self::read(Words {
-            cron: Some(pattern.as_ref().to_owned()),
-            zone: None,
-            every_us: None,
-            missed: Missed::default(),
-        })
+        Self::try_from(RecurrenceSpec { cron: Some(pattern.as_ref().to_owned()), ..Default::default() })
     }
 
-    /// An interval of 1 s to 400 days.
+    /// An interval of 1 s to 400 days, in whole milliseconds.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) outside that range.
     pub fn every(interval: Duration) -> Result<Self> {
-        let every_us = Some(u64::try_from(interval.as_micros()).unwrap_or(u64::MAX));
-        Self::read(Words { cron: None, zone: None, every_us, missed: Missed::default() })
+        let every_ms = Some(u64::try_from(interval.as_millis()).unwrap_or(u64::MAX));
+        Self::try_from(RecurrenceSpec { every_ms, ..Default::default() })
     }
 
     /// Sets the time zone, by its IANA name such as `Europe/Berlin`.
@@ -120,37 +122,45 @@ impl Recurrence {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for an unknown zone, or if the recurrence is an interval.
     pub fn in_zone(mut self, zone: impl AsRef<str>) -> Result<Self> {
-        self.words.zone = Some(zone.as_ref().to_owned());
-        Self::read(self.words)
+        self.spec.zone = Some(zone.as_ref().to_owned());
+        Self::try_from(self.spec)
     }
 
     /// What happens to missed occurrences. Default: the latest one runs.
     pub fn missed(mut self, missed: Missed) -> Self {
-        self.words.missed = missed;
+        self.spec.missed = missed;
         self
     }
+}
 
-    fn read(words: Words) -> Result<Self> {
-        let when = match (&words.cron, words.every_us, &words.zone) {
+impl TryFrom<RecurrenceSpec> for Recurrence {
+    type Error = Error;
+    fn try_from(spec: RecurrenceSpec) -> Result<Self> {
+        let when = match (&spec.cron, spec.every_ms, &spec.zone) {
             (Some(pattern), None, zone) => When::Cron(cron(pattern)?, zone_of(zone.as_deref())?),
-            (None, Some(every_us), None) => {
-                check_interval(Duration::from_micros(every_us))?;
-                When::Every(every_us)
+            (None, Some(every_ms), None) => {
+                check_interval(Duration::from_millis(every_ms))?;
+                When::Every(every_ms * 1_000)
             }
             (None, Some(_), Some(_)) => {
                 return Err(
-                    Error::invalid("the interval", "cannot have a time zone").hint("use a cron pattern")
+                    Error::invalid(Field::Every, "cannot have a time zone").hint("use a cron pattern")
                 );
             }
-            _ => return Err(Error::invalid("the recurrence", "must be a cron pattern or an interval")),
+            (Some(_), Some(_), _) => return Err(Error::either("cron", "every_ms")),
+            (None, None, _) => {
+                return Err(Error::invalid("the recurrence", "must be a cron pattern or an interval"));
+            }
         };
-        let read = Self { words, when };
+        let read = Self { spec, when };
         match read.next_after(Timestamp::default()) {
             Some(_) => Ok(read),
-            None => Err(Error::invalid("the cron pattern", "never matches")),
+            None => Err(Error::invalid(Field::Cron, "never matches")),
         }
     }
+}
 
+impl Recurrence {
     /// First occurrence after `after`; `None` if there is none.
     pub fn next_after(&self, after: Timestamp) -> Option<Timestamp> {
         match &self.when {
@@ -183,14 +193,14 @@ impl Recurrence {
     /// Due occurrences of a schedule whose next occurrence is `first`, not later than `now`. At most `most`
     /// runs; the rest is due again at once.
     pub(super) fn due(&self, first: Timestamp, now: Timestamp, most: usize) -> Due {
-        if self.words.missed == Missed::All {
+        if self.spec.missed == Missed::All {
             let mut runs = vec![first];
             runs.extend(self.upcoming(first).take_while(|at| *at <= now).take(most - 1));
             let next = runs.last().and_then(|last| self.next_after(*last));
             return Due { runs, next };
         }
         let latest = self.latest_until(now).map_or(first, |latest| latest.max(first));
-        let counts = self.words.missed == Missed::Once || now.since(latest) <= LATE;
+        let counts = self.spec.missed == Missed::Once || now.since(latest) <= LATE;
         Due { runs: counts.then_some(latest).into_iter().collect(), next: self.next_after(now) }
     }
 }
@@ -198,7 +208,7 @@ impl Recurrence {
 fn cron(pattern: &str) -> Result<Box<Cron>> {
     let read = Cron::from_str(pattern);
     read.map(Box::new).map_err(|error| {
-        Error::invalid("the cron pattern", format_args!("`{pattern}` is invalid: {error}"))
+        Error::invalid(Field::Cron, format_args!("`{pattern}` is invalid: {error}"))
             .hint("use `minute hour day month weekday`, such as `30 3 * * *`")
     })
 }
@@ -206,7 +216,7 @@ fn cron(pattern: &str) -> Result<Box<Cron>> {
 fn zone_of(name: Option<&str>) -> Result<TimeZone> {
     let Some(name) = name else { return Ok(TimeZone::UTC) };
     TimeZone::get(name).map_err(|_| {
-        Error::invalid("the time zone", format_args!("`{name}` is unknown"))
+        Error::invalid(Field::Zone, format_args!("`{name}` is unknown"))
             .hint("use an IANA time zone name, such as `Europe/Berlin`")
     })
 }
@@ -217,7 +227,7 @@ fn check_interval(interval: Duration) -> Result<()> {
     }
     let (least, most) = (Spoken(Recurrence::EVERY_MIN), Spoken(Recurrence::EVERY_MAX));
     let why = format_args!("is {}; it must be {least} to {most}", Spoken(interval));
-    Err(Error::invalid("the interval", why))
+    Err(Error::invalid(Field::Every, why))
 }
 
 const fn at(micros: u64) -> Timestamp {
@@ -241,8 +251,8 @@ pub(super) fn written(of: Timestamp) -> String {
 
 impl fmt::Display for Recurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (&self.words.cron, &self.when) {
-            (Some(cron), _) => write!(f, "{cron} {}", self.words.zone.as_deref().unwrap_or("UTC")),
+        match (&self.spec.cron, &self.when) {
+            (Some(cron), _) => write!(f, "{cron} {}", self.spec.zone.as_deref().unwrap_or("UTC")),
             (None, When::Every(every)) => write!(f, "every {}", Spoken(Duration::from_micros(*every))),
             (None, When::Cron(..)) => Ok(()),
         }
@@ -251,13 +261,13 @@ impl fmt::Display for Recurrence {
 
 impl Serialize for Recurrence {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.words.serialize(serializer)
+        self.spec.serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Recurrence {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::read(Words::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+        Self::try_from(RecurrenceSpec::deserialize(deserializer)?).map_err(serde::de::Error::custom)
     }
 }
 
@@ -364,7 +374,7 @@ mod tests {
             let json = serde_json::to_string(&recurrence).unwrap();
             assert_eq!(json.parse::<Recurrence>().unwrap(), recurrence, "{json}");
         }
-        assert!("{\"every_us\":1}".parse::<Recurrence>().is_err());
+        assert!("{\"every_ms\":1}".parse::<Recurrence>().is_err());
         assert!("{\"cron\":\"@daily\",\"missed\":\"once\",\"more\":1}".parse::<Recurrence>().is_err());
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Completed, Completion, GiveBack, GivenBack, Op, QueueName, Result, Retried, Retry, Ticket, Verbs,
+    Completed, Completion, Op, QueueName, Result, Retried, Retry, TaskRelease, TaskReleased, Ticket, Verbs,
 };
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep};
@@ -32,22 +32,22 @@ pub(super) struct Ending<T> {
 pub(super) struct Answers {
     pub complete: UnboundedSender<Ending<Completion>>,
     pub retry: UnboundedSender<Ending<Retry>>,
-    pub give_back: UnboundedSender<Ending<GiveBack>>,
+    pub release: UnboundedSender<Ending<TaskRelease>>,
 }
 
 /// Receivers for the ends of claims.
 pub(super) struct Lanes {
     complete: UnboundedReceiver<Ending<Completion>>,
     retry: UnboundedReceiver<Ending<Retry>>,
-    give_back: UnboundedReceiver<Ending<GiveBack>>,
+    release: UnboundedReceiver<Ending<TaskRelease>>,
 }
 
 pub(super) fn lanes() -> (Answers, Lanes) {
     let (to_complete, complete) = unbounded_channel();
     let (to_retry, retry) = unbounded_channel();
-    let (to_give_back, give_back) = unbounded_channel();
-    let answers = Answers { complete: to_complete, retry: to_retry, give_back: to_give_back };
-    (answers, Lanes { complete, retry, give_back })
+    let (to_release, release) = unbounded_channel();
+    let answers = Answers { complete: to_complete, retry: to_retry, release: to_release };
+    (answers, Lanes { complete, retry, release })
 }
 
 pub(super) struct Flusher {
@@ -62,7 +62,7 @@ pub(super) struct Flusher {
 impl Flusher {
     /// Runs until every sender is gone and every answer is sent.
     pub async fn flush(self, lanes: Lanes) {
-        let Lanes { mut complete, mut retry, mut give_back } = lanes;
+        let Lanes { mut complete, mut retry, mut release } = lanes;
         tokio::join!(
             async {
                 while let Some(over) = batch(&mut complete).await {
@@ -75,8 +75,8 @@ impl Flusher {
                 }
             },
             async {
-                while let Some(back) = batch(&mut give_back).await {
-                    self.give_back(&back).await;
+                while let Some(back) = batch(&mut release).await {
+                    self.release(&back).await;
                 }
             },
         );
@@ -116,19 +116,19 @@ impl Flusher {
         }
     }
 
-    async fn give_back(&self, back: &[Ending<GiveBack>]) {
+    async fn release(&self, back: &[Ending<TaskRelease>]) {
         let (gate, queue) = (&self.gate, &self.queue);
         let all: Vec<_> = back.iter().map(|back| back.end.clone()).collect();
-        let answers = self.send(back, |op| gate.store().give_back(op, queue, all.clone())).await;
+        let answers = self.send(back, |op| gate.store().release_tasks(op, queue, all.clone())).await;
         if all.iter().any(|back| !back.delay.is_zero()) {
             gate.next_due_changed(queue);
         }
         let held = self.let_go(all.iter().map(|back| &back.ticket));
         for ((back, answer), held) in back.iter().zip(answers).zip(held) {
             match answer {
-                GivenBack::Waiting => count(&back.meter.counters.given_back, 1),
-                GivenBack::Cancelled => cancelled(&back.meter),
-                GivenBack::Stale => lost(&back.meter, held),
+                TaskReleased::Waiting => count(&back.meter.counters.released, 1),
+                TaskReleased::Cancelled => cancelled(&back.meter),
+                TaskReleased::Stale => lost(&back.meter, held),
             }
         }
     }

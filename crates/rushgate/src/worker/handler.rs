@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rushgate_core::{Error, Payload, Result};
+use rushgate_core::{Error, Field, Payload, Result};
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 
@@ -62,7 +62,7 @@ pub struct AsIs<M = ()>(PhantomData<M>);
 impl<T: DeserializeOwned> FromContent<AsJson> for T {
     fn from_content(job: Job) -> Result<Self> {
         serde_json::from_slice(job.payload.bytes()).map_err(|error| {
-            Error::invalid("the payload", format_args!("cannot be parsed as the expected JSON: {error}"))
+            Error::invalid(Field::Payload, format_args!("cannot be parsed as the expected JSON: {error}"))
         })
     }
 }
@@ -203,7 +203,7 @@ where
                 Err(error) => match error.try_into_panic() {
                     Ok(panic) => std::panic::resume_unwind(panic),
                     // The runtime is shutting down.
-                    Err(_) => Ok(Outcome::GiveBack),
+                    Err(_) => Ok(Outcome::Release),
                 },
             }
         })

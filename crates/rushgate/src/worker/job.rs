@@ -129,7 +129,7 @@ pub enum Outcome {
         error: String,
     },
     /// The task returns to the queue at once. The attempt is not counted.
-    GiveBack,
+    Release,
     /// The task returns to the queue and is due later. The attempt is not counted.
     Snooze {
         /// Delay before the task is due again, capped at 400 days.

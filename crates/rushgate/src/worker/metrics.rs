@@ -222,7 +222,7 @@ const OUTCOMES: [(&str, Read); 7] = [
     ("discarded", |tasks| tasks.discarded),
     ("retried", |tasks| tasks.retried),
     ("dead", |tasks| tasks.dead),
-    ("given_back", |tasks| tasks.given_back),
+    ("released", |tasks| tasks.released),
     ("lost", |tasks| tasks.lost),
     ("unanswered", |tasks| tasks.unanswered),
 ];

@@ -20,7 +20,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use rushgate_core::{Claim, Error, Lease, Result, check_range};
+use rushgate_core::{Claim, Error, Field, Lease, Result, check_range};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -390,7 +390,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 
 impl Plan {
     fn check(&self) -> Result<Lease> {
-        check_range("the concurrency", self.concurrency.into(), 1, 10_000)?;
+        check_range(Field::Concurrency, self.concurrency.into(), 1, 10_000)?;
         check_range("the prefetch", self.prefetch.into(), 0, self.concurrency.into())?;
         Lease::new(self.lease)
     }

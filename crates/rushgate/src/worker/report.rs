@@ -38,7 +38,7 @@ counters! {
     /// Tasks that became dead letters.
     dead,
     /// Tasks returned to the queue without counting an attempt, by the shutdown or by the handler.
-    given_back,
+    released,
     /// Tasks that were canceled while they ran; also counted as done.
     cancelled,
     /// Tasks whose lease ended during the work: another worker has or had them.

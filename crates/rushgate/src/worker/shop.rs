@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use rushgate_core::{Completion, GiveBack, NewTask, Retry, Spoken, Task, Timestamp};
+use rushgate_core::{Completion, NewTask, Retry, Spoken, Task, TaskRelease, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -72,7 +72,7 @@ impl Shop {
             hand = self.hands.acquire() => hand.ok(),
         };
         if hand.is_none() {
-            return give_back(line, &batch);
+            return release(line, &batch);
         }
         let span = span(line, &batch);
         let (meter, began) = (Arc::clone(&first.meter), Instant::now());
@@ -126,7 +126,7 @@ impl Shop {
                 tracing::warn!("the lease was lost while the handler was running");
                 return;
             }
-            Ended::Aborted => return give_back(line, batch),
+            Ended::Aborted => return release(line, batch),
             Ended::Cancelled => vec![Outcome::Done; batch.len()],
             Ended::Panicked(panic) => {
                 tracing::error!(%panic, "the handler panicked");
@@ -156,7 +156,7 @@ impl Shop {
                 let late = Outcome::retry("its deadline passed while the handler was running");
                 self.answer(line, terms, item, late);
             } else {
-                give_back(line, std::slice::from_ref(item));
+                release(line, std::slice::from_ref(item));
             }
         }
     }
@@ -211,10 +211,10 @@ impl Shop {
                 let end = Retry { ticket, delay: Duration::ZERO, error, give_up: true };
                 drop(line.answers.retry.send(Ending { end, meter }));
             }
-            Outcome::GiveBack => drop(line.answers.give_back.send(Ending { end: ticket.into(), meter })),
+            Outcome::Release => drop(line.answers.release.send(Ending { end: ticket.into(), meter })),
             Outcome::Snooze { after } => {
-                let end = GiveBack { ticket, delay: after.min(NewTask::DELAY_MAX) };
-                drop(line.answers.give_back.send(Ending { end, meter }));
+                let end = TaskRelease { ticket, delay: after.min(NewTask::DELAY_MAX) };
+                drop(line.answers.release.send(Ending { end, meter }));
             }
         }
     }
@@ -263,11 +263,11 @@ fn mark_failed() {
     Span::current().record("otel.status_code", "ERROR");
 }
 
-fn give_back(line: &Line, batch: &[Item]) {
+fn release(line: &Line, batch: &[Item]) {
     for item in batch {
         item.signals.cancel.cancel();
         let (end, meter) = (item.task.ticket.clone().into(), Arc::clone(&item.meter));
-        let _ = line.answers.give_back.send(Ending { end, meter });
+        let _ = line.answers.release.send(Ending { end, meter });
     }
 }
 

@@ -143,7 +143,7 @@ const LEDGER: &Harmless = &[
     ("orders.changed_at_us: far", OWN_CLOCK),
     ("orders.changed_at_us: zero", OWN_CLOCK),
     ("sale_secret: added", "the secret of a sale that does not exist is never read"),
-    ("order_unit.slot: set", "a unit that was given back fills no place"),
+    ("order_unit.slot: set", "a unit that was returned fills no place"),
     ("order_unit.slot: next", "any place within the buyer's limit that no other unit fills is as good"),
 ];
 

@@ -229,21 +229,21 @@ impl Crowd {
 
     /// Sends a request, and retries while the server, its store or the sale is unavailable.
     async fn patiently(&self, api: &Api, ask: Ask<'_>) -> Asked {
-        let (start, mut paused) = (Instant::now(), 0);
+        let (start, mut halted) = (Instant::now(), 0);
         loop {
             let sent = Instant::now();
             let answer = api.ask(&ask).await;
             let (why, pause) = match answer {
                 Ok(answer) if answer.is_passing() => {
-                    paused += u64::from(answer.code() == "sale_paused");
+                    halted += u64::from(answer.code() == "sale_halted");
                     let pause = answer.retry_after.unwrap_or(PAUSE).min(PAUSE_MAX);
                     (answer.code().to_owned(), pause)
                 }
-                Ok(answer) => return Asked { answer: Ok(answer), served: sent.elapsed(), paused },
+                Ok(answer) => return Asked { answer: Ok(answer), served: sent.elapsed(), halted },
                 Err(why) => (why, PAUSE),
             };
             if start.elapsed() >= OUTAGE_MAX || self.stop.is_cancelled() {
-                return Asked { answer: Err(why), served: sent.elapsed(), paused };
+                return Asked { answer: Err(why), served: sent.elapsed(), halted };
             }
             self.asked_again.fetch_add(1, Ordering::Relaxed);
             sleep(pause).await;
@@ -256,8 +256,8 @@ struct Asked {
     answer: Result<Answer, String>,
     /// Duration of the last request alone.
     served: Duration,
-    /// Number of answers "sale paused".
-    paused: u64,
+    /// Number of answers "sale halted".
+    halted: u64,
 }
 
 /// Stops the simulation at the end of stdin.
@@ -347,9 +347,9 @@ impl Member {
     async fn ask(&self, buyer: u64, key: usize, due: Instant) -> (Result<Answer, String>, [Duration; 2]) {
         let body = json!({ "buyer": self.crowd.buyer(buyer), "lines": [{ "sku": SKU }] }).to_string();
         let ask = post(&self.crowd.reservations, body).key(["click-1", "click-2"][key]);
-        let Asked { answer, served, paused } = self.crowd.patiently(&self.api, ask).await;
-        for _ in 0..paused {
-            self.crowd.tally.desk(self.number).count(Told::Paused);
+        let Asked { answer, served, halted } = self.crowd.patiently(&self.api, ask).await;
+        for _ in 0..halted {
+            self.crowd.tally.desk(self.number).count(Told::Halted);
         }
         (answer, [due.elapsed(), served])
     }

@@ -36,10 +36,10 @@ impl Queue {
         self.unique.get(id).copied().filter(|until| *until > now)
     }
 
-    fn lift(&mut self, now: Timestamp, id: &TaskId) -> Lifted {
-        let lifted = self.unique_until(now, id).map(|until| Lifted::Lifted { until });
+    fn clear_unique(&mut self, now: Timestamp, id: &TaskId) -> UniqueCleared {
+        let cleared = self.unique_until(now, id).map(|until| UniqueCleared::Cleared { until });
         self.unique.remove(id);
-        lifted.unwrap_or(Lifted::NotFound)
+        cleared.unwrap_or(UniqueCleared::NotFound)
     }
 }
 
@@ -54,12 +54,18 @@ impl Model {
         Ok(self.queue(now, name).unique_until(now, id))
     }
 
-    /// See [`Verbs::lift`](rushgate_core::Verbs::lift).
-    pub fn lift(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Lifted> {
+    /// See [`Verbs::clear_unique`](rushgate_core::Verbs::clear_unique).
+    pub fn clear_unique(
+        &mut self,
+        now: Timestamp,
+        op: Op,
+        name: &QueueName,
+        id: &TaskId,
+    ) -> Result<UniqueCleared> {
         // The task does not matter, so leases and deadlines are not checked.
-        once!(self, op, Lift, {
+        once!(self, op, ClearUnique, {
             let queue = self.queues.by_name.get_mut(name);
-            queue.map_or(Lifted::NotFound, |queue| queue.lift(now, id))
+            queue.map_or(UniqueCleared::NotFound, |queue| queue.clear_unique(now, id))
         })
     }
 }

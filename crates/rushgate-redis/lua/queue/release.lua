@@ -35,7 +35,7 @@ for at = 2, #ARGV, 3 do
         remember_run(t, now, runs_as.snoozed, '')
         due = now + delay
       end
-      events.note(q, now, t.id, events.given_back, t.attempts, due or t.due)
+      events.note(q, now, t.id, events.released, t.attempts, due or t.due)
       t.attempts = t.attempts - 1
       back(q, t, due, true)
       outcome = 1

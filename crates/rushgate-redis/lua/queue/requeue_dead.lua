@@ -50,7 +50,7 @@ for _, id in ipairs(ids) do
       redis.call('HDEL', q.dead, id)
       redis.call('ZREM', q.dead_ids, id)
       local of = terms(now, priority, KEEP, 0, max, key)
-      of.as = events.revived
+      of.as = events.dead_requeued
       put(q, id, of, body, false)
       answer[1] = answer[1] + 1
     end

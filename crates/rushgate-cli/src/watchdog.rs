@@ -4,9 +4,12 @@
 //! command would continue under a lock that another client holds.
 //!
 //! The watchdog starts before the command, as the leader of its process group. It reads deadlines from a
-//! pipe. At a deadline, or when the pipe closes, it kills the group and itself.
+//! pipe. At a deadline, or when the pipe closes, it kills the group and itself. Its name is not `rushgate`, so that
+//! `pkill -9 rushgate` leaves it alive to do so.
 
+use std::ffi::{CStr, OsStr};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -27,17 +30,20 @@ const SLEEP_MAX: Duration = Duration::from_millis(250);
 /// Message that releases the watchdog.
 const OVER: &str = "over";
 
+/// The watchdog's process name.
+const NAME: &CStr = c"rg-watchdog";
+
 /// Code of the fault if this process is asked to end.
 pub(crate) const INTERRUPTED: &str = "interrupted";
 
 /// A running watchdog. Dropping it ends the group.
-pub(crate) struct Warden {
+pub(crate) struct Watchdog {
     process: Child,
     pipe: Mutex<ChildStdin>,
     group: Pid,
 }
 
-impl Warden {
+impl Watchdog {
     /// Starts a watchdog as the leader of a new process group.
     ///
     /// Until it has blocked them, it dies of the signals that a terminal or a supervisor sends to all
@@ -48,7 +54,8 @@ impl Warden {
 
     async fn try_start() -> Result<Self> {
         let mut process = Command::new(std::env::current_exe()?)
-            .arg("__warden")
+            .arg0(OsStr::from_bytes(NAME.to_bytes()))
+            .arg("__watchdog")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -115,6 +122,9 @@ pub(crate) fn now() -> Duration {
 
 /// Main function of the watchdog process.
 pub(crate) async fn run() -> Result<Exit> {
+    // The command line is set by `arg0`, the name in `/proc/PID/comm` is that of the executable.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    rustix::thread::set_name(NAME)?;
     let mut signals = Signals::listen()?;
     let mut ready = tokio::io::stdout();
     ready.write_u8(b'.').await?;

@@ -1,4 +1,4 @@
-//! `queue push`: enqueues tasks.
+//! `queue enqueue`: enqueues tasks.
 
 use std::io::Read;
 use std::path::Path;
@@ -6,11 +6,11 @@ use std::path::Path;
 use anyhow::Result;
 use rushgate::{ContentType, Enqueued, IfDead, Kind, OnDuplicate, Payload, Rushgate, Unmet};
 
-use crate::args::queue::{ContentArgs, IfDeadWord, PushArgs};
+use crate::args::queue::{ContentArgs, EnqueueArgs, IfDeadWord};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, moment};
 
-pub(super) async fn push(gate: &Rushgate, args: PushArgs, output: Output) -> Result<Exit> {
+pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let mut task = queue
         .enqueue(&args.id, payload(&args.content)?)
@@ -76,7 +76,7 @@ pub(super) fn words(answer: &Enqueued) -> String {
     }
 }
 
-fn on_duplicate(args: &PushArgs) -> OnDuplicate {
+fn on_duplicate(args: &EnqueueArgs) -> OnDuplicate {
     match args.debounce {
         Some(max_wait) => OnDuplicate::Debounce { max_wait },
         None if args.replace => OnDuplicate::Replace,
