@@ -6,7 +6,7 @@ mod common;
 use std::slice::from_ref;
 use std::sync::Arc;
 
-use common::crew::Crew;
+use common::crew::{Crew, Writes};
 use common::{
     IN_A_CLUSTER, REPLICATED, admit, as_user, ask, put, queue, refused, until_it_answers, was_spoken_to,
 };
@@ -73,14 +73,13 @@ async fn work_goes_on_over_tls_when_a_primary_behind_sentinels_is_killed(kind: K
     let (store, other) = (open(&url).await, open(&url).await);
     assert_eq!(store.info().url, group.url().replace("//", "//shop@"));
     assert_eq!(store.info().durability, Durability::D3);
-    let crew = Crew::start(&[store, other], common::seed()).await;
+    let crew = Crew::start(&[store, other], Writes::Kept, common::seed()).await;
     crew.does(50).await;
     let primary = group.primary();
     group.servers[primary].kill();
     crew.does(50).await;
     assert_ne!(group.primary(), primary);
     let findings = crew.end().await;
-    findings.assert_sound("kill");
     assert_eq!(findings.lost, 0, "{findings:?}");
 }
 
@@ -96,7 +95,7 @@ async fn work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_kil
     let mut group = ClusterSetup::new(kind).encrypted().guarded("operators-word").start();
     admit(&group.nodes, &IN_A_CLUSTER);
     let url = as_user(&group.url());
-    let crew = Crew::start(&[open(&url).await, open(&url).await], common::seed()).await;
+    let crew = Crew::start(&[open(&url).await, open(&url).await], Writes::MayBeLost, common::seed()).await;
     for key in ["rg:{l:door}:s", "rg:{q:mail}:m", "rg:{s:phones}:home"] {
         crew.does(10).await;
         group.move_slot(key, (group.owner(key) + 1) % 3);
@@ -105,5 +104,5 @@ async fn work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_kil
     let hot = group.owner("rg:{q:mail}:m");
     group.nodes[hot].kill();
     crew.does(50).await;
-    crew.end().await.assert_sound("slots, and kill");
+    crew.end().await;
 }

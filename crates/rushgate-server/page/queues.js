@@ -72,9 +72,9 @@ const LISTS = {
   dead: {
     heads: [['name'], ['tried', true], ['when', true], ['error'], ['']],
     cells: (letter, now) => [letter.id, `${letter.attempts}/${letter.max_attempts}`, relative(letter.died_us, now), letter.error],
-    buttons: (of, { id }) => [showButton(of, id), verbOf('retry', of, id, () => steerDead(of, 'retry')([id])),
+    buttons: (of, { id }) => [showButton(of, id), verbOf('requeue', of, id, () => steerDead(of, 'requeue')([id])),
       verbOf('remove', of, id, () => steerDead(of, 'delete')([id]), { danger: true })],
-    bulk: (of) => [bulk('retryAll', of, steerDead(of, 'retry')), bulk('deleteAll', of, steerDead(of, 'delete'), { danger: true })],
+    bulk: (of) => [bulk('requeueAll', of, steerDead(of, 'requeue')), bulk('deleteAll', of, steerDead(of, 'delete'), { danger: true })],
   },
   schedules: {
     heads: [['name'], ['pattern'], ['next', true], ['previous', true], ['state'], ['']],

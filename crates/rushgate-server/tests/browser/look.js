@@ -144,7 +144,7 @@ async function lookAtQueues(page) {
   await page.keyboard.press('Escape');
   await view(page, 'dead');
   await has(page, 'no luck');
-  await page.click('text=Retry all');
+  await page.click('text=Requeue all');
   await answer(page, 'Yes');
   await has(page, 'Nothing here.');
   await view(page, 'in the queue');
@@ -262,7 +262,7 @@ async function lookAtTasks(page) {
 
 async function steerTasks(page) {
   await view(page, 'dead');
-  await press(rowOf(page, 'dead-1'), 'Retry');
+  await press(rowOf(page, 'dead-1'), 'Requeue');
   await answer(page, 'Yes');
   await has(page, '3 found');
   await press(rowOf(page, 'dead-2'), 'Delete');
@@ -952,8 +952,8 @@ async function read(browser) {
   await fits(page, 'reference');
   assert.ok(!(await page.innerText('main')).includes('`'), 'code is shown as such');
   await page.click('#dead summary');
-  await page.click('#dead >> text=DeadView');
-  await page.waitForSelector('#type-DeadView[open] >> text=died_us');
+  await page.click('#dead >> text=DeadLetter');
+  await page.waitForSelector('#type-DeadLetter[open] >> text=died_us');
   await picture(page, 'docs');
   await page.context().close();
 }
