@@ -14,16 +14,14 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::Shop;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup, free_port};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Languages of samples. A block in one of them runs, or says why not.
@@ -165,15 +163,6 @@ fn compare(page: &[&str], real: &[&str]) -> Option<Vec<(String, String)>> {
 
 // ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A port for a program that is started later: outside the range from which the system takes ports.
-fn free_port() -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let first = 10_000 + std::process::id() % 200 * 100;
-    let ports = std::iter::repeat_with(|| first + NEXT.fetch_add(1, Ordering::Relaxed));
-    let free = |port: &u32| TcpListener::bind(format!("127.0.0.1:{port}")).is_ok();
-    ports.take(1_000).find(free).expect("one of a thousand ports is free").to_string()
-}
-
 /// A shell in a directory with the clients of other languages. It and its processes are ended on drop.
 struct Shell {
     shop: Shop,
@@ -189,7 +178,7 @@ impl Shell {
     fn start(needs_redis: bool) -> Self {
         let (shop, root) = (Shop::new(), root());
         let redis = needs_redis.then(|| RedisSetup::new(Kind::Redis).start());
-        let (port, receiver) = (free_port(), free_port());
+        let [port, receiver] = [(); 2].map(|()| free_port().to_string());
         let redis_port = redis.as_ref().map_or(0, RedisServer::port).to_string();
         for file in ["python/rushgate.py", "node/rushgate.js"] {
             fs::copy(root.join("examples").join(file), shop.path(file.split_once('/').unwrap().1)).unwrap();

@@ -3,15 +3,14 @@ use std::time::Duration;
 
 use rushgate_core::Timestamp;
 
-use super::redis::{Kind, RedisServer, RedisSetup, free_port};
+use super::ports::free_port;
+use super::redis::{Kind, RedisServer, RedisSetup};
 use super::sentinel::{cut_off_replicas, online_replicas};
 use super::setup::{Settings, Setup};
 use super::wait_until;
 
 /// Number of slots of a Cluster.
 const SLOTS: usize = 16_384;
-/// Number of port groups to try: another test may take a free port.
-const TRIES: usize = 10;
 
 /// Configuration of a Cluster.
 pub type ClusterSetup = Setup<Nodes>;
@@ -38,9 +37,7 @@ impl ClusterSetup {
 
     /// Starts the nodes and waits until they serve all slots.
     pub fn start(self) -> ClusterGroup {
-        let group = (0..TRIES).find_map(|_| self.try_start());
-        let group =
-            group.unwrap_or_else(|| panic!("the nodes did not start on any of {TRIES} groups of ports"));
+        let group = self.start_nodes();
         wait_until("the Cluster", || {
             if let Some(clock) = &self.settings.clock {
                 // A node takes part two seconds after its start, on this clock.
@@ -52,14 +49,13 @@ impl ClusterSetup {
         group
     }
 
-    fn try_start(&self) -> Option<ClusterGroup> {
+    fn start_nodes(&self) -> ClusterGroup {
         let Nodes { primaries, replicas } = self.shape;
         let count = primaries * (1 + replicas);
         let group = rand::random();
         let plan: Vec<_> = (0..count).map(|number| self.node(group, number)).collect();
-        let start = |number| self.setup(&plan, number).try_start();
-        let nodes: Option<Vec<_>> = (0..count).map(start).collect();
-        Some(ClusterGroup { nodes: nodes?, group, shape: self.shape })
+        let nodes = (0..count).map(|number| self.setup(&plan, number).start()).collect();
+        ClusterGroup { nodes, group, shape: self.shape }
     }
 
     /// The first nodes are the primaries. The replicas follow, one of each primary in turn.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 mod certificates;
 mod cluster;
+mod ports;
 mod postgres;
 mod redis;
 mod sentinel;
@@ -16,9 +17,10 @@ mod wire;
 
 pub use certificates::{Certificates, again_trusting};
 pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
+pub use ports::free_port;
 pub use postgres::PostgresServer;
 pub use redis::{Kind, RedisServer, RedisSetup};
-pub use sentinel::{SERVICE, SentinelGroup, SentinelSetup};
+pub use sentinel::{DOWN_AFTER, SERVICE, SentinelGroup, SentinelSetup};
 pub use setup::Setup;
 pub use shared::{Lendable, Lent};
 pub use wire::Wire;

@@ -1,6 +1,5 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
+
+use super::ports::free_port;
 
 /// Folder of the Postgres 15 programs on Debian.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
@@ -323,11 +324,6 @@ fn user() -> Option<(u32, u32)> {
 
 fn missing(error: &io::Error) -> ! {
     panic!("Postgres 15 is needed for this test ({PROGRAMS}: {error}): apt-get install postgresql-15")
-}
-
-fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("a listener has an address").port()
 }
 
 fn signal(name: &str, pid: u32) {

@@ -1,6 +1,6 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::os::unix::net::UnixStream;
@@ -13,12 +13,11 @@ use std::thread;
 use rushgate_core::Timestamp;
 
 use super::START_MAX;
+use super::ports::free_port;
 use super::setup::{Settings, Setup};
 
 /// Configuration file of a sentinel.
 const SENTINEL_FILE: &str = "sentinel.conf";
-/// Number of ports to try: another test may take a free port.
-const TRIES: usize = 10;
 
 /// Server software.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,12 +90,7 @@ impl RedisSetup {
     pub fn start(self) -> RedisServer {
         let program = self.settings.kind.program();
         let server = RedisServer::start(self);
-        server.unwrap_or_else(|said| panic!("{program} did not start on any of {TRIES} ports:\n{said}"))
-    }
-
-    /// Starts the server, if its port is free.
-    pub(super) fn try_start(self) -> Option<RedisServer> {
-        RedisServer::start(self).ok()
+        server.unwrap_or_else(|said| panic!("{program} did not start:\n{said}"))
     }
 }
 
@@ -109,27 +103,19 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts the server. On failure, returns the output of the last attempt.
+    /// Starts the server. On failure, returns its output.
     fn start(setup: RedisSetup) -> Result<Self, String> {
         let folder = scratch_folder();
-        let mut server = Self { setup, folder, port: 0, child: None };
+        let port = setup.shape.port.unwrap_or_else(free_port);
+        let mut server = Self { setup, folder, port, child: None };
         if let Some(clock) = &server.setup.settings.clock {
             server.set_clock(clock.now());
         }
-        let tries = if server.setup.shape.port.is_some() { 1 } else { TRIES };
-        let mut said = String::new();
-        for _ in 0..tries {
-            server.port = server.setup.shape.port.unwrap_or_else(free_port);
-            // Write the files for each attempt: a sentinel that fails to start may leave an incomplete configuration.
-            for (name, text) in &server.setup.shape.files {
-                fs::write(server.folder.join(name), text).expect("the folder can be written");
-            }
-            match server.launch() {
-                Ok(()) => return Ok(server),
-                Err(words) => said = words,
-            }
+        for (name, text) in &server.setup.shape.files {
+            fs::write(server.folder.join(name), text).expect("the folder can be written");
         }
-        Err(said)
+        server.launch()?;
+        Ok(server)
     }
 
     /// Starts the program on the chosen port. On failure, returns its output.
@@ -358,11 +344,6 @@ fn watch(output: impl Read + Send + 'static) -> Receiver<Result<(), String>> {
         let _ = tell.send(Err(said));
     });
     told
-}
-
-pub(super) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
-    listener.local_addr().expect("it is bound").port()
 }
 
 pub(super) fn scratch_folder() -> PathBuf {

@@ -2,7 +2,8 @@ use std::time::Duration;
 
 use rushgate_core::Timestamp;
 
-use super::redis::{Kind, RedisServer, RedisSetup, free_port};
+use super::ports::free_port;
+use super::redis::{Kind, RedisServer, RedisSetup};
 use super::setup::{Settings, Setup};
 use super::wait_until;
 
@@ -80,8 +81,8 @@ impl SentinelSetup {
     }
 }
 
-/// How long a primary may be silent before the sentinels consider it down.
-const DOWN_AFTER: Duration = Duration::from_millis(500);
+/// How long a primary may be silent at first before the sentinels consider it down.
+pub const DOWN_AFTER: Duration = Duration::from_millis(500);
 
 /// Number of replicas that are in sync, according to the primary.
 pub(super) fn online_replicas(primary: &RedisServer) -> usize {
@@ -125,6 +126,12 @@ impl SentinelGroup {
     /// the down-after period.
     pub fn cut_off_replicas(&self) {
         cut_off_replicas(&self.servers[self.primary()]);
+    }
+
+    /// Sets how long the primary may be silent before the sentinels consider it down.
+    pub fn set_down_after(&self, silence: Duration) {
+        let set = ["SENTINEL", "SET", SERVICE, "down-after-milliseconds", &silence.as_millis().to_string()];
+        self.sentinels.iter().for_each(|sentinel| assert_eq!(sentinel.command(&set), "+OK"));
     }
 
     /// Sets the servers' clocks.
