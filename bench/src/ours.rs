@@ -5,9 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use rushgate::queue::{ContentType, NewTask, Payload};
 use rushgate::{
-    BuyerId, CancellationToken, ContentType, IdempotencyKey, Job, Line, NewTask, Payload, Queue, Reserved,
-    Rushgate, SaleBuilder, Sku, TaskId, Worker,
+    BuyerId, CancellationToken, IdempotencyKey, Job, Line, Queue, Reserved, Rushgate, SaleBuilder, Sku,
+    TaskId, Worker,
 };
 use tokio::sync::{Notify, mpsc};
 

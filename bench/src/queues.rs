@@ -6,9 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use rushgate::{
-    CancellationToken, ContentType, Due, Job, NewTask, Payload, Rushgate, TaskId, Timestamp, Worker,
-};
+use rushgate::queue::{ContentType, Due, NewTask, Payload};
+use rushgate::{CancellationToken, Job, Rushgate, TaskId, Timestamp, Worker};
 use tokio::runtime::Runtime;
 use tokio::task::JoinSet;
 

@@ -4,9 +4,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use hdrhistogram::Histogram;
-use rushgate::{
-    BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, SaleBuilder, Sku, Spoken,
-};
+use rushgate::store::Spoken;
+use rushgate::{BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, SaleBuilder, Sku};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -142,7 +141,7 @@ impl Step for QueueStep {
     async fn step(&mut self) -> Result<()> {
         self.n += 1;
         let id = format!("{}-{}", self.caller, self.n);
-        let _ = self.queue.enqueue(id, rushgate::Payload::empty()).send().await?;
+        let _ = self.queue.enqueue(id, rushgate::queue::Payload::empty()).send().await?;
         // Each caller enqueues one task and completes one, not necessarily its own.
         let tasks = self.queue.claim_wait(1, LEASE, LEASE).await?;
         let tickets: Vec<_> = tasks.into_iter().map(|task| task.ticket).collect();

@@ -7,7 +7,8 @@ use anyhow::Result;
 use clap::{Arg, Command};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use clap_complete::env::{CompleteEnv, Shells};
-use rushgate::{Page, Rushgate};
+use rushgate::Rushgate;
+use rushgate::store::Page;
 
 use crate::args::{command, tools::CompletionsArgs};
 use crate::config::Config;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate::Rate;
+use rushgate::queue::Rate;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rushgate::{Error, Ledger, Rushgate, StoreCalls};
+use rushgate::store::StoreCalls;
+use rushgate::{Error, Ledger, Rushgate};
 
 use crate::exit::{Exit, Fault};
 use crate::log;
@@ -102,7 +103,7 @@ impl Globals {
     /// it can.
     pub(crate) async fn ledger_when_it_can(&self) -> Result<Arc<dyn Ledger>> {
         let url = self.ledger_url()?;
-        Ok(tokio::task::spawn_blocking(move || rushgate::connect_ledger_when_it_can(&url)).await??)
+        Ok(tokio::task::spawn_blocking(move || rushgate::sale::connect_ledger_when_it_can(&url)).await??)
     }
 
     /// Opens the ledger for reading. A missing file is an error, not created.

@@ -18,7 +18,7 @@ use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use rushgate::TraceParent;
+use rushgate::queue::TraceParent;
 use rushgate::trace::{TraceContext, set_trace_context};
 use tokio::runtime::Handle;
 use tokio::time::timeout;

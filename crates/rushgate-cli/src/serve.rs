@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{BuyerId, Ledger, Rushgate, SaleBuilder, SaleId, SaleStatus, Timestamp};
+use rushgate::sale::{SaleId, SaleStatus};
+use rushgate::{BuyerId, Ledger, Rushgate, SaleBuilder, Timestamp};
 use rushgate_server::{NewToken, Role, Server, SigningKey, TokenEntry, TokenFile};
 use serde::Serialize;
 use serde_json::json;

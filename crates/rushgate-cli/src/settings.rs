@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{Args, Command, FromArgMatches};
-use rushgate::Rate;
+use rushgate::queue::Rate;
 use rushgate_server::{CheckRules, Origin};
 use serde::Deserialize;
 

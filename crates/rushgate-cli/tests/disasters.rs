@@ -17,9 +17,8 @@ use common::rushes::{Member, assert_audited, finish, note, report_of, rush, see,
 use mortal::DiesAfterCommit;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate::{
-    CancellationToken, Error, EventKind, OrderWorker, Rushgate, SaleId, SaleState, connect_ledger,
-};
+use rushgate::sale::{EventKind, SaleId, SaleState};
+use rushgate::{CancellationToken, Error, OrderWorker, Rushgate, connect_ledger};
 use rushgate_core::Verbs;
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{DOWN_AFTER, Kind, PostgresServer, SentinelGroup, SentinelSetup};

@@ -16,9 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::Shop;
+use rushgate::queue::{ContentType, Payload};
+use rushgate::sale::Decision;
 use rushgate::{
-    BuyerId, CancellationToken, ContentType, Decision, Enqueued, IdempotencyKey, Job, Line, OrderWorker,
-    Payload, Reserved, Rushgate, Sale, SaleBuilder, Sku, Worker, connect_ledger,
+    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, OrderWorker, Reserved, Rushgate, Sale,
+    SaleBuilder, Sku, Worker, connect_ledger,
 };
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};

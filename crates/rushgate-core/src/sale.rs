@@ -135,7 +135,7 @@ pub struct Reserve {
     pub choice: UnitChoice,
 }
 
-/// Outcome of [`Verbs::reserve`](crate::Verbs::reserve).
+/// Outcome of a reservation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rushgate::{GateStats, SaleId};
+use rushgate::sale::{GateStats, SaleId};
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared, WeakShared};
 use hyper::http::{HeaderMap, HeaderName, HeaderValue};
-use rushgate::{BuyerId, SaleId};
+use rushgate::BuyerId;
+use rushgate::sale::SaleId;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 

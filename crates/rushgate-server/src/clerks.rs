@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate::{
-    CancellationToken, OrderWorker, Page, QueueName, Result, SaleId, SaleState, SaleStatus, Scheduler,
-    Sweeper,
-};
+use rushgate::queue::QueueName;
+use rushgate::sale::{SaleId, SaleState, SaleStatus, Sweeper};
+use rushgate::schedule::Scheduler;
+use rushgate::store::Page;
+use rushgate::{CancellationToken, OrderWorker, Result};
 use tokio::task::JoinSet;
 
 use crate::shop::Shop;

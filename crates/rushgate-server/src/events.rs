@@ -9,11 +9,12 @@ use futures_util::StreamExt;
 use futures_util::stream::{self, BoxStream};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
+use rushgate::lock::LockState;
+use rushgate::queue::{Followed, Follower, TaskChange};
+use rushgate::sale::{Event, SaleId, SaleState};
+use rushgate::store::Page;
 use rushgate::wire::QueueReport;
-use rushgate::{
-    CancellationToken, Event, Followed, Follower, LockState, Page, Queue, Result, Rushgate, Sale, SaleId,
-    SaleState, TaskChange,
-};
+use rushgate::{CancellationToken, Queue, Result, Rushgate, Sale};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::sync::watch;

@@ -7,7 +7,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hyper::http::{HeaderMap, HeaderName};
-use rushgate::{BuyerId, Rate};
+use rushgate::BuyerId;
+use rushgate::queue::Rate;
 
 use crate::access::{Caller, Role};
 use crate::problem::{Code, Problem};

@@ -9,7 +9,8 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use rushgate::{Page, Result, Rushgate};
+use rushgate::store::Page;
+use rushgate::{Result, Rushgate};
 
 use crate::access::{Caller, Kind};
 use crate::attempts::{Attempts, Figures};

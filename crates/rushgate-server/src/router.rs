@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
-use rushgate::normalized;
+use rushgate::store::normalized;
 
 use crate::body::{self, Body};
 use crate::call::{self, PathParams};

@@ -12,7 +12,8 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rushgate::{CancellationToken, Error, Ledger, Rate, Result, Rushgate};
+use rushgate::queue::Rate;
+use rushgate::{CancellationToken, Error, Ledger, Result, Rushgate};
 #[cfg(target_os = "linux")]
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite};

@@ -2,7 +2,8 @@
 //! it.
 
 use hyper::http::Method;
-use rushgate::{Event, TaskEvent};
+use rushgate::queue::TaskEvent;
+use rushgate::sale::Event;
 
 use crate::access::Role::{Buyer, Worker};
 use crate::events::{EVENT_STREAM, SnapshotView};

@@ -207,8 +207,9 @@ async fn a_buyer_and_an_address_ask_as_often_as_they_may() {
         let key = file.create_key("shop", Vec::new()).unwrap();
         keys = Some((key, file.create(new_token(Role::Worker, &[])).unwrap().1));
         let hour = std::time::Duration::from_secs(3_600);
-        let server =
-            server.limit_buyer(rushgate::Rate::new(3, hour)).limit_address(rushgate::Rate::new(5, hour));
+        let server = server
+            .limit_buyer(rushgate::queue::Rate::new(3, hour))
+            .limit_address(rushgate::queue::Rate::new(5, hour));
         server.tokens(file).proxy("127.0.0.1".parse().unwrap())
     })
     .await;

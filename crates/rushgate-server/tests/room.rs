@@ -212,7 +212,7 @@ async fn a_draw_is_published_and_drawn_once() {
     assert_eq!((&record["commitment"], &record["entrants"]), (&commitment, &1.into()));
     draw("07 12").await.ok(200);
     assert_eq!(draw("other").await.code(), "stale");
-    let record: rushgate::DrawRecord = serde_json::from_value(record).unwrap();
+    let record: rushgate::sale::DrawRecord = serde_json::from_value(record).unwrap();
     assert!(record.keeps_its_word());
     desk.buyer("passes", "ann").await.ok(201);
     assert_eq!(desk.ask("DELETE", ROOM, &desk.operator, None).await.ok(200)["closed"], true);

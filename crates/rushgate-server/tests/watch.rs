@@ -10,10 +10,10 @@ use common::{Ask, Stand, eventually, new_token};
 use http_body_util::BodyExt;
 use hyper::body::Bytes;
 use hyper::body::Incoming;
+use rushgate::queue::{Payload, QueueLimits};
 use rushgate::worker::prometheus;
 use rushgate::{
-    BuyerId, CancellationToken, IdempotencyKey, Line, Payload, QueueLimits, Reserved, Rushgate, SaleBuilder,
-    Sku, Worker,
+    BuyerId, CancellationToken, IdempotencyKey, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker,
 };
 use rushgate_server::{NewToken, Role, TokenFile};
 use rushgate_testkit::ModelStore;
@@ -74,7 +74,7 @@ async fn sale(stand: &Stand) -> rushgate::Sale {
     sale
 }
 
-async fn reserve(sale: &rushgate::Sale, key: &str) -> rushgate::Hold {
+async fn reserve(sale: &rushgate::Sale, key: &str) -> rushgate::sale::Hold {
     let lines = [Line { sku: Sku::new("x").unwrap(), quantity: 1 }];
     let (buyer, key) = (BuyerId::new("ann").unwrap(), IdempotencyKey::new(key).unwrap());
     match sale.reserve(&buyer, &lines, &key).await.unwrap() {
@@ -213,7 +213,7 @@ async fn attempts_to_reserve_are_counted_by_their_answers() {
         worker = tokens.create(new_token(Role::Operator, &["sale:s*"])).unwrap().1;
         buyer =
             tokens.create(NewToken { buyer: "eve".parse().ok(), ..new_token(Role::Buyer, &[]) }).unwrap().1;
-        server.tokens(tokens).limit_buyer(rushgate::Rate::new(2, day))
+        server.tokens(tokens).limit_buyer(rushgate::queue::Rate::new(2, day))
     })
     .await;
     sale(&stand).await;

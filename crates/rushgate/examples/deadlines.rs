@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, DeadLetter, Rushgate, State, Why, Worker};
+use rushgate::queue::{DeadLetter, Why};
+use rushgate::worker::State;
+use rushgate::{CancellationToken, Rushgate, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 async fn send_code(code: String, State(sent): State<UnboundedSender<String>>) {

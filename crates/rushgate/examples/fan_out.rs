@@ -1,6 +1,8 @@
 //! Fan out and collect: one task counts each page, and a callback sums up when all are done.
 
-use rushgate::{CancellationToken, Closed, Output, Results, Rushgate, State, TaskState, Worker};
+use rushgate::queue::{Closed, TaskState};
+use rushgate::worker::{Output, Results, State};
+use rushgate::{CancellationToken, Rushgate, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 async fn count(page: String) -> Output<usize> {

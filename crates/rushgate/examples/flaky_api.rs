@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rushgate::{Attempt, Backoff, CancellationToken, Outcome, Rushgate, State, TaskId, Worker};
+use rushgate::worker::{Attempt, Backoff, Outcome, State};
+use rushgate::{CancellationToken, Rushgate, TaskId, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

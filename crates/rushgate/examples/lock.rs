@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rushgate::{BusyPolicy, RunOutcome, Rushgate};
+use rushgate::lock::BusyPolicy;
+use rushgate::{RunOutcome, Rushgate};
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]

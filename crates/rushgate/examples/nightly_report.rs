@@ -1,6 +1,8 @@
 //! A nightly report in a fleet: three machines save the same schedule, and one of them runs each occurrence.
 
-use rushgate::{CancellationToken, Missed, Recurrence, Rushgate, State, TaskId, Worker};
+use rushgate::schedule::Missed;
+use rushgate::worker::State;
+use rushgate::{CancellationToken, Recurrence, Rushgate, TaskId, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 async fn report(of: String, id: TaskId, State(written): State<UnboundedSender<String>>) {
@@ -27,7 +29,11 @@ async fn main() -> rushgate::Result<()> {
 
     // Enqueue one now instead of waiting for the night.
     let queue = fleet[0].0.queue("reports")?;
-    assert_eq!(queue.schedules(rushgate::Page::default()).await?.len(), 1, "three machines, one schedule");
+    assert_eq!(
+        queue.schedules(rushgate::store::Page::default()).await?.len(),
+        1,
+        "three machines, one schedule"
+    );
     queue.run_schedule("sales").await?;
     println!("{}", reports.recv().await.unwrap_or_default());
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, Enqueued, Rushgate, State, UniqueCleared, Why, Worker};
+use rushgate::queue::{UniqueCleared, Why};
+use rushgate::worker::State;
+use rushgate::{CancellationToken, Enqueued, Rushgate, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 const HOUR: Duration = Duration::from_secs(3_600);

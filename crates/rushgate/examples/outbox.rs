@@ -2,7 +2,9 @@
 //! queue.
 
 use rushgate::outbox::{Outbox, OutboxEntry, OutboxRelay};
-use rushgate::{CancellationToken, NewTask, Rushgate, State, Worker};
+use rushgate::queue::NewTask;
+use rushgate::worker::State;
+use rushgate::{CancellationToken, Rushgate, Worker};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 async fn thank(buyer: String, State(letters): State<UnboundedSender<String>>) {

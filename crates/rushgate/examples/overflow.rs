@@ -1,6 +1,7 @@
 //! A queue with an overflow policy: keeps the newest samples while the workers are busy.
 
-use rushgate::{Enqueued, Overflow, QueueLimits, Rushgate};
+use rushgate::queue::{Overflow, QueueLimits};
+use rushgate::{Enqueued, Rushgate};
 
 #[tokio::main]
 #[expect(clippy::print_stdout, reason = "an example tells its story")]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, Outcome, Payload, QueueName, Rushgate, Worker};
+use rushgate::queue::{Payload, QueueName};
+use rushgate::worker::Outcome;
+use rushgate::{CancellationToken, Rushgate, Worker};
 
 /// Blocking work. The async runtime and its heartbeats continue meanwhile.
 #[expect(clippy::print_stdout, reason = "an example tells its story")]

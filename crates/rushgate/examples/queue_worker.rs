@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rushgate::{Backoff, CancellationToken, Job, Outcome, Rushgate, Worker};
+use rushgate::worker::{Backoff, Outcome};
+use rushgate::{CancellationToken, Job, Rushgate, Worker};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, Output, Progress, QueueLimits, Retention, Rushgate, Worker};
+use rushgate::queue::{QueueLimits, Retention};
+use rushgate::worker::{Output, Progress};
+use rushgate::{CancellationToken, Rushgate, Worker};
 
 async fn sum(numbers: Vec<u64>, progress: Progress) -> Output<u64> {
     let mut total = 0;

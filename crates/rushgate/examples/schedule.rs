@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rushgate::{CancellationToken, Job, Missed, Recurrence, Rushgate, Worker};
+use rushgate::schedule::Missed;
+use rushgate::{CancellationToken, Job, Recurrence, Rushgate, Worker};
 use tokio::sync::mpsc;
 
 #[tokio::main]

@@ -3,7 +3,9 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use rushgate::{CancellationToken, KeyLimits, QueueLimits, Rate, Rushgate, State, TaskId, TaskKey, Worker};
+use rushgate::queue::{KeyLimits, QueueLimits, Rate, TaskKey};
+use rushgate::worker::State;
+use rushgate::{CancellationToken, Rushgate, TaskId, Worker};
 
 /// IDs of the tasks, in order of completion.
 type Log = Arc<Mutex<Vec<String>>>;

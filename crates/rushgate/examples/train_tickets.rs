@@ -4,9 +4,8 @@
 //! Each segment is a SKU, each seat a unit number. A reservation asks for the same number in every segment,
 //! so that no passenger changes seats, and a seat that becomes free at B is sold again from B on.
 
-use rushgate::{
-    BuyerId, IdempotencyKey, Line, Reserved, Result, Rushgate, Sale, SaleBuilder, Sku, UnitChoice, UnitNumber,
-};
+use rushgate::sale::{UnitChoice, UnitNumber};
+use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Result, Rushgate, Sale, SaleBuilder, Sku};
 
 const SEGMENTS: [&str; 2] = ["A-B", "B-C"];
 

@@ -30,7 +30,7 @@ use crate::sale::Sales;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
 /// let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// assert_eq!(gate.info().durability, rushgate::Durability::D0);
+/// assert_eq!(gate.info().durability, rushgate::store::Durability::D0);
 /// gate.close().await
 /// # }
 /// ```
@@ -142,12 +142,12 @@ impl Rushgate {
     /// Force-releases a lock and hands it to the next waiter. Returns the holder that lost it.
     ///
     /// The holder's guard is notified at once if it can be reached, and otherwise learns of it at its next
-    /// renewal. Until then its work continues: only a checked [fence](crate::fence) rejects its writes.
+    /// renewal. Until then its work continues: only a checked [fence](crate::lock::fence) rejects its writes.
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a bad name. Otherwise the store could not answer;
     /// [`may_have_happened`](crate::Error::may_have_happened) says whether the lock may have been released.
-    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<crate::Holder>> {
+    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<crate::lock::Holder>> {
         let name = LockName::new(name)?;
         self.store().force_release(&name).await
     }

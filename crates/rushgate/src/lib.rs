@@ -67,32 +67,29 @@ pub mod outbox;
 pub mod queue;
 pub mod sale;
 pub mod schedule;
+pub mod store;
 pub mod trace;
 pub mod wire;
 pub mod worker;
 
+#[doc(inline)]
 pub use client::Rushgate;
-pub use lock::fence;
-
-pub use lock::{
-    Busy, BusyPolicy, ExtendOutcome, Held, Lock, LockGuard, LockOutcome, LostReason, ReleaseWithOutcome,
-    Released, RunOutcome,
-};
-pub use queue::{Enqueue, Followed, Follower, KeyRun, Over, Queue, Why};
+#[doc(inline)]
+pub use lock::{Lock, LockGuard, LockOutcome, RunOutcome};
+#[doc(inline)]
+pub use queue::{Enqueued, Queue, TaskId};
+#[doc(inline)]
+pub use rushgate_core::{Error, Result, Timestamp};
+#[doc(inline)]
 pub use sale::{
-    Foreseen, GateStats, NoPass, OrderReport, OrderWorker, Rebuild, RebuildOutcome, RebuildReport, Room,
-    RoomTicket, Sale, SaleBuilder, SweepReport, Sweeper, Turn,
+    BuyerId, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Sale, SaleBuilder, Sku, connect_ledger,
 };
-pub use schedule::{Missed, Recurrence, Scheduler, SchedulerReport, Scheduling};
-pub use worker::{
-    Attempt, Backoff, FromJob, IntoOutcome, Job, Outcome, Output, Progress, Results, State, Worker,
-    WorkerMetrics, WorkerReport,
-};
-
-pub use rushgate_ledger::{
-    Ledger, connect as connect_ledger, connect_when_it_can as connect_ledger_when_it_can,
-};
+#[doc(inline)]
+pub use schedule::Recurrence;
+#[doc(inline)]
 pub use tokio_util::sync::CancellationToken;
+#[doc(inline)]
+pub use worker::{Job, Worker};
 
 /// Every page with Rust code. Its samples are documentation tests.
 #[cfg(doctest)]
@@ -117,20 +114,3 @@ mod guides {
         workflows "docs/how-to/workflows.md"
     }
 }
-
-#[doc(no_inline)]
-pub use rushgate_core::{
-    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Cancelled, Check, ClientId, Closed, ClosedEntry,
-    Commitment, Completed, Completion, ContentType, Created, DeadLetter, DeadRequeued, Decision, Dequeued,
-    Draw, DrawRecord, DrawSecret, Drawn, Due, Durability, Enqueued, Error, Event, EventKind, Fence, Finish,
-    Finished, Grant, Halt, HaltReason, Heartbeat, Hold, HoldState, HoldTime, Holder, IdempotencyKey, IfDead,
-    KeyLimits, Kind, Lease, Line, Listing, LockName, LockState, NewTask, OnDuplicate, Op, OrderIntent,
-    OrderTask, Overflow, Owner, Pace, Page, Pass, PastEnd, PastRun, Payload, Priority, QueueLimits,
-    QueueName, QueueStats, Rate, Receipt, ReleasedWith, ReservationId, Reserved, Restored, Result, Retention,
-    Retried, Retry, Revision, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus,
-    Schedule, ScheduleId, Scheduled, Selection, Sku, SkuCounters, SkuSpec, SkuState, Spoken, StockChange,
-    StockChanged, Store, StoreCalls, StoreInfo, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents,
-    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
-    Timestamp, Token, TraceParent, UniqueCleared, UnitChoice, UnitNumber, UnitRange, Unmet, Waited,
-    WaiterState, Waits, WaitsFor, Warning, normalized,
-};

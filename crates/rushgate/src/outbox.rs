@@ -16,10 +16,10 @@
 //!   committed before the other inserted. Concurrent transactions have no order.
 //! - A row that cannot be a task (a bad name, too much content) is set aside with the reason, and does not
 //!   block later rows.
-//! - A queue that is [full](crate::QueueLimits::bound) delays only its own tasks in the outbox.
+//! - A queue that is [full](crate::queue::QueueLimits::bound) delays only its own tasks in the outbox.
 //!
 //! # Limits
-//! - A store that loses acknowledged writes (see [`Durability`](crate::Durability)) loses tasks and sequence
+//! - A store that loses acknowledged writes (see [`Durability`](crate::store::Durability)) loses tasks and sequence
 //!   numbers together.
 //! - If the database is restored to an earlier state, rows may reappear whose tasks have run. Those that were
 //!   in flight at the time of the backup are not enqueued again; others are.

@@ -25,7 +25,7 @@
 //!
 //! use opentelemetry::propagation::TextMapPropagator;
 //! use opentelemetry_sdk::propagation::TraceContextPropagator;
-//! use rushgate::TraceParent;
+//! use rushgate::queue::TraceParent;
 //! use rushgate::trace::{TraceContext, set_trace_context};
 //! use tracing::Span;
 //! use tracing_opentelemetry::OpenTelemetrySpanExt;
@@ -74,7 +74,7 @@ pub fn set_trace_context(context: impl TraceContext) -> Result<()> {
 }
 
 /// Adds the current span's trace to `payload`, as [`Queue::new_task`](crate::Queue::new_task) does: for a
-/// program that builds a [`NewTask`](crate::NewTask) directly. Returns the payload unchanged if no trace
+/// program that builds a [`NewTask`](crate::queue::NewTask) directly. Returns the payload unchanged if no trace
 /// context is [set](set_trace_context), if there is no span, or if the payload has a trace already.
 pub fn carried(payload: Payload) -> Payload {
     let current = CONTEXT.get().and_then(|context| context.current());

@@ -17,9 +17,9 @@ use std::time::Duration;
 
 use common::parts::{Lines, path, play, say, signal};
 use common::{eventually, in_time, ms};
-use rushgate::{
-    Backoff, CancellationToken, Job, Outcome, Queue, Rushgate, Selection, State, Worker, WorkerReport,
-};
+use rushgate::queue::Selection;
+use rushgate::worker::{Backoff, Outcome, State, WorkerReport};
+use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
 use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;

@@ -7,7 +7,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use common::{eventually, ms, secs};
-use rushgate::{CancellationToken, ExtendOutcome, Job, LostReason, Rushgate, Worker};
+use rushgate::lock::{ExtendOutcome, LostReason};
+use rushgate::{CancellationToken, Job, Rushgate, Worker};
 use rushgate_testkit::servers::{ClusterSetup, Kind, SentinelSetup};
 use tokio::time::{sleep, timeout};
 

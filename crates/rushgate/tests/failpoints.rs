@@ -17,10 +17,11 @@ use std::time::Duration;
 
 use common::parts::{path, play};
 use common::{eventually, in_time, secs};
-use rushgate::{
-    Backoff, CancellationToken, Enqueued, Job, Listing, Missed, Outcome, Queue, Recurrence, Rushgate, State,
-    Store, TaskInfo, TaskState, Timestamp, Worker,
-};
+use rushgate::queue::{Listing, TaskInfo, TaskState};
+use rushgate::schedule::Missed;
+use rushgate::store::Store;
+use rushgate::worker::{Backoff, Outcome, State};
+use rushgate::{CancellationToken, Enqueued, Job, Queue, Recurrence, Rushgate, Timestamp, Worker};
 use rushgate_core::{Verb, verb};
 use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;

@@ -9,9 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use common::{Bench, PATIENCE, eventually, in_time, ms, secs};
+use rushgate::lock::LostReason;
+use rushgate::lock::fence::Highest;
+use rushgate::store::Store;
+use rushgate::worker::Backoff;
 use rushgate::{
-    Backoff, BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Ledger, Line, LostReason,
-    OrderWorker, Reserved, RunOutcome, Rushgate, SaleBuilder, Sku, Store, Worker, fence::Highest,
+    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Ledger, Line, OrderWorker, Reserved,
+    RunOutcome, Rushgate, SaleBuilder, Sku, Worker,
 };
 use rushgate_ledger::SqliteLedger;
 use rushgate_redis::RedisStore;
@@ -102,7 +106,7 @@ async fn a_lock_has_one_holder_and_nothing_stays_behind(wires: Wires) {
         let (inside, highest) = (Arc::clone(&inside), Arc::clone(&highest));
         clerks.spawn(async move {
             for _ in 0..6 {
-                let work = async |held: rushgate::Held| {
+                let work = async |held: rushgate::lock::Held| {
                     assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold the lock");
                     assert!(highest.admit(held.fence()), "fences grow");
                     tokio::task::yield_now().await;

@@ -8,9 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use common::{eventually, in_time, secs};
+use rushgate::queue::{ContentType, Payload};
+use rushgate::sale::{Hold, Sweeper};
+use rushgate::store::Store;
+use rushgate::worker::Outcome;
 use rushgate::{
-    BuyerId, CancellationToken, ContentType, Hold, IdempotencyKey, Job, Line, OrderWorker, Outcome, Payload,
-    Queue, Reserved, Rushgate, Sale, SaleBuilder, Sku, Store, Sweeper, Worker, connect_ledger,
+    BuyerId, CancellationToken, IdempotencyKey, Job, Line, OrderWorker, Queue, Reserved, Rushgate, Sale,
+    SaleBuilder, Sku, Worker, connect_ledger,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use tempfile::TempDir;

@@ -8,10 +8,9 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use common::{eventually, secs};
-use rushgate::{
-    CancellationToken, ContentType, Due, Job, Listing, NewTask, Payload, Queue, Rushgate, Store, TaskId,
-    TaskState, Timestamp, Worker,
-};
+use rushgate::queue::{ContentType, Due, Listing, NewTask, Payload, TaskState};
+use rushgate::store::Store;
+use rushgate::{CancellationToken, Job, Queue, Rushgate, TaskId, Timestamp, Worker};
 use rushgate_core::verb::ExtendTasks;
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Bench, eventually, ms, secs};
-use rushgate::{
-    BusyPolicy, Enqueued, ExtendOutcome, LockGuard, LockOutcome, LostReason, NewTask, Payload, QueueLimits,
-    QueueName, ReleaseWithOutcome, Released, RunOutcome, Rushgate, TaskId,
-};
+use rushgate::lock::{BusyPolicy, ExtendOutcome, LostReason, ReleaseWithOutcome, Released};
+use rushgate::queue::{NewTask, Payload, QueueLimits, QueueName};
+use rushgate::{Enqueued, LockGuard, LockOutcome, RunOutcome, Rushgate, TaskId};
 
 on_each_store! {
     a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence

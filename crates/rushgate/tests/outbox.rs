@@ -11,10 +11,10 @@ use std::time::Duration;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate::outbox::{Outbox, OutboxEntry, OutboxMetrics, OutboxRelay, OutboxReport};
-use rushgate::{
-    CancellationToken, ContentType, Due, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName,
-    Rushgate, TaskId, TaskKey, Timestamp,
+use rushgate::queue::{
+    ContentType, Due, NewTask, OnDuplicate, Payload, Priority, QueueLimits, QueueName, TaskKey,
 };
+use rushgate::{CancellationToken, Rushgate, TaskId, Timestamp};
 use rushgate_core::{Relay, Verbs as _};
 use rushgate_ledger::OutboxTurn;
 use rushgate_testkit::ModelStore;

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
+use rushgate::sale::{Decision, HoldState};
 use rushgate::{
-    BuyerId, CancellationToken, Decision, HoldState, IdempotencyKey, Line, OrderWorker, Reserved, Sale,
-    SaleBuilder, Sku, connect_ledger,
+    BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Sale, SaleBuilder, Sku,
+    connect_ledger,
 };
 use rushgate_testkit::servers::PostgresServer;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 
-async fn hold(sale: &Sale, n: u32) -> rushgate::Hold {
+async fn hold(sale: &Sale, n: u32) -> rushgate::sale::Hold {
     let buyer = BuyerId::new(format!("buyer-{n}")).unwrap();
     let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
     match sale.reserve(&buyer, &cart, &IdempotencyKey::new("click").unwrap()).await.unwrap() {

@@ -11,9 +11,10 @@ use std::time::Duration;
 use common::mortal::DiesAfterCommit;
 use common::parts::{Lines, path, play, say, signal};
 use common::{eventually, in_time};
+use rushgate::sale::Decision;
 use rushgate::{
-    BuyerId, CancellationToken, Decision, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder,
-    Sku, connect_ledger,
+    BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder, Sku,
+    connect_ledger,
 };
 use rusqlite::Connection;
 use rustix::process::Signal;
@@ -96,7 +97,7 @@ fn account(path: &str) -> Connection {
     conn
 }
 
-fn write(account: &Connection, writer: &str, fence: rushgate::Fence) -> bool {
+fn write(account: &Connection, writer: &str, fence: rushgate::lock::Fence) -> bool {
     let sql = "UPDATE account SET writer = ?1, fence = ?2 WHERE id = 1 AND fence <= ?2";
     account.execute(sql, (writer, fence.as_u64())).unwrap() > 0
 }
@@ -206,7 +207,7 @@ async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
     })
     .await;
     let start = std::time::Instant::now();
-    let task = rushgate::Payload::empty();
+    let task = rushgate::queue::Payload::empty();
     there
         .queue("mail")
         .unwrap()

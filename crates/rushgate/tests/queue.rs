@@ -5,10 +5,11 @@ mod common;
 use std::time::Duration;
 
 use common::{Bench, eventually, ms, secs};
-use rushgate::{
-    Closed, Completed, Dequeued, Enqueued, Error, Followed, IfDead, KeyLimits, OnDuplicate, Queue,
-    QueueLimits, Rate, Retried, Retry, Rushgate, Selection, Task, TaskKey, UniqueCleared, Unmet, Why,
+use rushgate::queue::{
+    Closed, Completed, Dequeued, Followed, IfDead, KeyLimits, OnDuplicate, QueueLimits, Rate, Retried, Retry,
+    Selection, Task, TaskKey, UniqueCleared, Unmet, Why,
 };
+use rushgate::{Enqueued, Error, Queue, Rushgate};
 use serde::{Deserialize, Serialize};
 
 on_each_store! {

@@ -12,11 +12,14 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use common::{Bench, eventually, in_time, secs};
+use rushgate::sale::{
+    BadReceipt, Created, Decision, HaltReason, Hold, HoldState, OrderIntent, OrderReport, OrderTask, Rebuild,
+    RebuildOutcome, RebuildReport, ReservationId, Restored, SaleStatus,
+};
+use rushgate::store::{ClientId, Op};
 use rushgate::{
-    BadReceipt, BuyerId, CancellationToken, ClientId, Created, Decision, HaltReason, Hold, HoldState,
-    IdempotencyKey, Ledger, Line, Op, OrderIntent, OrderReport, OrderTask, OrderWorker, Rebuild,
-    RebuildOutcome, RebuildReport, ReservationId, Reserved, Restored, Rushgate, Sale, SaleBuilder,
-    SaleStatus, Sku, connect_ledger,
+    BuyerId, CancellationToken, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
+    SaleBuilder, Sku, connect_ledger,
 };
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::faults::{FaultPlan, Faulty};
@@ -427,7 +430,7 @@ async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
     let gate = bench.client();
     let queue = gate.queue_of::<String>("orders").unwrap();
     queue.enqueue("theirs", "no order".to_owned()).send().await.unwrap();
-    queue.limit(rushgate::QueueLimits { concurrency: Some(1), ..Default::default() }).await.unwrap();
+    queue.limit(rushgate::queue::QueueLimits { concurrency: Some(1), ..Default::default() }).await.unwrap();
     queue.pause().await.unwrap();
 
     let sale = gate.sale("phones").unwrap();
@@ -439,7 +442,7 @@ async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
     let stats = gate.queue("orders").unwrap().stats().await.unwrap();
     assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 1), "the other task is set aside");
     assert_eq!(stats.limits, Default::default(), "the rebuild removes the limits of others");
-    let slow = rushgate::QueueLimits { concurrency: Some(1), ..Default::default() };
+    let slow = rushgate::queue::QueueLimits { concurrency: Some(1), ..Default::default() };
     let orders = Rushgate::with_store(bench.store().for_orders()).queue("orders").unwrap();
     orders.limit(slow).await.unwrap();
     sale.resume_orders().await.unwrap();

@@ -5,10 +5,9 @@ mod common;
 use std::collections::BTreeSet;
 
 use common::{Bench, ms, secs};
-use rushgate::{
-    BadPass, Beacon, BuyerId, Draw, IdempotencyKey, Line, NoPass, Rate, Reserved, Room, RoomOrder, RoomRules,
-    Rushgate, Sale, SaleBuilder, Sku, Turn,
-};
+use rushgate::queue::Rate;
+use rushgate::sale::{BadPass, Beacon, Draw, NoPass, Room, RoomOrder, RoomRules, Turn};
+use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Rushgate, Sale, SaleBuilder, Sku};
 use tokio::time::Instant;
 
 on_each_store! {

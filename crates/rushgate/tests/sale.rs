@@ -6,11 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use common::{Bench, eventually, ms, secs};
+use rushgate::queue::{Payload, Retry, Selection};
+use rushgate::sale::{
+    Created, Decision, Foreseen, HoldState, OrderIntent, OrderReport, OrderTask, ReservationId, SaleStatus,
+    SkuState, StockChanged, Sweeper, UnitChoice, UnitRange,
+};
+use rushgate::store::StoreInfo;
 use rushgate::{
-    BuyerId, CancellationToken, Created, Decision, Error, Foreseen, HoldState, IdempotencyKey, Ledger, Line,
-    OrderIntent, OrderReport, OrderTask, OrderWorker, Payload, ReservationId, Reserved, Retry, Rushgate,
-    Sale, SaleBuilder, SaleStatus, Selection, Sku, SkuState, StockChanged, StoreInfo, Sweeper, UnitChoice,
-    UnitRange,
+    BuyerId, CancellationToken, Error, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
+    SaleBuilder, Sku,
 };
 use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
@@ -79,7 +83,7 @@ async fn reserve(sale: &Sale, who: impl std::fmt::Display) -> Reserved {
     sale.reserve(&buyer(who), &cart(&["phone"]), &key("k")).await.unwrap()
 }
 
-async fn hold(sale: &Sale, who: impl std::fmt::Display) -> rushgate::Hold {
+async fn hold(sale: &Sale, who: impl std::fmt::Display) -> rushgate::sale::Hold {
     match reserve(sale, who).await {
         Reserved::Reserved(hold) => hold,
         other => panic!("{other:?}"),

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use common::{Bench, eventually, secs};
-use rushgate::{
-    CancellationToken, Enqueued, Missed, NewTask, Page, Queue, Recurrence, Rushgate, Scheduled, Scheduler,
-    Task, Timestamp, Worker,
-};
+use rushgate::queue::{NewTask, Task};
+use rushgate::schedule::{Missed, Scheduled, Scheduler};
+use rushgate::store::Page;
+use rushgate::{CancellationToken, Enqueued, Queue, Recurrence, Rushgate, Timestamp, Worker};
 use tokio::sync::mpsc;
 
 on_each_store! {

@@ -7,8 +7,9 @@ use std::cell::RefCell;
 use std::sync::Mutex;
 
 use common::{Bench, in_time};
+use rushgate::queue::TraceParent;
 use rushgate::trace::{TraceContext, set_trace_context};
-use rushgate::{CancellationToken, Job, Recurrence, TraceParent, Worker};
+use rushgate::{CancellationToken, Job, Recurrence, Worker};
 
 thread_local! {
     static CURRENT: RefCell<Option<TraceParent>> = const { RefCell::new(None) };

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{Bench, eventually, ms, secs};
-use rushgate::{
-    Attempt, Backoff, CancellationToken, ContentType, Dequeued, Fence, Finish, Job, Outcome, Output, Over,
-    Payload, Priority, Progress, Queue, QueueLimits, QueueName, Retention, Rushgate, Selection, State,
-    TaskId, TaskKey, TaskProgress, Ticket, TraceParent, Worker, WorkerReport,
+use rushgate::lock::Fence;
+use rushgate::queue::{
+    ContentType, Dequeued, Finish, Over, Payload, Priority, QueueLimits, QueueName, Retention, Selection,
+    TaskKey, TaskProgress, Ticket, TraceParent,
 };
+use rushgate::worker::{Attempt, Backoff, Outcome, Output, Progress, State, WorkerReport};
+use rushgate::{CancellationToken, Job, Queue, Rushgate, TaskId, Worker};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
 
@@ -79,7 +81,7 @@ impl Running {
     where
         F: Fn(Job<u32>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = O> + Send + 'static,
-        O: rushgate::IntoOutcome + 'static,
+        O: rushgate::worker::IntoOutcome + 'static,
     {
         Self::just(worker.register("*", handler))
     }

@@ -2,7 +2,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
-use rushgate::{Rate, Retention, Timestamp};
+use rushgate::Timestamp;
+use rushgate::queue::{Rate, Retention};
 
 use crate::{duration, moments};
 

@@ -2,7 +2,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use rushgate::{Rate, Timestamp};
+use rushgate::Timestamp;
+use rushgate::queue::Rate;
 
 use crate::{duration, moments};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgGroup, Args};
-use rushgate::ContentType;
+use rushgate::queue::ContentType;
 
 use crate::duration;
 

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use rushgate::{HaltReason, Page, QueueName, QueueStats, Result, Rushgate, SaleState, SaleStatus};
+use rushgate::queue::{QueueName, QueueStats};
+use rushgate::sale::{HaltReason, SaleState, SaleStatus};
+use rushgate::store::Page;
+use rushgate::{Result, Rushgate};
 
 use super::Findings;
 use crate::output::counted;

@@ -1,7 +1,8 @@
 //! Checks the ledger: it must answer, and match the store.
 
 use anyhow::Result;
-use rushgate::{Ledger, SaleState};
+use rushgate::Ledger;
+use rushgate::sale::SaleState;
 
 use super::Findings;
 use crate::globals::Globals;

@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::{Error, Result};
-use rushgate::{Durability, StoreInfo, Warning};
+use rushgate::store::{Durability, StoreInfo, Warning};
 use rushgate_redis::UNSEEN_SETTINGS;
 use serde::Serialize;
 

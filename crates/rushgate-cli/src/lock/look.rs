@@ -1,7 +1,9 @@
 //! `rushgate lock show` and `ls`.
 
 use anyhow::Result;
-use rushgate::{Holder, LockState, Owner, Page, Rushgate};
+use rushgate::Rushgate;
+use rushgate::lock::{Holder, LockState, Owner};
+use rushgate::store::Page;
 
 use crate::args::lock::{LsArgs, ShowArgs};
 use crate::exit::Exit;

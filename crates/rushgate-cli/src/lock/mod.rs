@@ -4,7 +4,7 @@ mod look;
 mod run;
 
 use anyhow::Result;
-use rushgate::{Released, Token};
+use rushgate::lock::{Released, Token};
 use serde_json::json;
 
 use crate::args::lock::{ForceReleaseArgs, LockVerb, ReleaseArgs};

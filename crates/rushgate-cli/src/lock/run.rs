@@ -6,7 +6,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{Busy, Error, LockGuard, LockOutcome, LostReason, Released, Rushgate, Spoken};
+use rushgate::lock::{Busy, LostReason, Released};
+use rushgate::store::Spoken;
+use rushgate::{Error, LockGuard, LockOutcome, Rushgate};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 

@@ -1,8 +1,9 @@
 //! Reports the outcome of claimed tasks, and removes tasks.
 
 use anyhow::Result;
-use rushgate::{
-    Cancelled, Closed, Completed, Completion, Dequeued, Heartbeat, Retried, Retry, Rushgate, TaskExtended,
+use rushgate::Rushgate;
+use rushgate::queue::{
+    Cancelled, Closed, Completed, Completion, Dequeued, Heartbeat, Retried, Retry, TaskExtended,
     TaskProgress, TaskRelease, TaskReleased, Ticket, UniqueCleared,
 };
 use serde::Serialize;

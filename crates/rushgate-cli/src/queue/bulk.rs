@@ -1,7 +1,8 @@
 //! One action on many tasks.
 
 use anyhow::Result;
-use rushgate::{Cancelled, Queue, Rushgate, Selection};
+use rushgate::queue::{Cancelled, Selection};
+use rushgate::{Queue, Rushgate};
 use serde::Serialize;
 use tokio::task::JoinSet;
 

@@ -3,10 +3,10 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use rushgate::schedule::{Missed, Scheduled, Scheduler, SchedulerReport};
+use rushgate::store::Page;
 use rushgate::wire::{RecurrenceSpec, ScheduleReport};
-use rushgate::{
-    Enqueued, Missed, Page, Queue, Recurrence, Rushgate, Scheduled, Scheduler, SchedulerReport, Timestamp,
-};
+use rushgate::{Enqueued, Queue, Recurrence, Rushgate, Timestamp};
 use serde_json::json;
 
 use super::enqueue::{self, payload};

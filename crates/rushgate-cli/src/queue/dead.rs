@@ -1,7 +1,8 @@
 //! Dead letters.
 
 use anyhow::Result;
-use rushgate::{Rushgate, Selection, TaskId};
+use rushgate::queue::Selection;
+use rushgate::{Rushgate, TaskId};
 use serde_json::json;
 
 use super::bulk::{self, Dead};

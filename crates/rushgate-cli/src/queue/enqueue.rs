@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::{ContentType, Enqueued, IfDead, Kind, OnDuplicate, Payload, Rushgate, Unmet};
+use rushgate::queue::{ContentType, IfDead, Kind, OnDuplicate, Payload, Unmet};
+use rushgate::{Enqueued, Rushgate};
 
 use crate::args::queue::{ContentArgs, EnqueueArgs, IfDeadWord};
 use crate::exit::{Exit, Fault};

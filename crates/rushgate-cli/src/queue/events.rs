@@ -1,7 +1,8 @@
 //! Events of a queue.
 
 use anyhow::{Context, Result};
-use rushgate::{Followed, Rushgate, TaskChange, TaskEvent, TaskEvents};
+use rushgate::Rushgate;
+use rushgate::queue::{Followed, TaskChange, TaskEvent, TaskEvents};
 
 use super::shown::printable;
 use crate::args::queue::EventsArgs;

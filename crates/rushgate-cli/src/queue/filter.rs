@@ -4,7 +4,8 @@ use std::io::{IsTerminal, Write, stderr};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use rushgate::{DeadLetter, Listing, Payload, Queue, TaskInfo, TaskState};
+use rushgate::Queue;
+use rushgate::queue::{DeadLetter, Listing, Payload, TaskInfo, TaskState};
 
 use super::look::task_state;
 use crate::args::queue::{FilterArgs, State};

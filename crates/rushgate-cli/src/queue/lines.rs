@@ -5,8 +5,9 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use anyhow::Result;
+use rushgate::queue::NewTask;
 use rushgate::wire::TaskSpec;
-use rushgate::{Enqueued, NewTask, Queue, Rushgate};
+use rushgate::{Enqueued, Queue, Rushgate};
 use serde::Serialize;
 
 use super::filter::{Chosen, Progress};

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use rushgate::Rushgate;
+use rushgate::queue::{Listing, QueueName, TaskInfo, TaskState, Waits};
 use rushgate::wire::QueueReport;
-use rushgate::{Listing, QueueName, Rushgate, TaskInfo, TaskState, Waits};
 use serde::Serialize;
 
 use super::rule::words;

@@ -1,7 +1,8 @@
 //! Pauses, resumes and limits queues.
 
 use anyhow::Result;
-use rushgate::{KeyLimits, Overflow, QueueLimits, Rate, Rushgate};
+use rushgate::Rushgate;
+use rushgate::queue::{KeyLimits, Overflow, QueueLimits, Rate};
 use serde_json::json;
 
 use super::shown::rounded;

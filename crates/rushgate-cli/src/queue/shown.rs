@@ -3,9 +3,10 @@
 use std::fmt::{Display, Write};
 use std::time::Duration;
 
-use rushgate::{
-    DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Spoken, Task, TaskInfo, TaskProgress, TaskState,
+use rushgate::queue::{
+    DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Task, TaskInfo, TaskProgress, TaskState,
 };
+use rushgate::store::Spoken;
 
 use crate::output::{Table, moment};
 

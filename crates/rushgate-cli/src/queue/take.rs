@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Completed, Queue, Rushgate, Task, Ticket};
+use rushgate::queue::{Completed, Task, Ticket};
+use rushgate::{Queue, Rushgate};
 
 use super::shown::tasks;
 use crate::args::queue::{ClaimArgs, PopArgs, TopArgs};

@@ -1,7 +1,8 @@
 //! `queue wait`: waits until a task is over.
 
 use anyhow::Result;
-use rushgate::{Finish, Over, Payload, Rushgate};
+use rushgate::Rushgate;
+use rushgate::queue::{Finish, Over, Payload};
 use serde_json::json;
 
 use crate::args::queue::WaitArgs;

@@ -6,7 +6,8 @@ use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use rushgate::{Listing, QueueStats, Rushgate, TaskProgress, TaskState, Timestamp};
+use rushgate::queue::{Listing, QueueStats, TaskProgress, TaskState};
+use rushgate::{Rushgate, Timestamp};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Finish, IfDead, KeyRun, Rushgate, WaitsFor, Why};
+use rushgate::Rushgate;
+use rushgate::queue::{Finish, IfDead, KeyRun, WaitsFor, Why};
 use serde_json::json;
 
 use super::shown::{printable, rounded};

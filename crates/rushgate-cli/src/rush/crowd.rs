@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
-use rushgate::{
-    BuyerId, CancellationToken, Decision, Hold, IdempotencyKey, Line, ReservationId, Reserved, Sale,
-    SaleState, SaleStatus, Timestamp,
-};
+use rushgate::sale::{Decision, Hold, ReservationId, SaleState, SaleStatus};
+use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, Reserved, Sale, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;

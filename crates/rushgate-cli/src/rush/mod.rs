@@ -14,7 +14,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rushgate::{Audit, CancellationToken, Line, OrderReport, OrderWorker, SaleId, Sku, SweepReport, Sweeper};
+use rushgate::sale::{Audit, OrderReport, SaleId, SweepReport, Sweeper};
+use rushgate::{CancellationToken, Line, OrderWorker, Sku};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 

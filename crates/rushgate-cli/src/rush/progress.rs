@@ -43,7 +43,8 @@ pub(super) struct Here {
 impl Look for Here {
     async fn look(&self) -> Option<Moment> {
         let state = self.sale.state().await.ok()?;
-        let sum = |of: fn(&rushgate::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum();
+        let sum =
+            |of: fn(&rushgate::sale::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum();
         let units = [sum(|sku| sku.confirmed), sum(|sku| sku.held), sum(|sku| sku.free)];
         Some(Moment { units, told: Told::ALL.map(|told| self.tally.count(told)) })
     }

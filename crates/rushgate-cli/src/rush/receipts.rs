@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rushgate::{BuyerId, Decision, Hold, HoldState, ReservationId, Restored, Result, Timestamp, UnitNumber};
+use rushgate::sale::{Decision, Hold, HoldState, ReservationId, Restored, UnitNumber};
+use rushgate::{BuyerId, Result, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 

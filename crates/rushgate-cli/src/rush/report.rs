@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{
-    Audit, Books, Check, GateStats, HoldState, QueueStats, ReservationId, SkuCounters, SkuState, StoreCalls,
-    UnitRange,
+use rushgate::queue::QueueStats;
+use rushgate::sale::{
+    Audit, Books, Check, GateStats, HoldState, ReservationId, SkuCounters, SkuState, UnitRange,
 };
+use rushgate::store::StoreCalls;
 use rushgate_ledger::LedgerCalls;
 use serde_json::{Value, json};
 

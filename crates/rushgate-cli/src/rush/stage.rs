@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{
-    Created, Ledger, OrderTask, Queue, Rushgate, Sale, SaleBuilder, SaleId, SaleState, SkuState, Spoken,
-};
+use rushgate::sale::{Created, OrderTask, SaleId, SaleState, SkuState};
+use rushgate::store::Spoken;
+use rushgate::{Ledger, Queue, Rushgate, Sale, SaleBuilder};
 
 use super::place::Place;
 use super::{RushArgs, SKU};

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use anyhow::Result;
-use rushgate::{Audit, Rushgate};
+use rushgate::Rushgate;
+use rushgate::sale::Audit;
 
 use crate::args::sale::AuditArgs;
 use crate::exit::Exit;

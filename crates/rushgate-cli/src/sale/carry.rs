@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{CancellationToken, OrderReport, OrderWorker, QueueName, Rushgate, Sale, Sweeper};
+use rushgate::queue::QueueName;
+use rushgate::sale::{OrderReport, Sweeper};
+use rushgate::{CancellationToken, OrderWorker, Rushgate, Sale};
 use serde_json::json;
 use tokio::time::sleep;
 

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::DrawRecord;
+use rushgate::sale::DrawRecord;
 use serde_json::{Value, json};
 
 use crate::args::room::DrawVerifyArgs;

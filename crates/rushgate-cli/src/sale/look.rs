@@ -1,7 +1,9 @@
 //! Reads of sales.
 
 use anyhow::Result;
-use rushgate::{Event, Page, Rushgate, SaleState, SkuState, Spoken};
+use rushgate::Rushgate;
+use rushgate::sale::{Event, SaleState, SkuState};
+use rushgate::store::{Page, Spoken};
 
 use crate::args::sale::{EventsArgs, LsArgs, ShowArgs};
 use crate::exit::Exit;

@@ -1,7 +1,8 @@
 //! Creates, opens and ends sales.
 
 use anyhow::Result;
-use rushgate::{Created, Rushgate, Sale, SaleBuilder, SaleStatus};
+use rushgate::sale::{Created, SaleStatus};
+use rushgate::{Rushgate, Sale, SaleBuilder};
 use serde_json::json;
 
 use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
@@ -74,7 +75,7 @@ pub(super) async fn sweep(sale: &Sale) -> Result<u64> {
 }
 
 /// Parses a reservation ID.
-pub(super) fn reservation(text: &str) -> Result<rushgate::ReservationId, Fault> {
+pub(super) fn reservation(text: &str) -> Result<rushgate::sale::ReservationId, Fault> {
     text.parse().map_err(|error| {
         Fault::usage(format_args!("{error}"))
             .hint("copy it from the output of `sale reserve` or `sale events`")

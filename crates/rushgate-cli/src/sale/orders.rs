@@ -1,7 +1,8 @@
 //! `rushgate sale orders`: the order queue of a sale.
 
 use anyhow::Result;
-use rushgate::{Rushgate, Selection, TaskId};
+use rushgate::queue::Selection;
+use rushgate::{Rushgate, TaskId};
 use serde_json::json;
 
 use crate::args::sale::{DeadOrders, OrdersVerb};

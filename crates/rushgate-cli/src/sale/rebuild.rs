@@ -1,7 +1,8 @@
 //! Sales on a store that lost writes: halts and rebuilds them, and restores lost holds.
 
 use anyhow::Result;
-use rushgate::{Rebuild, RebuildOutcome, RebuildReport, Restored, Rushgate};
+use rushgate::Rushgate;
+use rushgate::sale::{Rebuild, RebuildOutcome, RebuildReport, Restored};
 use serde_json::json;
 
 use super::reserve::held;

@@ -3,10 +3,8 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{
-    BuyerId, Decision, Hold, HoldState, IdempotencyKey, Line, Reserved, Rushgate, Sale, Sku, Timestamp,
-    UnitChoice,
-};
+use rushgate::sale::{Decision, Hold, HoldState, UnitChoice};
+use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Rushgate, Sale, Sku, Timestamp};
 use serde_json::json;
 
 use super::make::{reservation, sweep};

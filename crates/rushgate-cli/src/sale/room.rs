@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use rushgate::sale::{Beacon, Draw, RoomOrder, RoomRules, RoomState, Turn};
+use rushgate::store::Spoken;
 use rushgate::wire::RoomReport;
-use rushgate::{Beacon, BuyerId, Draw, RoomOrder, RoomRules, RoomState, Rushgate, Sale, Spoken, Turn};
+use rushgate::{BuyerId, Rushgate, Sale};
 use serde_json::json;
 
 use crate::args::room::{

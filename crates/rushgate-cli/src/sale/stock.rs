@@ -1,7 +1,8 @@
 //! Adds and withdraws units.
 
 use anyhow::Result;
-use rushgate::{Rushgate, Sku, StockChanged};
+use rushgate::sale::StockChanged;
+use rushgate::{Rushgate, Sku};
 
 use super::look::stock;
 use crate::args::sale::StockArgs;

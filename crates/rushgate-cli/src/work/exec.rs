@@ -5,7 +5,9 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::{Completion, ContentType, Job, Outcome, Payload};
+use rushgate::Job;
+use rushgate::queue::{Completion, ContentType, Payload};
+use rushgate::worker::Outcome;
 use rustix::process::Signal;
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};

@@ -2,7 +2,9 @@
 
 use std::time::Instant;
 
-use rushgate::{Job, Outcome, Payload};
+use rushgate::Job;
+use rushgate::queue::Payload;
+use rushgate::worker::Outcome;
 use serde_json::json;
 
 use crate::output::{Output, Paint};

@@ -11,7 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rushgate::WorkerMetrics;
+use rushgate::worker::WorkerMetrics;
 use rushgate::worker::prometheus;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::{CancellationToken, Job, Outcome, Queue, Rushgate, Worker, WorkerReport};
+use rushgate::worker::{Outcome, WorkerReport};
+use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
 use serde_json::json;
 use tokio::time::sleep;
 

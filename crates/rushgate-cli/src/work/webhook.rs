@@ -7,7 +7,8 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
-use rushgate::{Job, Outcome};
+use rushgate::Job;
+use rushgate::worker::Outcome;
 use sha2::{Digest, Sha256};
 
 use super::line::Line;

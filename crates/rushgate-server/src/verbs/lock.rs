@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
+use rushgate::lock::{Fence, Holder, LockName, LockState, Released, ReleasedWith, Token};
+use rushgate::queue::QueueName;
 use rushgate::wire::TaskSpec;
 use rushgate::wire::schema::LABEL;
-use rushgate::{
-    Enqueued, Fence, Holder, Lock, LockGuard, LockName, LockOutcome, LockState, QueueName, Released,
-    ReleasedWith, Token,
-};
+use rushgate::{Enqueued, Lock, LockGuard, LockOutcome};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

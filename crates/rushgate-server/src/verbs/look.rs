@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::body::Body;
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
-use rushgate::Page;
+use rushgate::store::Page;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::timeout;

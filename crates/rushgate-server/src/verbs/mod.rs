@@ -9,7 +9,8 @@ pub(crate) mod schedule;
 
 use std::time::Duration;
 
-use rushgate::{Page, Payload};
+use rushgate::queue::Payload;
+use rushgate::store::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use crate::body::Body;
 use hyper::http::Response;
-use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
-use rushgate::{
-    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Enqueued,
-    Error, Heartbeat, Lease, Listing, NewTask, Over, Page, Payload, Queue, QueueLimits, QueueName, Retried,
-    Retry, Selection, Task, TaskExtended, TaskId, TaskInfo, TaskProgress, TaskRelease, TaskReleased,
-    TaskState, Ticket, UniqueCleared, Waited, Waits, Why, trace,
+use rushgate::lock::Lease;
+use rushgate::queue::{
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Heartbeat,
+    Listing, NewTask, Over, Payload, QueueLimits, QueueName, Retried, Retry, Selection, Task, TaskExtended,
+    TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared, Waited, Waits, Why,
 };
+use rushgate::store::Page;
+use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
+use rushgate::{Enqueued, Error, Queue, TaskId, trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use hyper::http::{HeaderValue, header};
+use rushgate::queue::Rate;
+use rushgate::sale::{BadPass, Beacon, Draw, NoPass, RoomOrder, RoomRules, Turn};
 use rushgate::wire::RoomReport;
-use rushgate::{BadPass, Beacon, BuyerId, Draw, NoPass, Rate, RoomOrder, RoomRules, Sale, Timestamp, Turn};
+use rushgate::{BuyerId, Sale, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
-use rushgate::{
-    Audit, BadReceipt, BuyerId, Created, DeadRequeued, Decision, Foreseen, Hold, HoldState, IdempotencyKey,
-    Line, Op, QueueName, Rebuild, RebuildOutcome, RebuildReport, ReservationId, Reserved, Restored, Sale,
-    SaleBuilder, SaleId, SaleState, SaleStatus, Sku, SkuSpec, SkuState, StockChange, StockChanged, Timestamp,
+use rushgate::queue::{DeadRequeued, QueueName};
+use rushgate::sale::{
+    Audit, BadReceipt, Created, Decision, Foreseen, Hold, HoldState, Rebuild, RebuildOutcome, RebuildReport,
+    ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState, StockChange, StockChanged,
     UnitChoice,
 };
+use rushgate::store::Op;
+use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -1,7 +1,9 @@
 //! Schedules over HTTP.
 
+use rushgate::queue::{ContentType, Kind, NewTask, Payload, Priority};
+use rushgate::schedule::{Missed, Scheduled};
 use rushgate::wire::{PayloadSpec, RecurrenceSpec, ScheduleReport};
-use rushgate::{ContentType, Enqueued, Kind, Missed, NewTask, Payload, Priority, Recurrence, Scheduled};
+use rushgate::{Enqueued, Recurrence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;

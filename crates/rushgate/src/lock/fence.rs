@@ -15,7 +15,8 @@
 //! in the script that writes. A worker's [`Job::fence`](crate::Job::fence) works the same way.
 //!
 //! ```
-//! use rushgate::{Fence, fence::Highest};
+//! use rushgate::lock::Fence;
+//! use rushgate::lock::fence::Highest;
 //!
 //! let seen = Highest::default();
 //! assert!(seen.admit(Fence::from_u64(33)));

@@ -10,15 +10,16 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
+use crate::Rushgate;
 use crate::clock::{Boot, MARGIN_MAX};
 use crate::patience::ask;
-use crate::{Enqueue, Rushgate};
+use crate::queue::Enqueue;
 
 /// A held lock. The value is the ownership: it can move between tasks and threads, and dropping it releases the lock.
 ///
 /// The lease is renewed in the background. If that fails for too long, or the lock is force-released, the guard is
 /// *lost*: [`lost`](Self::lost) resolves before the store can grant the lock to another holder. Work that cannot stop
-/// that fast passes its [`fence`](Self::fence) to the resource that it writes to (see [`crate::fence`]).
+/// that fast passes its [`fence`](Self::fence) to the resource that it writes to (see [`crate::lock::fence`]).
 ///
 /// Dropping never blocks: the release is sent, and its answer is read in the background.
 #[must_use = "dropping the guard releases the lock"]
@@ -303,7 +304,7 @@ impl LockGuard {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-    /// use rushgate::ReleaseWithOutcome;
+    /// use rushgate::lock::ReleaseWithOutcome;
     ///
     /// let mails = gate.queue_of::<String>("mails")?;
     /// let guard = gate.lock("invoice:7")?.acquire().await?.held().expect("nobody has it");

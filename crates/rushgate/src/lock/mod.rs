@@ -8,20 +8,21 @@ mod run;
 
 use std::time::Duration;
 
-use rushgate_core::{
-    Error, Extend, Extended, Grant, Holder, Lease, LockName, LockState, ReleaseWith, ReleasedWith, Result,
-    Token, Verbs, WaiterState,
-};
+use rushgate_core::{Error, Extend, Extended, ReleaseWith, Result, Verbs};
 
 pub use acquire::{Busy, LockOutcome};
 pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseWithOutcome};
 pub use run::{BusyPolicy, RunOutcome};
-pub use rushgate_core::Released;
+#[doc(inline)]
+pub use rushgate_core::{
+    Fence, Grant, Holder, Lease, LockName, LockState, Owner, Released, ReleasedWith, Token, WaiterState,
+};
 
 pub(crate) use renewal::Renewals;
 
+use crate::Rushgate;
 use crate::clock::{Boot, margin};
-use crate::{Enqueue, Rushgate};
+use crate::queue::Enqueue;
 
 /// A named lock and its options. Created by [`Rushgate::lock`], acquired with [`acquire`](Self::acquire) or
 /// [`run`](Self::run).

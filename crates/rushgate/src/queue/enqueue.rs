@@ -14,7 +14,8 @@ use super::Queue;
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
-/// use rushgate::{Enqueued, OnDuplicate};
+/// use rushgate::Enqueued;
+/// use rushgate::queue::OnDuplicate;
 ///
 /// let pages = gate.queue_of::<String>("rebuild")?;
 /// let burst = OnDuplicate::Debounce { max_wait: Duration::from_secs(60) };
@@ -83,7 +84,7 @@ impl<'a, T> Enqueue<'a, T> {
 
     /// Key of the task, such as a tenant. Tasks with the same key and priority form a group in FIFO order,
     /// and groups take turns, so that a key with many tasks does not starve the others. A key may have
-    /// [limits](crate::KeyLimits) of its own.
+    /// [limits](crate::queue::KeyLimits) of its own.
     ///
     /// 1 to 200 bytes without white space, control characters and braces.
     pub fn key(mut self, key: impl AsRef<str>) -> Self {
@@ -133,7 +134,7 @@ impl<'a, T> Enqueue<'a, T> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-    /// use rushgate::{IfDead, TaskState};
+    /// use rushgate::queue::{IfDead, TaskState};
     ///
     /// let build = gate.queue_of::<String>("build")?;
     /// build.enqueue("compile", "app".to_owned()).send().await?;

@@ -103,7 +103,7 @@ impl<T> Queue<T> {
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-    /// use rushgate::{Followed, QueueLimits, TaskChange};
+    /// use rushgate::queue::{Followed, QueueLimits, TaskChange};
     ///
     /// let mail = gate.queue_of::<String>("mail")?;
     /// mail.limit(QueueLimits { events: Some(10_000), ..QueueLimits::default() }).await?;

@@ -10,12 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{
-    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
-    Error, Field, Heartbeat, Lease, Listing, NewTask, Payload, QueueLimits, QueueName, QueueStats,
-    ReleaseWith, ReleasedWith, Result, Retried, Retry, Selection, Task, TaskExtended, TaskId, TaskInfo,
-    TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Verbs, Waited, Waits,
-};
+use rushgate_core::{Error, Field, Lease, ReleaseWith, ReleasedWith, Result, Timestamp, Verbs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -23,6 +18,15 @@ pub(crate) use claim::Ready;
 pub use enqueue::Enqueue;
 pub use follow::{Followed, Follower};
 pub use over::Over;
+#[doc(inline)]
+pub use rushgate_core::{
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
+    Finish, Finished, Heartbeat, IfDead, KeyLimits, Kind, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
+    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention, Retried, Retry,
+    Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo,
+    TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent, UniqueCleared, Unmet,
+    Waited, Waits, WaitsFor,
+};
 pub use why::{KeyRun, Why};
 
 use crate::{Rushgate, trace};
@@ -33,7 +37,7 @@ use crate::{Rushgate, trace};
 /// Cheap to clone. Sends no request until a method is called.
 ///
 /// # Unknown outcomes
-/// Each changing call has its own [operation token](crate::Op). While its outcome is unknown, the call is
+/// Each changing call has its own [operation token](crate::store::Op). While its outcome is unknown, the call is
 /// repeated with the same token for up to 5 s, and takes effect at most once. After an error that [may have
 /// happened](Error::may_have_happened), it may or may not have taken effect.
 ///
@@ -217,14 +221,14 @@ impl<T> Queue<T> {
     }
 
     /// Completes claimed tasks, 1 to 1,000 in one atomic step. Each is a [`Ticket`], or a [`Completion`] with
-    /// a result of at most 64 KiB. The result is kept if the queue has a [`Retention`](crate::Retention).
+    /// a result of at most 64 KiB. The result is kept if the queue has a [`Retention`].
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
-    /// use rushgate::{Completion, ContentType, Over, Payload, QueueLimits, Retention};
+    /// use rushgate::queue::{Completion, ContentType, Over, Payload, QueueLimits, Retention};
     ///
     /// let sums = gate.queue_of::<Vec<u64>>("sums")?;
     /// let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
@@ -342,13 +346,13 @@ impl<T> Queue<T> {
 
     /// Tasks that a live task waited for and that are over, with their results: at most `limit` (1 to 100),
     /// by ID, after the ID `after` (empty for the first page). A handler reads them through
-    /// [`Results`](crate::Results).
+    /// [`Results`](crate::worker::Results).
     pub async fn waited(&self, id: impl AsRef<str>, after: &str, limit: u32) -> Result<Vec<Waited>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().waited(&self.name, &id, after, limit)).await
     }
 
-    /// One task by ID, if it is live, or done and kept by the queue's [`Retention`](crate::Retention).
+    /// One task by ID, if it is live, or done and kept by the queue's [`Retention`].
     pub async fn task(&self, id: impl AsRef<str>) -> Result<Option<TaskInfo>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
@@ -383,7 +387,7 @@ impl<T> Queue<T> {
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
-    /// use rushgate::{KeyLimits, QueueLimits, Rate};
+    /// use rushgate::queue::{KeyLimits, QueueLimits, Rate};
     ///
     /// let mail = gate.queue_of::<String>("mail")?;
     /// // At most 100 per minute in total, and one at a time per tenant.

@@ -53,7 +53,7 @@ impl<T> Queue<T> {
     /// at once if it is already over.
     ///
     /// Sleeps until the store notifies it, without polling. The queue must have a
-    /// [`Retention`](crate::Retention): without one the store neither keeps nor notifies how a task ended.
+    /// [`Retention`](crate::queue::Retention): without one the store neither keeps nor notifies how a task ended.
     ///
     /// # Cancel safety
     /// Dropping the future stops waiting and changes nothing.

@@ -23,7 +23,7 @@ const TRIES: u32 = 5;
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
-/// use rushgate::Why;
+/// use rushgate::queue::Why;
 ///
 /// let mail = gate.queue_of::<String>("mail")?;
 /// mail.enqueue("to:ann", "Welcome".to_owned()).delay(Duration::from_secs(60)).send().await?;

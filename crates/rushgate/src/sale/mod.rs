@@ -16,12 +16,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{
-    Audit, Books, BuyerId, Created, Decision, Durability, Event, HaltReason, Hold, IdempotencyKey,
-    LedgerBooks, Line, Meanwhile, Op, Receipt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
-    SaleState, SaleStatus, Sku, StockChange, StockChanged, UnitChoice, Verbs,
-};
-use rushgate_ledger::Ledger;
+use rushgate_core::{Durability, LedgerBooks, Meanwhile, Op, Reserve, Result, Verbs};
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
@@ -30,6 +25,18 @@ pub use gate::GateStats;
 pub use orders::{OrderReport, OrderWorker};
 pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
 pub use room::{NoPass, Room, RoomTicket, Turn};
+#[doc(inline)]
+pub use rushgate_core::{
+    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Check, ClosedEntry, Commitment, Created, Decision,
+    Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, Halt, HaltReason, Hold, HoldState, HoldTime,
+    IdempotencyKey, Line, OrderIntent, OrderTask, Pace, Pass, Receipt, ReservationId, Reserved, Restored,
+    RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Sku, SkuCounters, SkuSpec,
+    SkuState, StockChange, StockChanged, UnitChoice, UnitNumber, UnitRange,
+};
+#[doc(inline)]
+pub use rushgate_ledger::{
+    Ledger, connect as connect_ledger, connect_when_it_can as connect_ledger_when_it_can,
+};
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;

@@ -16,7 +16,8 @@ use tokio_util::sync::CancellationToken;
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use crate::patience::{Pauses, will_pass};
-use crate::{Backoff, Job, Outcome, Rushgate, Worker, WorkerReport};
+use crate::worker::{Backoff, Outcome, WorkerReport};
+use crate::{Job, Rushgate, Worker};
 
 /// Retry delay for a temporary refusal, such as an order that overtook its stock change.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
@@ -38,10 +39,8 @@ const NOTICED_AFTER: Duration = Duration::from_millis(50);
 /// # async fn main() -> rushgate::Result<()> {
 /// # use std::time::Duration;
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// use rushgate::{
-///     BuyerId, CancellationToken, HoldState, IdempotencyKey, Line, OrderWorker, Reserved, SaleBuilder, Sku,
-///     connect_ledger,
-/// };
+/// use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, SaleBuilder, Sku, connect_ledger};
+/// use rushgate::sale::HoldState;
 ///
 /// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).orders("orders")).await?;
 /// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);

@@ -46,7 +46,8 @@ const LEASE: Duration = Duration::from_secs(5);
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
-/// use rushgate::{Rebuild, RebuildOutcome, SaleBuilder, connect_ledger};
+/// use rushgate::{SaleBuilder, connect_ledger};
+/// use rushgate::sale::{Rebuild, RebuildOutcome};
 ///
 /// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;
 /// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);

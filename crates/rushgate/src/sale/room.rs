@@ -33,7 +33,9 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
-/// use rushgate::{BuyerId, Rate, RoomRules, SaleBuilder, Turn};
+/// use rushgate::{BuyerId, SaleBuilder};
+/// use rushgate::queue::Rate;
+/// use rushgate::sale::{RoomRules, Turn};
 ///
 /// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1)).await?;
 /// let sale = gate.sale("phones")?;

@@ -24,7 +24,8 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// # gate.create_sale(rushgate::SaleBuilder::new("phones").sku("phone", 1, 1)).await?;
-/// use rushgate::{CancellationToken, Sweeper};
+/// use rushgate::CancellationToken;
+/// use rushgate::sale::Sweeper;
 ///
 /// let shutdown = CancellationToken::new();
 /// let sweeper = tokio::spawn(Sweeper::new(gate.sale("phones")?).run(shutdown.clone()));

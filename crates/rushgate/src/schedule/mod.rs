@@ -4,11 +4,12 @@ mod recurrence;
 mod scheduler;
 
 use rushgate_core::{
-    Enqueued, Error, Kind, NewSchedule, NewTask, Page, Priority, Result, Schedule, ScheduleId, Scheduled,
-    TaskId, Timestamp, Verbs,
+    Enqueued, Error, Kind, NewSchedule, NewTask, Page, Priority, Result, TaskId, Timestamp, Verbs,
 };
 
 pub use recurrence::{Missed, Recurrence, RecurrenceSpec};
+#[doc(inline)]
+pub use rushgate_core::{Schedule, ScheduleId, Scheduled};
 pub use scheduler::{Scheduler, SchedulerReport};
 
 use serde::Serialize;
@@ -25,7 +26,8 @@ const PAGE: u32 = 100;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// use rushgate::{Recurrence, Scheduled};
+/// use rushgate::Recurrence;
+/// use rushgate::schedule::Scheduled;
 ///
 /// let reports = gate.queue_of::<String>("reports")?;
 /// let nightly = || Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin");
@@ -64,7 +66,7 @@ impl<T> Scheduling<'_, T> {
         }
     }
 
-    /// Kind of the tasks; see [`Enqueue::kind`](crate::Enqueue::kind).
+    /// Kind of the tasks; see [`Enqueue::kind`](crate::queue::Enqueue::kind).
     pub fn kind(mut self, kind: impl AsRef<str>) -> Self {
         self.new = self.new.and_then(|mut new| {
             new.payload = new.payload.with_kind(&Kind::new(kind)?)?;

@@ -25,7 +25,8 @@ const LATE: Duration = Duration::from_secs(60);
 ///
 /// ```
 /// use std::time::Duration;
-/// use rushgate::{Missed, Recurrence, Timestamp};
+/// use rushgate::{Recurrence, Timestamp};
+/// use rushgate::schedule::Missed;
 ///
 /// let nightly = Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?.missed(Missed::Once);
 /// let noon = Timestamp::from_micros(1_795_348_800_000_000); // 2026-11-22T12:00:00Z

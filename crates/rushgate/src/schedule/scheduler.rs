@@ -34,7 +34,8 @@ const STEP_BYTES: usize = 4 << 20;
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
-/// use rushgate::{CancellationToken, Recurrence, Scheduler};
+/// use rushgate::{CancellationToken, Recurrence};
+/// use rushgate::schedule::Scheduler;
 ///
 /// let pulse = gate.queue_of::<String>("pulse")?;
 /// let each_second = Recurrence::every(Duration::from_secs(1))?;

@@ -20,10 +20,11 @@ use super::route::{Hand, Route, Routes};
 use super::shop::{Item, Shop, time_of};
 use super::slots::{Slot, Slots};
 use super::{Plan, WorkerReport};
+use crate::Queue;
 use crate::clock::Boot;
 use crate::patience::{Pauses, will_pass};
 use crate::queue::Ready;
-use crate::{Queue, Scheduler};
+use crate::schedule::Scheduler;
 use std::time::Duration;
 
 /// Time limit for sending the remaining answers after the last handler has ended.

@@ -13,7 +13,8 @@ use super::{Job, Progress, Results};
 /// implement the trait for their own types:
 ///
 /// ```
-/// use rushgate::{FromJob, Job};
+/// use rushgate::Job;
+/// use rushgate::worker::FromJob;
 ///
 /// /// The part of the ID before the colon.
 /// struct Tenant(String);

@@ -88,7 +88,7 @@ impl<T> Job<T> {
 /// `Result<(), Outcome>`:
 ///
 /// ```
-/// use rushgate::Outcome;
+/// use rushgate::worker::Outcome;
 ///
 /// async fn send(to: String) -> Result<(), Outcome> {
 ///     let port: u16 = "25".parse()?; // a parse error is retried
@@ -108,7 +108,7 @@ pub enum Outcome {
     /// The task is done and leaves the queue.
     Done,
     /// The task is done, with a result of at most 64 KiB. The result is kept if the queue has a
-    /// [`Retention`](crate::Retention). A larger result makes the task a dead letter, so that no client waits
+    /// [`Retention`](crate::queue::Retention). A larger result makes the task a dead letter, so that no client waits
     /// for it in vain. [`Output`] converts a handler's return value.
     DoneWith(Payload),
     /// The task leaves the queue without work, because there is nothing to do. Counted separately.
@@ -180,7 +180,7 @@ impl<E: StdError> From<E> for Outcome {
 /// Wraps a handler's return value, to store it as the task's result in JSON.
 ///
 /// ```
-/// use rushgate::{IntoOutcome, Outcome, Output};
+/// use rushgate::worker::{IntoOutcome, Outcome, Output};
 ///
 /// async fn add(numbers: Vec<u64>) -> Output<u64> {
 ///     Output(numbers.iter().sum())

@@ -52,7 +52,7 @@ use service::Wrap;
 /// the task becomes a dead letter. While the store is unreachable or full, the worker waits, then continues.
 ///
 /// # Kinds
-/// A task's kind ([`Enqueue::kind`](crate::Enqueue::kind)) selects its handler. The handler for `*` takes
+/// A task's kind ([`Enqueue::kind`](crate::queue::Enqueue::kind)) selects its handler. The handler for `*` takes
 /// every task without a handler of its own, including tasks without a kind.
 ///
 /// If there is no handler at all, the attempt fails. It is retried by the retry policy, so that a worker of a
@@ -62,7 +62,8 @@ use service::Wrap;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
 /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// use rushgate::{Attempt, CancellationToken, Outcome, State, Worker};
+/// use rushgate::{CancellationToken, Worker};
+/// use rushgate::worker::{Attempt, Outcome, State};
 ///
 /// async fn welcome(to: String, State(stop): State<CancellationToken>) {
 ///     assert_eq!(to, "ann");
@@ -219,7 +220,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// # async fn main() -> rushgate::Result<()> {
     /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::task::{Context, Poll};
-    /// use rushgate::{CancellationToken, Job, Outcome, Worker};
+    /// use rushgate::{CancellationToken, Job, Worker};
+    /// use rushgate::worker::Outcome;
     /// use tower_service::Service;
     ///
     /// /// Prints each attempt of a task.
@@ -319,7 +321,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     }
 
     /// Maximum run time of a handler. After it, the handler is dropped and its attempt has failed. Default:
-    /// unlimited. A task's [deadline](crate::Enqueue::deadline) applies in any case; a batch is dropped at
+    /// unlimited. A task's [deadline](crate::queue::Enqueue::deadline) applies in any case; a batch is dropped at
     /// the first deadline in it.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.plan.timeout = Some(timeout);

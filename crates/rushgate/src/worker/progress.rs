@@ -9,7 +9,7 @@ use rushgate_core::TaskProgress;
 /// third of the lease. Clones report on the same task.
 ///
 /// ```
-/// use rushgate::Progress;
+/// use rushgate::worker::Progress;
 ///
 /// async fn send_all(to: Vec<String>, progress: Progress) {
 ///     for (n, one) in to.iter().enumerate() {

@@ -3,19 +3,19 @@ use serde::de::DeserializeOwned;
 
 use crate::Queue;
 
-/// Results of the tasks that a task [waited for](crate::Enqueue::after), or of its batch's
-/// [members](crate::Enqueue::part_of). Extractor of a handler.
+/// Results of the tasks that a task [waited for](crate::queue::Enqueue::after), or of its batch's
+/// [members](crate::queue::Enqueue::part_of). Extractor of a handler.
 ///
 /// The store is asked when the handler calls a method, so tasks that waited for nothing pay nothing. The
 /// results are kept until the task is over, for every attempt, whatever the queue's
-/// [`Retention`](crate::Retention).
+/// [`Retention`](crate::queue::Retention).
 ///
 /// Two kinds of tasks have none: a requeued dead letter, and a pending replacement that took the task's place
 /// while it ran. The list belongs to the live task with this ID: a handler that has lost its lease may see
 /// part of it.
 ///
 /// ```
-/// use rushgate::{Output, Results};
+/// use rushgate::worker::{Output, Results};
 ///
 /// async fn add_up(_: (), results: Results) -> rushgate::Result<Output<u64>> {
 ///     let sums = results.read::<u64>().await?;

@@ -18,7 +18,7 @@ pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A store that further clients can connect to.
 pub struct Bench {
-    store: Arc<dyn rushgate::Store>,
+    store: Arc<dyn rushgate::store::Store>,
     _dir: Option<TempDir>,
     _servers: Option<Lent>,
 }
@@ -56,7 +56,7 @@ impl Bench {
     }
 
     /// The store that all clients share.
-    pub fn store(&self) -> &dyn rushgate::Store {
+    pub fn store(&self) -> &dyn rushgate::store::Store {
         &*self.store
     }
 

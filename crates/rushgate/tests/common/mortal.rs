@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use rushgate::{Ledger, OrderTask, SaleId, StoreInfo};
+use rushgate::Ledger;
+use rushgate::sale::{OrderTask, SaleId};
+use rushgate::store::StoreInfo;
 use rushgate_core::{Answer, LedgerBooks};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rustix::process::{Signal, getpid, kill_process};

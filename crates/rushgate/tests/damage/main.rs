@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use common::Bench;
-use rushgate::{
-    ContentType, Ledger, Payload, Queue, QueueLimits, Rebuild, RebuildOutcome, Retry, Rushgate, Sale,
-    SaleBuilder, Sku, Store, connect_ledger,
-};
+use rushgate::queue::{ContentType, Payload, QueueLimits, Retry};
+use rushgate::sale::{Rebuild, RebuildOutcome};
+use rushgate::store::Store;
+use rushgate::{Ledger, Queue, Rushgate, Sale, SaleBuilder, Sku, connect_ledger};
 use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
 
 use keys::{Content, Keys};
@@ -218,7 +218,7 @@ struct Found {
 }
 
 impl Found {
-    fn note(&mut self, label: String, which: String, audit: rushgate::Result<rushgate::Audit>) {
+    fn note(&mut self, label: String, which: String, audit: rushgate::Result<rushgate::sale::Audit>) {
         self.tried += 1;
         match audit {
             // An unreadable record is an error, which counts as detected.
@@ -318,7 +318,7 @@ async fn every_damage_to_a_finished_sale_in_redis_and_postgres_is_found() {
     redis_store(Moment::Finished).await;
 }
 
-fn failed(audit: &rushgate::Audit, name: &str) -> String {
+fn failed(audit: &rushgate::sale::Audit, name: &str) -> String {
     let check = audit.checks.iter().find(|check| check.name == name).expect("there is such a check");
     assert!(!check.ok, "{check:?}");
     check.figures.clone()

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rushgate::queue::Retry;
+use rushgate::sale::{Audit, Hold, StockChanged, UnitChoice};
 use rushgate::{
-    Audit, BuyerId, CancellationToken, Hold, IdempotencyKey, Ledger, Line, OrderWorker, Queue, Reserved,
-    Retry, Rushgate, Sale, SaleBuilder, Sku, StockChanged, Timestamp, UnitChoice,
+    BuyerId, CancellationToken, IdempotencyKey, Ledger, Line, OrderWorker, Queue, Reserved, Rushgate, Sale,
+    SaleBuilder, Sku, Timestamp,
 };
 
 use crate::common::{eventually, secs};

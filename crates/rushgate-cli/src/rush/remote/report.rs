@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
-use rushgate::{Audit, Check};
+use rushgate::sale::{Audit, Check};
 use serde_json::{Value, json};
 
 use super::wire::{Promises, Share, Sparse};
