@@ -1,12 +1,18 @@
-use std::fmt;
+mod limits;
+mod ticket;
+
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Fence, Field, IfDead, Lease, Payload, QueueName, Result, Revision, TaskId, TaskKey, Timestamp,
-    Unmet,
+    Error, Field, IfDead, Lease, Payload, QueueName, Result, Revision, TaskId, TaskKey, Timestamp, Unmet,
 };
+
+pub use limits::{KeyLimits, Overflow, QueueLimits, Rate, Retention};
+pub use ticket::Ticket;
+
+use ticket::{TicketFields, ticket_fields};
 
 /// A task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,62 +254,6 @@ impl Enqueued {
     }
 }
 
-/// Proof of what was read or claimed: the record, its revision and the claim.
-///
-/// As text it is one opaque word made of the three and the ID.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Ticket {
-    /// The task.
-    pub id: TaskId,
-    /// When it was due.
-    pub due: Timestamp,
-    /// The revision.
-    pub revision: Revision,
-    /// Fencing token of the claim, as for a lock; `None` if the task was only read.
-    pub claim: Option<Fence>,
-}
-
-impl fmt::Display for Ticket {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let claim = self.claim.map_or(0, Fence::as_u64);
-        write!(f, "{:x}.{:x}.{:x}.{}", self.revision.as_u64(), claim, self.due.as_micros(), self.id)
-    }
-}
-
-impl std::str::FromStr for Ticket {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        let wrong = || Error::invalid(Field::Ticket, "is malformed; pass it exactly as Rushgate issued it");
-        let mut parts = text.splitn(4, '.');
-        let mut number = || {
-            let part = parts.next().ok_or_else(wrong)?;
-            u64::from_str_radix(part, 16).map_err(|_| wrong())
-        };
-        let (revision, claim, due) = (number()?, number()?, number()?);
-        let id = TaskId::as_stored(parts.next().ok_or_else(wrong)?).map_err(|_| wrong())?;
-        Ok(Self {
-            id,
-            due: Timestamp::from_micros(due),
-            revision: Revision::from_u64(revision),
-            claim: (claim != 0).then(|| Fence::from_u64(claim)),
-        })
-    }
-}
-
-impl TryFrom<String> for Ticket {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Ticket> for String {
-    fn from(it: Ticket) -> String {
-        it.to_string()
-    }
-}
-
 /// A task that was read or claimed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -327,30 +277,6 @@ pub struct Task {
     /// Deadline, if any.
     #[serde(rename = "deadline_us", skip_serializing_if = "Option::is_none")]
     pub deadline: Option<Timestamp>,
-}
-
-/// A ticket and its parts, as fields of a task.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-struct TicketFields<'a> {
-    /// ID of the task.
-    id: &'a TaskId,
-    /// Ticket of the task, for this revision and this claim. Pass it to complete, retry, release and extend.
-    ticket: &'a Ticket,
-    /// When it was due.
-    #[serde(rename = "due_us")]
-    due: Timestamp,
-    /// Revision of the payload.
-    revision: Revision,
-    /// Fencing token of the claim. Absent if the task was only read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    fence: Option<Fence>,
-}
-
-fn ticket_fields<S: Serializer>(ticket: &Ticket, serializer: S) -> Result<S::Ok, S::Error> {
-    let Ticket { id, due, revision, claim } = ticket;
-    let fields = TicketFields { id, ticket, due: *due, revision: *revision, fence: *claim };
-    fields.serialize(serializer)
 }
 
 /// A request to claim tasks.
@@ -755,135 +681,6 @@ pub struct QueueReport {
     pub stats: QueueStats,
 }
 
-/// Limits of a queue. Default: unlimited.
-///
-/// A limit applies to all workers together, on the store's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct QueueLimits {
-    /// Capacity: maximum number of live records. `None`: unlimited.
-    pub bound: Option<u64>,
-    /// Overflow policy.
-    pub overflow: Overflow,
-    /// Maximum number of tasks running at a time: 1 to 1,000,000.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
-    pub concurrency: Option<u32>,
-    /// Rate limit of the queue.
-    pub rate: Option<Rate>,
-    /// Limits for the tasks of each key separately.
-    pub per_key: KeyLimits,
-    /// How long finished tasks are kept. `None`: not at all, at no cost.
-    pub retention: Option<Retention>,
-    /// Number of latest [events](crate::TaskEvent) to keep: 1 to 100,000. `None`: none, at no cost. Events are
-    /// numbered only while some are kept, and the numbering continues when it is enabled again.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 100_000)))]
-    pub events: Option<u32>,
-}
-
-impl QueueLimits {
-    /// Maximum number of kept events.
-    pub const EVENTS_MAX: u32 = 100_000;
-}
-
-/// Overflow policy: what happens to a new task when the queue is at capacity. Without a capacity it has no
-/// effect.
-///
-/// Tasks that ignore the capacity (orders of a sale and tasks of schedules) drop nothing. A dead letter that
-/// cannot be requeued for lack of room stays dead.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Overflow {
-    /// The new task is refused: [`Enqueued::Full`].
-    #[default]
-    Refuse,
-    /// The new task is dropped: [`Enqueued::Dropped`]. For data that is worthless when late, such as samples.
-    DropNew,
-    /// The oldest waiting record by time of enqueueing, then by ID, is dropped for the new one:
-    /// [`Enqueued::Displaced`]. Leased records are never dropped; if all are leased, the new task is refused. One
-    /// task replaces one: a queue above its capacity stays above it.
-    DropOldest,
-}
-
-/// How long a queue keeps finished tasks: done, discarded, canceled or dropped by the overflow policy. Dequeued
-/// and popped tasks leave no record (an older retained record of the ID stays). Dead letters stay until they are
-/// requeued or deleted.
-///
-/// Both limits apply exactly, to the microsecond and to the task, on the store's clock: reads never show more.
-/// The space is reclaimed when the next task of the queue finishes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Retention {
-    /// Maximum age: 1 ms to 400 days.
-    #[serde(rename = "age_ms", with = "crate::time::as_millis")]
-    #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 1, max = 34_560_000_000_u64)))]
-    pub age: Duration,
-    /// Maximum number: 1 to 1,000,000. Among tasks that ended at the same time, the greatest IDs are kept.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
-    pub count: u32,
-}
-
-impl Retention {
-    /// Maximum number of kept tasks.
-    pub const COUNT_MAX: u32 = 1_000_000;
-
-    /// Keeps at most `count` tasks for at most `age`.
-    pub const fn new(age: Duration, count: u32) -> Self {
-        Self { age, count }
-    }
-}
-
-/// Limits for the tasks of one key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-pub struct KeyLimits {
-    /// Maximum number of tasks running at a time: 1 to 1,000,000, and 1 if the order is first in, first out.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 1_000_000)))]
-    pub concurrency: Option<u32>,
-    /// Rate limit of the key.
-    pub rate: Option<Rate>,
-    /// First in, first out: one task at a time. A failed task keeps its place, so those behind it in its key
-    /// group wait until it is done or dead.
-    pub fifo: bool,
-}
-
-impl KeyLimits {
-    /// Maximum concurrency of a key.
-    pub fn at_a_time(&self) -> Option<u32> {
-        if self.fifo { Some(1) } else { self.concurrency }
-    }
-}
-
-/// Sliding-window rate limit: at most `n` tasks in any period of `per`.
-///
-/// It is exact: it remembers the latest `n` claims, whatever happened to the tasks, and allows the next one when
-/// the oldest of them is `per` ago. There is no window edge at which twice as many could pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub struct Rate {
-    /// Maximum number of tasks: 1 to 10,000.
-    #[cfg_attr(feature = "schema", schemars(range(min = 1, max = 10_000)))]
-    pub n: u32,
-    /// Period: 1 ms to 400 days.
-    #[serde(rename = "per_ms", with = "crate::time::as_millis")]
-    #[cfg_attr(feature = "schema", schemars(with = "u64", range(min = 1, max = 34_560_000_000_u64)))]
-    pub per: Duration,
-}
-
-impl Rate {
-    /// Maximum of `n`.
-    pub const MAX: u32 = 10_000;
-
-    /// At most `n` tasks in any period of `per`.
-    pub const fn new(n: u32, per: Duration) -> Self {
-        Self { n, per }
-    }
-}
-
 /// A dead letter: a task that failed for good.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -933,25 +730,4 @@ pub struct DeadRequeued {
     pub requeued: u64,
     /// Number of tasks that stay dead because their ID is live or the queue is full.
     pub kept: u64,
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ticket_survives_text_and_a_made_up_one_is_refused() {
-        let ticket = Ticket {
-            id: TaskId::new("mail.to.ann:7").unwrap(),
-            due: Timestamp::from_micros(1_700_000_000_000_000),
-            revision: Revision::from_u64(3),
-            claim: Some(Fence::from_u64(99)),
-        };
-        assert_eq!(ticket.to_string().parse::<Ticket>().unwrap(), ticket);
-        let looked_at = Ticket { claim: None, ..ticket };
-        assert_eq!(looked_at.to_string().parse::<Ticket>().unwrap(), looked_at);
-        for wrong in ["", "1.2.3", "x.2.3.id", "1.2.3.", "1.2.3.a b"] {
-            assert!(wrong.parse::<Ticket>().unwrap_err().is_invalid(), "{wrong:?}");
-        }
-    }
 }

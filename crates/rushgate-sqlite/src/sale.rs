@@ -4,25 +4,34 @@ mod books;
 mod pending;
 mod rebuild;
 
+mod reserve;
+mod stock;
+mod units;
+
 use std::collections::HashMap;
 
 use rushgate_core::{
     BuyerId, Created, Decision, Error, Event, EventKind, Halt, HaltReason, Hold, HoldState, HoldTime, Line,
-    MAX_UNITS, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, QueueName, ReservationId, Reserve, Reserved,
-    SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuSpec, SkuState, StockChange,
-    StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
+    MAX_UNITS, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, QueueName, ReservationId, SaleId,
+    SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuSpec, SkuState, Timestamp, UnitChoice,
+    UnitRange, Verdict,
 };
 use rusqlite::Row;
-
-pub(crate) use books::books;
-pub(crate) use rebuild::{begin_rebuild, halt, load_part, restore, switch};
 
 use crate::fault::Result;
 use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{json, micros, parsed, read_json, stored, time, unreadable};
+use crate::stored::{micros, parsed, stored, time, unreadable};
+
+pub(crate) use reserve::reserve;
+pub(crate) use stock::stock;
+
+use units::Units;
+
+pub(crate) use books::books;
+pub(crate) use rebuild::{begin_rebuild, halt, load_part, restore, switch};
 
 /// Value of `part` for the sale itself.
 const LIVE: i64 = 0;
@@ -285,78 +294,6 @@ fn on_sale<T>(
     answer
 }
 
-/// Units as `(index of the SKU, numbers)`. Adjacent numbers are merged.
-#[derive(Clone, Debug, Default)]
-struct Units(Vec<(usize, UnitRange)>);
-
-impl Units {
-    fn push(&mut self, sku: usize, range: UnitRange) {
-        match self.0.last_mut() {
-            Some((of, before)) if *of == sku && before.last() + 1 == range.first() => {
-                *before = UnitRange::new(before.first(), range.last()).unwrap_or(range);
-            }
-            _ => self.0.push((sku, range)),
-        }
-    }
-
-    fn of(sku: usize, ranges: impl IntoIterator<Item = UnitRange>) -> Self {
-        let mut units = Self::default();
-        ranges.into_iter().for_each(|range| units.push(sku, range));
-        units
-    }
-
-    /// Iterates over the units.
-    fn each(&self) -> impl Iterator<Item = (usize, UnitNumber)> {
-        self.0.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (*sku, unit)))
-    }
-
-    fn count(&self) -> u64 {
-        self.0.iter().map(|(_, range)| u64::from(range.count())).sum()
-    }
-
-    fn per_sku(&self) -> Vec<(usize, u32)> {
-        let mut counts: Vec<(usize, u32)> = Vec::new();
-        for (sku, range) in &self.0 {
-            match counts.iter_mut().find(|(of, _)| of == sku) {
-                Some((_, n)) => *n += range.count(),
-                None => counts.push((*sku, range.count())),
-            }
-        }
-        counts
-    }
-
-    fn write(&self) -> String {
-        use std::fmt::Write;
-        let mut text = String::with_capacity(self.0.len() * 8);
-        for (sku, range) in &self.0 {
-            let space = if text.is_empty() { "" } else { " " };
-            let _ = write!(text, "{space}{sku}:{range}");
-        }
-        text
-    }
-
-    fn read(text: &str) -> Option<Self> {
-        let part = |part: &str| {
-            let (sku, range) = part.split_once(':')?;
-            Some((sku.parse().ok()?, range.parse().ok()?))
-        };
-        text.split_ascii_whitespace().map(part).collect::<Option<_>>().map(Self)
-    }
-
-    fn named(&self, skus: &[SkuRow]) -> Vec<(Sku, UnitNumber)> {
-        self.each().filter_map(|(sku, unit)| Some((skus.get(sku)?.sku.clone(), unit))).collect()
-    }
-
-    fn named_ranges(&self, skus: &[SkuRow]) -> Vec<(Sku, UnitRange)> {
-        self.0.iter().filter_map(|(sku, range)| Some((skus.get(*sku)?.sku.clone(), *range))).collect()
-    }
-}
-
-fn read_range(row: &Row<'_>) -> rusqlite::Result<UnitRange> {
-    let range = UnitRange::try_from([row.get(0)?, row.get(1)?]);
-    range.map_err(|error| unreadable(0, error))
-}
-
 /// Serializes a request, to compare it with a later one of the same key.
 fn write_lines(lines: &[Line], choice: UnitChoice) -> String {
     use std::fmt::Write;
@@ -455,204 +392,10 @@ impl Sale<'_, '_> {
         Ok(seq)
     }
 
-    fn reserve(&mut self, request: &Reserve) -> Result<Reserved> {
-        let lines = write_lines(&request.lines, request.choice);
-        if let Some(row) = self.find(request.id)? {
-            let hold = self.hold(&row);
-            // The request of a reservation that was restored after a loss is unknown, so it cannot be compared.
-            let same = row.lines == lines || row.lines.is_empty();
-            return Ok(if same { Reserved::Replayed(hold) } else { Reserved::KeyReused });
-        }
-        let wanted = request.lines.iter().map(|line| Ok((self.at(&line.sku)?, line.quantity)));
-        let wanted = wanted.collect::<Result<Vec<_>>>()?;
-        if let Some(shut) = self.shut() {
-            return Ok(shut);
-        }
-        if let Some(short) = self.short(request, &wanted)? {
-            // Expired holds may be all that stands in the way.
-            if self.expire(SaleSpec::SWEEP_MAX)? == 0 {
-                return Ok(short);
-            }
-            if let Some(short) = self.short(request, &wanted)? {
-                return Ok(short);
-            }
-        }
-        let units = match request.choice {
-            UnitChoice::Any => self.take_any(&wanted)?,
-            UnitChoice::SameNumber => self.take_same(&wanted)?,
-        };
-        let deadline = self.step.now + self.row.spec.hold.get();
-        let row = self.record(request.id, &request.buyer, lines, units, deadline)?;
-        self.order(&row, OrderIntent::Hold)?;
-        Ok(Reserved::Reserved(self.hold(&row)))
-    }
-
-    /// Why the sale refuses buyers now, if it does.
-    fn shut(&self) -> Option<Reserved> {
-        let spec = &self.row.spec;
-        let now = self.step.now;
-        match self.row.status {
-            SaleStatus::Ended => Some(Reserved::Ended),
-            SaleStatus::Created => Some(Reserved::NotOpen { opens_at: spec.opens_at }),
-            SaleStatus::Open if spec.opens_at.is_some_and(|opens| now < opens) => {
-                Some(Reserved::NotOpen { opens_at: spec.opens_at })
-            }
-            SaleStatus::Open if spec.closes_at.is_some_and(|closes| now >= closes) => Some(Reserved::Ended),
-            SaleStatus::Open => self.retry_at().map(|retry_at| Reserved::Halted { retry_at }),
-        }
-    }
-
-    /// When to retry, if the sale refuses buyers temporarily.
-    fn retry_at(&self) -> Option<Timestamp> {
-        let now = self.step.now;
-        let halted = self.row.halted.map(|_| now + SaleSpec::ASK_AGAIN_AFTER);
-        halted.or(self.row.receipts_until.filter(|until| now < *until))
-    }
-
-    /// Why the request cannot be served now, if so: the purchase limit, or the stock.
-    fn short(&mut self, request: &Reserve, wanted: &[(usize, u32)]) -> Result<Option<Reserved>> {
-        for (sku, quantity) in wanted {
-            let params = (self.row.no, request.buyer.as_str(), *sku);
-            let has: u32 = self.step.value(sql!("sale/reserve", "has"), params)?.unwrap_or(0);
-            let limit = self.row.skus[*sku].per_buyer;
-            if has + quantity > limit {
-                let sku = self.row.skus[*sku].sku.clone();
-                return Ok(Some(Reserved::LimitReached { sku, limit, has }));
-            }
-        }
-        let lacking = wanted.iter().find(|(sku, quantity)| self.row.skus[*sku].free() < *quantity);
-        let lacking = match (lacking, request.choice) {
-            (Some((sku, _)), _) => Some(*sku),
-            (None, UnitChoice::SameNumber) if self.common(wanted)?.is_none() => Some(wanted[0].0),
-            (None, _) => None,
-        };
-        lacking.map(|sku| self.nothing_left(sku)).transpose()
-    }
-
-    fn nothing_left(&mut self, sku: usize) -> Result<Reserved> {
-        let row = &self.row.skus[sku];
-        let (held, free, sku) = (row.held, row.free(), row.sku.clone());
-        if held == 0 {
-            return Ok(Reserved::SoldOut { sku, free });
-        }
-        Ok(Reserved::AllHeld { sku, free, next_expiry: self.next_expiry()? })
-    }
-
     fn next_expiry(&mut self) -> Result<Option<Timestamp>> {
         let deadline: Option<Option<i64>> =
             self.step.value(sql!("sale/row", "next_expiry"), [self.row.no])?;
         Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
-    }
-
-    /// Takes units for each line, lowest first: released ones, then fresh ones.
-    fn take_any(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
-        let mut units = Units::default();
-        for (sku, quantity) in wanted {
-            let again = self.row.skus[*sku].returned.min(*quantity);
-            for range in self.take_returned(*sku, sql!("sale/unit", "take_lowest"), again)? {
-                units.push(*sku, range);
-            }
-            let mut left = quantity - again;
-            while let Some(range) = self.fresh_from(*sku, 1)?.and_then(|range| range.lowest(left)) {
-                self.row.skus[*sku].pass(range);
-                units.push(*sku, range);
-                left -= range.count();
-            }
-            check_count(left)?;
-        }
-        Ok(units)
-    }
-
-    /// Takes released units, as selected by the statement.
-    fn take_returned(&mut self, sku: usize, sql: &'static str, n: u32) -> Result<Vec<UnitRange>> {
-        if n == 0 {
-            return Ok(Vec::new());
-        }
-        let mut numbers: Vec<UnitNumber> = self.step.rows(sql, (self.row.no, sku, n), |row| row.get(0))?;
-        check_count(n - numbers.len() as u32)?;
-        numbers.sort_unstable();
-        let row = &mut self.row.skus[sku];
-        row.returned -= n;
-        row.changed = true;
-        Ok(UnitRange::gather(numbers))
-    }
-
-    /// The fresh units from `from` up to the next withdrawn one.
-    fn fresh_from(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitRange>> {
-        let row = &self.row.skus[sku];
-        let (mut first, mut last) = (from.max(row.next + 1), row.total);
-        if row.ahead > 0 {
-            let sql = sql!("sale/unit", "withdrawn_from");
-            while let Some(withdrawn) = self.step.row(sql, (self.row.no, sku, first), read_range)? {
-                if first < withdrawn.first() {
-                    last = withdrawn.first() - 1;
-                    break;
-                }
-                first = withdrawn.last() + 1;
-            }
-        }
-        Ok(UnitRange::new(first, last))
-    }
-
-    /// The lowest number that is free in every line.
-    ///
-    /// Each line is asked for its lowest free number from a candidate on. The highest answer is the next candidate,
-    /// until all lines agree.
-    fn common(&mut self, wanted: &[(usize, u32)]) -> Result<Option<UnitNumber>> {
-        let mut candidate = 1;
-        loop {
-            let mut highest = candidate;
-            for (sku, _) in wanted {
-                let Some(free) = self.lowest_free(*sku, candidate)? else { return Ok(None) };
-                highest = highest.max(free);
-            }
-            if highest == candidate {
-                return Ok(Some(candidate));
-            }
-            candidate = highest;
-        }
-    }
-
-    fn lowest_free(&mut self, sku: usize, from: UnitNumber) -> Result<Option<UnitNumber>> {
-        let fresh = self.fresh_from(sku, from)?.map(UnitRange::first);
-        if self.row.skus[sku].returned == 0 {
-            return Ok(fresh);
-        }
-        let again: Option<Option<u32>> =
-            self.step.value(sql!("sale/unit", "lowest_from"), (self.row.no, sku, from))?;
-        Ok(again.flatten().into_iter().chain(fresh).min())
-    }
-
-    fn take_same(&mut self, wanted: &[(usize, u32)]) -> Result<Units> {
-        let Some(unit) = self.common(wanted)? else {
-            return Err(Error::bug("a shared unit number disappeared within a step").into());
-        };
-        let mut units = Units::default();
-        for (sku, _) in wanted {
-            self.take_number(*sku, unit)?;
-            units.push(*sku, UnitRange::one(unit));
-        }
-        Ok(units)
-    }
-
-    /// Takes one free unit. Fresh units below it become released ones.
-    fn take_number(&mut self, sku: usize, unit: UnitNumber) -> Result<()> {
-        if unit <= self.row.skus[sku].next {
-            self.row.skus[sku].changed = true;
-            self.step.exec(sql!("sale/unit", "take"), (self.row.no, sku, unit))?;
-            self.row.skus[sku].returned -= 1;
-            return Ok(());
-        }
-        let below = |range: UnitRange| UnitRange::new(range.first(), range.last().min(unit - 1));
-        while let Some(passed) = self.fresh_from(sku, 1)?.and_then(below) {
-            for number in passed.numbers() {
-                self.step.exec(sql!("sale/unit", "free"), (self.row.no, sku, number))?;
-            }
-            self.row.skus[sku].returned += passed.count();
-            self.row.skus[sku].pass(passed);
-        }
-        self.row.skus[sku].pass(UnitRange::one(unit));
-        Ok(())
     }
 
     /// Stores a reservation: units, buyer, event.
@@ -825,103 +568,6 @@ impl Sale<'_, '_> {
         self.end(&mut row, kind)?;
         Ok(Settled::Settled)
     }
-
-    fn stock(&mut self, sku: &Sku, change: StockChange) -> Result<StockChanged> {
-        let at = self.at(sku)?;
-        if self.row.halted.is_some() {
-            return Ok(StockChanged::Halted);
-        }
-        let row = &self.row.skus[at];
-        if let Some(refusal) = change.refusal(row.total, row.free(), row.fresh()) {
-            return Ok(refusal);
-        }
-        match change {
-            StockChange::Add(n) => self.add_stock(at, n)?,
-            StockChange::Withdraw(n) => self.withdraw_stock(at, n)?,
-        }
-        Ok(StockChanged::Changed(self.row.skus[at].state()))
-    }
-
-    fn add_stock(&mut self, at: usize, n: u32) -> Result<()> {
-        let row = &mut self.row.skus[at];
-        let added = UnitRange::new(row.total + 1, row.total + n);
-        row.total += n;
-        row.changed = true;
-        let seq = self.append(EventKind::StockAdded, None, &Units::of(at, added))?;
-        self.order_stock(at, seq, Vec::new())
-    }
-
-    /// Withdraws the highest free units: fresh ones first, then released ones.
-    fn withdraw_stock(&mut self, at: usize, n: u32) -> Result<()> {
-        let fresh = self.row.skus[at].fresh().min(n);
-        let returned = self.take_returned(at, sql!("sale/unit", "take_highest"), n - fresh)?;
-        for range in &returned {
-            self.withdraw_range(at, *range)?;
-        }
-        let fresh = self.withdraw_fresh(at, fresh)?;
-        self.row.skus[at].withdrawn += n;
-        self.row.skus[at].changed = true;
-        let units = Units::of(at, returned.iter().chain(&fresh).copied());
-        let seq = self.append(EventKind::StockWithdrawn, None, &units)?;
-        // All units above the lowest withdrawn fresh one are withdrawn now.
-        let to_the_top =
-            fresh.first().and_then(|lowest| UnitRange::new(lowest.first(), self.row.skus[at].total));
-        self.order_stock(at, seq, UnitRange::gather(returned.into_iter().chain(to_the_top)))
-    }
-
-    fn withdraw_range(&mut self, at: usize, range: UnitRange) -> Result<()> {
-        let params = (self.row.no, at, range.first(), range.last());
-        self.step.exec(sql!("sale/unit", "withdraw"), params).map(drop)
-    }
-
-    /// Withdraws the highest fresh units and returns them. All withdrawn ranges from the lowest of them up are
-    /// replaced by one.
-    fn withdraw_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
-        let taken = self.highest_fresh(at, n)?;
-        let row = &mut self.row.skus[at];
-        if let Some(out) = taken.first().and_then(|lowest| UnitRange::new(lowest.first(), row.total)) {
-            row.ahead += n;
-            let from = (self.row.no, at, out.first());
-            self.step.exec(sql!("sale/unit", "forget_withdrawn_from"), from)?;
-            self.withdraw_range(at, out)?;
-        }
-        Ok(taken)
-    }
-
-    /// The highest `n` fresh units, in ascending order.
-    fn highest_fresh(&mut self, at: usize, n: u32) -> Result<Vec<UnitRange>> {
-        let (no, next) = (self.row.no, self.row.skus[at].next);
-        let (mut ranges, mut left, mut top) = (Vec::new(), n, self.row.skus[at].total);
-        while left > 0 && top > next {
-            let sql = sql!("sale/unit", "withdrawn_down_from");
-            let withdrawn = self.step.row(sql, (no, at, next, top), read_range)?;
-            let bottom = withdrawn.map_or(next, UnitRange::last);
-            if let Some(range) = UnitRange::new(bottom + 1, top).and_then(|range| range.highest(left)) {
-                left -= range.count();
-                ranges.push(range);
-            }
-            top = withdrawn.map_or(next, |range| range.first() - 1);
-        }
-        check_count(left)?;
-        ranges.reverse();
-        Ok(ranges)
-    }
-
-    fn order_stock(&mut self, at: usize, seq: u64, withdrawn: Vec<UnitRange>) -> Result<()> {
-        if self.row.spec.orders.is_none() {
-            return Ok(());
-        }
-        let row = &self.row.skus[at];
-        let order = OrderTask::Stock {
-            sale: self.row.spec.id.clone(),
-            sku: row.sku.clone(),
-            seq,
-            total: row.total,
-            withdrawn,
-            per_buyer: row.per_buyer,
-        };
-        self.enqueue_order(&order)
-    }
 }
 
 pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
@@ -977,10 +623,6 @@ pub(crate) fn end(step: &mut Step<'_>, id: &SaleId) -> Result<SaleStatus> {
     })
 }
 
-pub(crate) fn reserve(step: &mut Step<'_>, request: &Reserve) -> Result<Reserved> {
-    on_sale(step, &request.sale, |sale| sale.reserve(request))
-}
-
 pub(crate) fn confirm(step: &mut Step<'_>, id: &SaleId, of: ReservationId) -> Result<Decision> {
     on_sale(step, id, |sale| sale.resolve(of, OrderIntent::Confirm))
 }
@@ -1002,29 +644,6 @@ pub(crate) fn settle(
     on_sale(step, id, |sale| {
         verdicts.iter().map(|(of, verdict)| sale.settle(generation, *of, *verdict)).collect()
     })
-}
-
-pub(crate) fn stock(
-    step: &mut Step<'_>,
-    op: Op,
-    id: &SaleId,
-    sku: &Sku,
-    change: StockChange,
-) -> Result<StockChanged> {
-    // The answer is stored in the file, because an operator's retry may come after a restart.
-    let asked = json(&(id, sku, change))?;
-    let kept = step.row(sql!("sale/stock", "kept"), [op.to_bytes()], |row| {
-        Ok((row.get::<_, String>(0)?, read_json(row, 1)?))
-    })?;
-    if let Some((first, answer)) = kept {
-        return Ok(if first == asked { answer } else { StockChanged::KeyReused });
-    }
-    let changed = on_sale(step, id, |sale| sale.stock(sku, change))?;
-    let now = step.now_us();
-    let too_old = now.saturating_sub_unsigned(StockChange::REMEMBERED.as_micros() as u64);
-    step.exec(sql!("sale/stock", "forget"), [too_old])?;
-    step.exec(sql!("sale/stock", "keep"), (op.to_bytes(), now, asked, json(&changed)?))?;
-    Ok(changed)
 }
 
 fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {

@@ -1,9 +1,13 @@
 //! Events of a queue's tasks.
 
-use rushgate_core::{TaskChange, TaskEvent, TaskEvents};
-use rusqlite::params;
+use rushgate_core::{Error, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp};
+use rusqlite::{Row, params};
 
-use super::*;
+use super::Queue;
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::stored::{parsed, stored, time, unreadable};
 
 /// An event without a number.
 pub(super) struct Noted {

@@ -1,9 +1,17 @@
 //! Retention of finished tasks and of unsuccessful runs.
 
-use rushgate_core::Finished;
-use rusqlite::params;
+use rushgate_core::{
+    Error, Fence, Finish, Finished, Listing, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd,
+    TaskId, TaskInfo, TaskState, Timestamp,
+};
+use rusqlite::{Row, params};
 
-use super::*;
+use super::claim::read_task;
+use super::{Failure, Queue, Run, payload};
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::stored::{micros, stored, time, unreadable};
 
 /// Maximum number of expired tasks deleted per step. Reads skip the rest.
 const FORGOTTEN_MAX: u32 = 2_000;

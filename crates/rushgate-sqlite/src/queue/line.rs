@@ -4,9 +4,13 @@
 //! one, and only while the limits of its key allow it to run. Every change to a group or its limits reassigns the
 //! seat.
 
+use rushgate_core::{Overflow, QueueLimits, Rate, Task, TaskKey};
 use rusqlite::params;
 
-use super::*;
+use super::{LineOf, Queue, Run, key};
+use crate::fault::Result;
+use crate::sql::sql;
+use crate::stored::micros;
 
 /// State of a key group.
 struct Line {

@@ -1,9 +1,17 @@
 //! Tasks that wait for other tasks.
 
-use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
-use rusqlite::params;
+use rushgate_core::{
+    Closed, DeadLetter, Enqueued, IfDead, NewTask, PastRun, Payload, QueueName, Selection, TaskEnd, TaskId,
+    TaskKey, Unmet, Waited, Waits, WaitsFor,
+};
+use rusqlite::{Row, params};
 
-use super::*;
+use super::{Access, Queue, on_queue, payload};
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::step::Step;
+use crate::stored::{micros, parsed, time};
 
 /// Maximum number of waiting tasks that one call updates. The next call updates the rest.
 const TOLD_MAX: usize = 2_000;

@@ -7,7 +7,8 @@ use rushgate_core::{
     Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
-use super::{LIVE, STAGED, Sale, SaleRow, Units, insert, load, on_sale};
+use super::units::Units;
+use super::{LIVE, STAGED, Sale, SaleRow, insert, load, on_sale};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;

@@ -99,7 +99,7 @@ pub enum Turn {
     Closed,
 }
 
-/// A turn as JSON.
+/// State of a buyer in a waiting room, as JSON.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Turn"))]
 #[serde(rename_all = "snake_case", tag = "state")]

@@ -1,0 +1,169 @@
+use std::time::Duration;
+
+use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+
+use super::ContentArgs;
+use crate::duration;
+
+/// Run tasks on a schedule: a cron pattern or an interval.
+///
+/// Every worker of the queue (`rushgate work`, or a program with a Worker) fires its schedules, each occurrence once.
+/// Without such a worker, use `tend`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum CronVerb {
+    Add(CronAddArgs),
+    Ls(CronLsArgs),
+    Next(CronNextArgs),
+    Run(CronRunArgs),
+    Pause(CronPauseArgs),
+    Resume(CronResumeArgs),
+    Rm(CronRmArgs),
+    Tend(CronTendArgs),
+}
+
+/// When the schedule fires.
+#[derive(Debug, Args)]
+#[group(skip)]
+#[command(group(ArgGroup::new("when").args(["cron", "every"]).required(true)))]
+pub(crate) struct WhenArgs {
+    /// Cron pattern: minute hour day month weekday, with seconds first if there are six fields; or @daily and the
+    /// like.
+    #[arg(long, value_name = "PATTERN")]
+    pub(crate) cron: Option<String>,
+    /// Time zone of the pattern [default: UTC].
+    #[arg(long, value_name = "ZONE", conflicts_with = "every")]
+    pub(crate) zone: Option<String>,
+    /// Interval of at least 1s, counted from 1970.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) every: Option<Duration>,
+    /// What to do about missed occurrences.
+    #[arg(long, value_enum, default_value = "once", value_name = "POLICY")]
+    pub(crate) missed: MissedArg,
+}
+
+/// What happens to missed occurrences.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum MissedArg {
+    /// Skip them, except one that is at most a minute old.
+    Skip,
+    /// Run the latest one.
+    Once,
+    /// Run all of them.
+    All,
+}
+
+/// Create or change a schedule.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue cron add reports nightly \\
+    --cron '30 3 * * *' --zone Europe/Berlin
+  rushgate queue cron add poll each-minute --every 1m --payload '\"all\"'
+
+Its tasks have IDs such as nightly@2026-11-23T02:30:00Z. Prints `added`, `changed` or `unchanged`
+with the revision.
+Exit status: 1 if the queue has the maximum number of schedules.")]
+pub(crate) struct CronAddArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// ID of the schedule.
+    pub(crate) id: String,
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+    #[command(flatten)]
+    pub(crate) content: ContentArgs,
+    /// Priority of its tasks, from 0 (first) to 9 (last).
+    #[arg(long, default_value_t = 5)]
+    pub(crate) priority: u8,
+    /// Maximum number of attempts of each task.
+    #[arg(long, default_value_t = 20, value_name = "N")]
+    pub(crate) max_attempts: u32,
+    /// Create it paused.
+    #[arg(long)]
+    pub(crate) paused: bool,
+}
+
+/// List the schedules of a queue by ID, with next and previous occurrence.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue cron ls reports")]
+pub(crate) struct CronLsArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// Page size.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
+    /// Only IDs after this one.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub(crate) after: String,
+}
+
+/// Print the next occurrences of a pattern or an interval. Needs no store.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron next -n 3 --cron '0 9 * * MON-FRI' --zone Asia/Shanghai"
+)]
+pub(crate) struct CronNextArgs {
+    #[command(flatten)]
+    pub(crate) when: WhenArgs,
+    /// Number of occurrences: 1 to 10,000.
+    #[arg(short, long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) n: u32,
+}
+
+/// A schedule.
+#[derive(Debug, Args)]
+#[group(skip)]
+pub(crate) struct WhichSchedule {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// ID of the schedule.
+    pub(crate) id: String,
+}
+
+/// Run a schedule now.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule, or the queue is full."
+)]
+pub(crate) struct CronRunArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Pause a schedule.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron pause reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronPauseArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Resume a schedule from now on.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron resume reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronResumeArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Delete a schedule. Tasks that it enqueued stay.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Example:\n  rushgate queue cron rm reports nightly\n\nExit status: 1 if there is no such schedule."
+)]
+pub(crate) struct CronRmArgs {
+    #[command(flatten)]
+    pub(crate) which: WhichSchedule,
+}
+
+/// Fire the schedules of a queue until INT or TERM. For queues without a worker.
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  rushgate queue cron tend reports")]
+pub(crate) struct CronTendArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+}

@@ -1,0 +1,71 @@
+//! Dead letters.
+
+use rushgate_core::{DeadLetter, DeadRequeued, Op, QueueName, Result, Selection, TaskId, Timestamp};
+
+use super::row::{PAST_BEFORE, read_line, read_past};
+use super::{call, once, read_body};
+use crate::command::Call;
+use crate::reply::{Packed, Reply, str_of};
+use crate::scripts::Script;
+
+pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
+    call(Script::QueueDead, queue).arg(after).number(limit.into())
+}
+
+pub(crate) fn dead_letter(queue: &QueueName, id: &TaskId) -> Call {
+    call(Script::QueueDeadLetter, queue).arg(id.as_str())
+}
+
+pub(crate) fn read_dead_letter(reply: Reply) -> Result<Option<DeadLetter>> {
+    Ok(read_dead(reply)?.pop())
+}
+
+pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
+    let mut fields = reply.list()?;
+    let mut letters = Vec::new();
+    while !fields.is_empty() {
+        let id = TaskId::as_stored(fields.text()?)?;
+        let letter = fields.bytes()?;
+        let mut letter = Packed(&letter);
+        let died_at = Timestamp::from_micros(letter.number(7)?);
+        let (attempts, max_attempts) = (letter.small(2)?, letter.small(2)?);
+        let byte = letter.number(1)?;
+        let (byte, has_past) = (byte % PAST_BEFORE, byte >= PAST_BEFORE);
+        let length = letter.number(2)? as usize;
+        let error = str_of(letter.take(length)?)?.to_owned();
+        let past = if has_past { read_past(&mut letter)? } else { Vec::new() };
+        let (priority, key) = read_line(byte, &mut letter)?;
+        let payload = read_body(letter)?;
+        letters.push(DeadLetter { id, payload, priority, attempts, max_attempts, error, died_at, key, past });
+    }
+    Ok(letters)
+}
+
+fn with_selection(call: Call, which: &Selection) -> Call {
+    match which {
+        Selection::All => call.flag(true),
+        Selection::Ids(ids) => {
+            let mut ids: Vec<_> = ids.iter().collect();
+            ids.sort();
+            ids.dedup();
+            ids.into_iter().fold(call.flag(false), |call, id| call.arg(id.as_str()))
+        }
+    }
+}
+
+pub(crate) fn requeue_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
+    with_selection(once(Script::QueueRequeueDead, queue, op), which)
+}
+
+pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
+    let mut fields = reply.list()?;
+    Ok(DeadRequeued { requeued: fields.int()?, kept: fields.int()? })
+}
+
+pub(crate) fn delete_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
+    with_selection(once(Script::QueueDeleteDead, queue, op), which)
+}
+
+pub(crate) fn read_dead_deleted(reply: Reply) -> Result<u64> {
+    reply.list()?.int()
+}

@@ -1,0 +1,116 @@
+//! Reads tasks and statistics.
+
+use rushgate_core::{
+    Fence, Listing, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskProgress, TaskState, Timestamp,
+};
+use rusqlite::Row;
+
+use super::claim::read_task;
+use super::{kept, read_limits};
+use crate::fault::Result;
+use crate::read::Reader;
+use crate::sql::sql;
+use crate::stored::{parsed, stored, time};
+
+fn read_info(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<TaskInfo> {
+    let (_, mut task) = read_task(row, 20)?;
+    let claim = row.get::<_, i64>(10)?.cast_unsigned();
+    task.ticket.claim = (claim > 0).then(|| Fence::from_u64(claim));
+    let at = row.get::<_, Option<i64>>(16)?.filter(|_| claim == 0);
+    let not_before = at.map(|at| Timestamp::from_micros(at.cast_unsigned()));
+    let state = match not_before {
+        _ if claim > 0 => TaskState::Leased,
+        None => TaskState::Blocked,
+        Some(at) if at > now => TaskState::Scheduled,
+        Some(_) => TaskState::Ready,
+    };
+    Ok(TaskInfo {
+        task,
+        state,
+        waits: row.get(21)?,
+        not_before,
+        lease_until: (claim > 0).then(|| time(row, 11)).transpose()?,
+        worker: row.get(12)?,
+        replaced: row.get(13)?,
+        cancelled: row.get(14)?,
+        error: row.get(15)?,
+        past: kept::read_past(row, 17)?,
+        progress: read_progress(row, 18)?,
+        finished: None,
+    })
+}
+
+fn read_progress(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<TaskProgress>> {
+    let (percent, note) = (row.get(at)?, row.get::<_, Option<String>>(at + 1)?);
+    Ok(note.map(|note| TaskProgress { percent, note }))
+}
+
+pub(crate) fn task(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
+    let params = (queue.as_str(), id.as_str());
+    match reader.row(sql!("queue/tasks", "one"), params, |row| read_info(row, reader.now))? {
+        Some(live) => Ok(Some(live)),
+        None => kept::finished(reader, queue, id),
+    }
+}
+
+pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
+    let state = match listing.state {
+        None => 0,
+        Some(TaskState::Scheduled) => 1,
+        Some(TaskState::Ready) => 2,
+        Some(TaskState::Leased) => 3,
+        Some(TaskState::Blocked) => 4,
+        Some(TaskState::Done) => return kept::all_finished(reader, queue, listing),
+    };
+    let params = (queue.as_str(), listing.after.as_str(), state, stored(reader.now), listing.limit);
+    reader.rows(sql!("queue/tasks", "many"), params, |row| read_info(row, reader.now))
+}
+
+pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats> {
+    let now = stored(reader.now);
+    let stats = reader.row(sql!("queue/stats", "counts"), (queue.as_str(), now), |row| {
+        let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
+        let oldest = row.get::<_, Option<i64>>(4)?.unwrap_or(now);
+        let limits = read_limits(row, 7, 8, 16, 21)?;
+        Ok(QueueStats {
+            ready: count(0)?,
+            scheduled: count(1)?,
+            leased: count(2)?,
+            dead: count(3)?,
+            done: limits.retention.map_or(Ok(0), |_| count(19))?,
+            dropped: count(20)?,
+            lag_ms: u64::try_from(now - oldest).unwrap_or(0) / 1_000,
+            blocked: count(5)?,
+            rate_until: None,
+            last_claim: Some(time(row, 15)?).filter(|at| at.as_micros() > 0),
+            paused: row.get(6)?,
+            limits,
+        })
+    })?;
+    let Some(mut stats) = stats else {
+        return Ok(QueueStats {
+            ready: 0,
+            scheduled: 0,
+            leased: 0,
+            blocked: 0,
+            dead: 0,
+            done: 0,
+            dropped: 0,
+            lag_ms: 0,
+            rate_until: None,
+            last_claim: None,
+            paused: false,
+            limits: QueueLimits::default(),
+        });
+    };
+    if let Some(rate) = stats.limits.rate {
+        let start =
+            reader.row(sql!("queue/stats", "start"), (queue.as_str(), rate.n - 1), |row| time(row, 0))?;
+        stats.rate_until = start.map(|start| start + rate.per).filter(|until| *until > reader.now);
+    }
+    Ok(stats)
+}
+
+pub(crate) fn queues(reader: &Reader<'_>) -> Result<Vec<QueueName>> {
+    reader.rows(sql!("queue/row", "all"), [], |row| parsed(row, 0))
+}
