@@ -12,7 +12,7 @@ use crate::{
 pub use limits::{KeyLimits, Overflow, QueueLimits, Rate, Retention};
 pub use ticket::Ticket;
 
-use ticket::{TicketFields, ticket_fields};
+use ticket::ticket_fields;
 
 /// A task to enqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -213,6 +213,7 @@ pub enum Enqueued {
         /// Its revision.
         revision: Revision,
         /// ID of the dropped task.
+        #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
         dropped: TaskId,
     },
     /// The queue is at capacity and [drops new tasks](Overflow::DropNew). Nothing was changed.
@@ -235,6 +236,7 @@ pub enum Enqueued {
     /// was enqueued.
     Refused {
         /// ID of the other task.
+        #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
         task: TaskId,
         /// The reason.
         why: Unmet,
@@ -260,7 +262,7 @@ impl Enqueued {
 pub struct Task {
     /// Pass it to complete, retry, release, extend and dequeue.
     #[serde(flatten, serialize_with = "ticket_fields")]
-    #[cfg_attr(feature = "schema", schemars(flatten, with = "TicketFields"))]
+    #[cfg_attr(feature = "schema", schemars(flatten, with = "ticket::TicketFields"))]
     pub ticket: Ticket,
     /// Payload.
     #[serde(flatten)]
@@ -686,6 +688,7 @@ pub struct QueueReport {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadLetter {
     /// ID of the task. Only the latest dead letter of an ID is kept.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     pub id: TaskId,
     /// Payload.
     #[serde(flatten)]

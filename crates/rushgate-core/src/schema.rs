@@ -13,6 +13,8 @@ use crate::{
 pub const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
 
 /// Pattern of a name at the end of a text. A schema counts characters, and those beyond ASCII have up to four bytes.
+/// So it allows less than a name may be, and the ID of a task in an answer has the limit alone: the tasks of a schedule
+/// have its name and a time.
 macro_rules! name {
     () => {
         concat!(

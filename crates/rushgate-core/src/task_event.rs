@@ -15,6 +15,7 @@ pub struct TaskEvent {
     #[serde(rename = "at_us")]
     pub at: Timestamp,
     /// ID of the task.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     pub id: TaskId,
     /// What happened.
     #[serde(flatten)]

@@ -54,6 +54,7 @@ impl TaskEnd {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Waited {
     /// ID of the task.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     pub id: TaskId,
     /// How it ended.
     pub end: TaskEnd,
@@ -98,6 +99,7 @@ impl Waits {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WaitsFor {
     /// ID of the task.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     pub id: TaskId,
     /// Why it failed, if it is dead and not live again.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -65,8 +65,10 @@ impl From<Ticket> for String {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(super) struct TicketFields<'a> {
     /// ID of the task.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     id: &'a TaskId,
     /// Ticket of the task, for this revision and this claim. Pass it to complete, retry, release and extend.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 251)))]
     ticket: &'a Ticket,
     /// When it was due.
     #[serde(rename = "due_us")]

@@ -107,6 +107,7 @@ pub enum Why {
         key: TaskKey,
         /// First task of the group. `None` if it is not among the first 1,000 available tasks or the first
         /// 10,000 scheduled ones.
+        #[cfg_attr(feature = "schema", schemars(with = "Option<String>", length(min = 1, max = 200)))]
         first: Option<TaskId>,
     },
     /// The task waits for other tasks, or is the callback of an open batch.
@@ -189,6 +190,7 @@ pub enum Why {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KeyRun {
     /// ID of the task.
+    #[cfg_attr(feature = "schema", schemars(with = "String", length(min = 1, max = 200)))]
     pub id: TaskId,
     /// Worker that claimed it.
     pub worker: String,
