@@ -51,6 +51,7 @@
 //! - `sqlite` (default): stores, ledgers and outboxes in SQLite files.
 //! - `redis`: stores on Redis and Valkey.
 //! - `postgres`: ledgers and outboxes on Postgres.
+//! - `schema`: JSON schemas of the types in [`wire`].
 //!
 //! # Runtime
 //! The crate runs on [Tokio](https://tokio.rs) with timers enabled. Dropping a guard never blocks and needs
