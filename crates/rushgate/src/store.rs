@@ -1,4 +1,5 @@
-//! What one store is, and what a client has sent to it.
+//! The store behind a client: the trait, what is known about the server or file, and how calls are identified and
+//! counted.
 
 #[doc(inline)]
 pub use rushgate_core::{

@@ -11,9 +11,9 @@ use rushgate::queue::{Rate, Retention};
 use crate::{duration, moments};
 
 pub(crate) use cron::{
-    CronAddArgs, CronLsArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
+    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
 };
-pub(crate) use dead::{DeadDeleteArgs, DeadLsArgs, DeadRequeueArgs, DeadVerb, Which};
+pub(crate) use dead::{DeadVerb, Which};
 
 /// Enqueue, claim, inspect and manage tasks.
 #[derive(Debug, Subcommand)]
@@ -667,4 +667,17 @@ fn retention(text: &str) -> Result<Limit<Retention>, String> {
     let (age, count) = text.split_once('/').ok_or_else(wrong)?;
     let count = count.parse().map_err(|_| wrong())?;
     Ok(Limit(Some(Retention::new(duration::parse(age)?, count))))
+}
+
+/// A page of a queue's dead letters or schedules.
+#[derive(Debug, Args)]
+pub(crate) struct PageArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// Page size.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
+    /// Only IDs after this one.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    pub(crate) after: String,
 }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::enqueue::{self, payload};
 use crate::args::queue::{
-    CronAddArgs, CronLsArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
+    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, PageArgs, WhenArgs, WhichSchedule,
 };
 use crate::exit::Exit;
 use crate::log;
@@ -23,10 +23,10 @@ pub(super) async fn run(gate: &Rushgate, verb: CronVerb, output: Output) -> Resu
         CronVerb::Add(args) => add(gate, args, output).await,
         CronVerb::Ls(args) => ls(gate, args, output).await,
         CronVerb::Next(args) => next(&args, output),
-        CronVerb::Run(args) => run_now(gate, args.which, output).await,
-        CronVerb::Pause(args) => pause(gate, args.which, true, output).await,
-        CronVerb::Resume(args) => pause(gate, args.which, false, output).await,
-        CronVerb::Rm(args) => rm(gate, args.which, output).await,
+        CronVerb::Run(which) => run_now(gate, which, output).await,
+        CronVerb::Pause(which) => pause(gate, which, true, output).await,
+        CronVerb::Resume(which) => pause(gate, which, false, output).await,
+        CronVerb::Rm(which) => rm(gate, which, output).await,
         CronVerb::Tend(args) => tend(gate, args, output).await,
     }
 }
@@ -64,7 +64,7 @@ fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
     Ok(Recurrence::try_from(spec)?)
 }
 
-async fn ls(gate: &Rushgate, args: CronLsArgs, output: Output) -> Result<Exit> {
+async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let page = Page { after: args.after, limit: args.n };
     let schedules = gate.queue(&args.queue)?.schedules(page).await?;
     if let Some(last) = schedules.last().filter(|_| schedules.len() == args.n as usize) {

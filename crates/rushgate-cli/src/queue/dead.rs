@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::bulk::{self, Dead};
 use super::shown::dead;
-use crate::args::queue::{DeadDeleteArgs, DeadLsArgs, DeadRequeueArgs, Which};
+use crate::args::queue::{PageArgs, Which};
 use crate::exit::Exit;
 use crate::output::Output;
 
-pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Result<Exit> {
+pub(super) async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let letters = gate.queue(&args.queue)?.dead(&args.after, args.n).await?;
     if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.id));
@@ -23,26 +23,26 @@ pub(super) async fn ls(gate: &Rushgate, args: DeadLsArgs, output: Output) -> Res
     Ok(Exit::Done)
 }
 
-pub(super) async fn requeue(gate: &Rushgate, args: DeadRequeueArgs, output: Output) -> Result<Exit> {
-    if args.which.is_filtered() {
-        return bulk::dead(gate, Dead::Requeue, &args.which, output).await;
+pub(super) async fn requeue(gate: &Rushgate, which: Which, output: Output) -> Result<Exit> {
+    if which.is_filtered() {
+        return bulk::dead(gate, Dead::Requeue, &which, output).await;
     }
-    let requeued = gate.queue(&args.which.queue)?.requeue_dead(selection(&args.which)?).await?;
+    let requeued = gate.queue(&which.queue)?.requeue_dead(selection(&which)?).await?;
     let kept = match requeued.kept {
         0 => String::new(),
         kept => format!(", kept {kept} whose ID is live or for which the queue is full"),
     };
     output.line(&requeued, format_args!("requeued {}{kept}", requeued.requeued))?;
-    Ok(exit(&args.which, requeued.requeued))
+    Ok(exit(&which, requeued.requeued))
 }
 
-pub(super) async fn delete(gate: &Rushgate, args: DeadDeleteArgs, output: Output) -> Result<Exit> {
-    if args.which.is_filtered() {
-        return bulk::dead(gate, Dead::Delete, &args.which, output).await;
+pub(super) async fn delete(gate: &Rushgate, which: Which, output: Output) -> Result<Exit> {
+    if which.is_filtered() {
+        return bulk::dead(gate, Dead::Delete, &which, output).await;
     }
-    let deleted = gate.queue(&args.which.queue)?.delete_dead(selection(&args.which)?).await?;
+    let deleted = gate.queue(&which.queue)?.delete_dead(selection(&which)?).await?;
     output.line(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))?;
-    Ok(exit(&args.which, deleted))
+    Ok(exit(&which, deleted))
 }
 
 impl Which {

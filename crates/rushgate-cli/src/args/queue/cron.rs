@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand, ValueEnum};
 
-use super::ContentArgs;
+use super::{ContentArgs, PageArgs};
 use crate::duration;
 
 /// Run tasks on a schedule: a cron pattern or an interval.
@@ -12,12 +12,38 @@ use crate::duration;
 #[derive(Debug, Subcommand)]
 pub(crate) enum CronVerb {
     Add(CronAddArgs),
-    Ls(CronLsArgs),
+    /// List the schedules of a queue by ID, with next and previous occurrence.
+    #[command(after_help = "Example:\n  rushgate queue cron ls reports")]
+    Ls(PageArgs),
     Next(CronNextArgs),
-    Run(CronRunArgs),
-    Pause(CronPauseArgs),
-    Resume(CronResumeArgs),
-    Rm(CronRmArgs),
+    /// Run a schedule now.
+    #[command(after_help = "\
+Example:
+  rushgate queue cron run reports nightly
+
+Exit status: 1 if there is no such schedule, or the queue is full.")]
+    Run(WhichSchedule),
+    /// Pause a schedule.
+    #[command(after_help = "\
+Example:
+  rushgate queue cron pause reports nightly
+
+Exit status: 1 if there is no such schedule.")]
+    Pause(WhichSchedule),
+    /// Resume a schedule from now on.
+    #[command(after_help = "\
+Example:
+  rushgate queue cron resume reports nightly
+
+Exit status: 1 if there is no such schedule.")]
+    Resume(WhichSchedule),
+    /// Delete a schedule. Tasks that it enqueued stay.
+    #[command(after_help = "\
+Example:
+  rushgate queue cron rm reports nightly
+
+Exit status: 1 if there is no such schedule.")]
+    Rm(WhichSchedule),
     Tend(CronTendArgs),
 }
 
@@ -83,20 +109,6 @@ pub(crate) struct CronAddArgs {
     pub(crate) paused: bool,
 }
 
-/// List the schedules of a queue by ID, with next and previous occurrence.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue cron ls reports")]
-pub(crate) struct CronLsArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// Page size.
-    #[arg(short, long, default_value_t = 1_000)]
-    pub(crate) n: u32,
-    /// Only IDs after this one.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
-    pub(crate) after: String,
-}
-
 /// Print the next occurrences of a pattern or an interval. Needs no store.
 #[derive(Debug, Args)]
 #[command(
@@ -118,46 +130,6 @@ pub(crate) struct WhichSchedule {
     pub(crate) queue: String,
     /// ID of the schedule.
     pub(crate) id: String,
-}
-
-/// Run a schedule now.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  rushgate queue cron run reports nightly\n\nExit status: 1 if there is no such schedule, or the queue is full."
-)]
-pub(crate) struct CronRunArgs {
-    #[command(flatten)]
-    pub(crate) which: WhichSchedule,
-}
-
-/// Pause a schedule.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  rushgate queue cron pause reports nightly\n\nExit status: 1 if there is no such schedule."
-)]
-pub(crate) struct CronPauseArgs {
-    #[command(flatten)]
-    pub(crate) which: WhichSchedule,
-}
-
-/// Resume a schedule from now on.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  rushgate queue cron resume reports nightly\n\nExit status: 1 if there is no such schedule."
-)]
-pub(crate) struct CronResumeArgs {
-    #[command(flatten)]
-    pub(crate) which: WhichSchedule,
-}
-
-/// Delete a schedule. Tasks that it enqueued stay.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  rushgate queue cron rm reports nightly\n\nExit status: 1 if there is no such schedule."
-)]
-pub(crate) struct CronRmArgs {
-    #[command(flatten)]
-    pub(crate) which: WhichSchedule,
 }
 
 /// Fire the schedules of a queue until INT or TERM. For queues without a worker.

@@ -1,27 +1,31 @@
 use clap::{Args, Subcommand};
 
-use super::FilterArgs;
+use super::{FilterArgs, PageArgs};
 
 /// List, requeue or delete dead letters.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DeadVerb {
-    Ls(DeadLsArgs),
-    Requeue(DeadRequeueArgs),
-    Delete(DeadDeleteArgs),
-}
+    /// List dead letters by ID, with their errors.
+    #[command(after_help = "Example:\n  rushgate queue dead ls mail")]
+    Ls(PageArgs),
+    /// Requeue dead letters: due at once, with all their attempts.
+    #[command(after_help = "\
+Examples:
+  rushgate queue dead requeue mail order:42
+  rushgate queue dead requeue mail --all
+  rushgate queue dead requeue mail --kind welcome --dry-run
 
-/// List dead letters by ID, with their errors.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue dead ls mail")]
-pub(crate) struct DeadLsArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// Page size.
-    #[arg(short, long, default_value_t = 1_000)]
-    pub(crate) n: u32,
-    /// Only IDs after this one.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
-    pub(crate) after: String,
+Exit status: 1 if no dead letter was requeued.")]
+    Requeue(Which),
+    /// Delete dead letters.
+    #[command(after_help = "\
+Examples:
+  rushgate queue dead delete mail order:42
+  rushgate queue dead delete mail --all
+  rushgate queue dead delete mail --id-prefix order:
+
+Exit status: 1 if nothing was deleted.")]
+    Delete(Which),
 }
 
 /// Selects dead letters.
@@ -45,32 +49,4 @@ pub(crate) struct Which {
     /// Only print how many.
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// Requeue dead letters: due at once, with all their attempts.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate queue dead requeue mail order:42
-  rushgate queue dead requeue mail --all
-  rushgate queue dead requeue mail --kind welcome --dry-run
-
-Exit status: 1 if no dead letter was requeued.")]
-pub(crate) struct DeadRequeueArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-/// Delete dead letters.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate queue dead delete mail order:42
-  rushgate queue dead delete mail --all
-  rushgate queue dead delete mail --id-prefix order:
-
-Exit status: 1 if nothing was deleted.")]
-pub(crate) struct DeadDeleteArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
 }
