@@ -38,8 +38,11 @@ forever() {
     *)
         env "$@" >>background.log 2>&1 &
         background+=($!)
-        # Wait until it handles TERM, so that `stop` tells a failure from a stop.
-        until grep -qE '^SigCgt:.*[4-7c-f]...$' "/proc/$!/status"; do kill -0 $!; done
+        # Wait until it handles TERM, so that `stop` tells a failure from a stop. Before it is the program, it is a copy of
+        # this shell, which handles TERM, too.
+        until grep -qx rushgate "/proc/$!/comm" && grep -qE '^SigCgt:.*[4-7c-f]...$' "/proc/$!/status"; do
+            kill -0 $!
+        done
         ;;
     esac
 }

@@ -74,7 +74,7 @@ async fn a_planned_failover_moves_everybody_at_once(kind: Kind) {
 async fn what_no_replica_has_may_have_happened(kind: Kind) {
     let group = SentinelSetup::new(kind).of(1, 1).with(&REPLICATED).start();
     let store = common::open_at(&group.url()).await;
-    put(&store, 1).await.unwrap();
+    until_it_answers(|| put(&store, 1)).await;
     group.servers[1].pause();
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
@@ -103,7 +103,7 @@ async fn who_may_not_read_the_settings_waits_for_a_replica_too(kind: Kind) {
     common::admit(&group.servers, &[]);
     let store = common::open_at(&common::as_user(&group.servers[0].url())).await;
     assert_eq!(store.info().durability, Durability::D3);
-    put(&store, 1).await.unwrap();
+    until_it_answers(|| put(&store, 1)).await;
     group.servers[1].pause();
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
