@@ -90,10 +90,10 @@ pub fn measure(table: &Table, runtime: &Runtime, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// Script calls, and microseconds of CPU time.
+/// Function calls, and microseconds of CPU time.
 fn told(server: &RedisServer) -> Result<(f64, f64)> {
     let script = "local calls, cpu = 0, 0
-        for n in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do calls = calls + n end
+        for n in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_fcall:calls=(%d+)') do calls = calls + n end
         for n in string.gmatch(redis.call('INFO', 'cpu'), 'used_cpu_%a+:([%d.]+)') do cpu = cpu + n * 1000000 end
         return { calls, cpu }";
     let told = server.ask(&["EVAL", script, "0"]);

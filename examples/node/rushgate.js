@@ -71,10 +71,10 @@ class Rushgate {
   /** Calls a function of the library. */
   async call (name, keys, args) {
     for (;;) {
-      const answer = await this.redis.callBuffer('FCALL', `rushgate_${name}`, keys.length, ...keys, ...args)
+      const answer = await this.redis.callBuffer('FCALL', `rushgate_1_${name}`, keys.length, ...keys, ...args)
         .catch((refusal) => {
           if (!refusal.message.includes('Function not found')) throw refusal
-          const what = `the server has no function rushgate_${name}: run \`rushgate functions install\``
+          const what = `the server has no function rushgate_1_${name}: run \`rushgate functions install\``
           throw new Error(what, { cause: refusal })
         })
       if (!is(answer, 'AGAIN')) return answer

@@ -37,7 +37,7 @@ final class Rushgate
     public function call(string $function, array $keys, array $arguments, float $patience = 5): mixed
     {
         do {
-            $words = ['FCALL', "rushgate_$function", count($keys), ...$keys, ...$arguments];
+            $words = ['FCALL', "rushgate_1_$function", count($keys), ...$keys, ...$arguments];
             $answer = $this->send($keys[0] ?? '', $words, $patience);
         } while ($answer === 'AGAIN');
         return $answer;

@@ -117,7 +117,7 @@ class Rushgate:
     def call(self, function, keys, arguments, patience=5):
         """Calls a function of the library. Retries for `patience` seconds after a lost connection; the call's token or op
         makes repeats idempotent."""
-        words = ["FCALL", f"rushgate_{function}", len(keys), *keys, *arguments]
+        words = ["FCALL", f"rushgate_1_{function}", len(keys), *keys, *arguments]
         until = time.monotonic() + patience
         while True:
             try:
@@ -130,7 +130,7 @@ class Rushgate:
             except redis.ResponseError as refusal:
                 if "Function not found" not in str(refusal):
                     raise
-                what = f"the server has no function rushgate_{function}: run `rushgate functions install`"
+                what = f"the server has no function rushgate_1_{function}: run `rushgate functions install`"
                 raise RuntimeError(what) from refusal
             if answer != b"AGAIN":
                 return answer

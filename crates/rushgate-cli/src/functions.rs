@@ -41,12 +41,13 @@ struct LibraryView {
 
 #[derive(Serialize)]
 struct FunctionView {
-    name: String,
-    flags: Vec<&'static str>,
+    name: &'static str,
+    /// Whether `FCALL_RO` may call it.
+    reads: bool,
 }
 
 fn print(output: Output) -> Result<Exit> {
-    let functions = functions::functions().into_iter().map(|(name, flags)| FunctionView { name, flags });
+    let functions = functions::functions().into_iter().map(|(name, reads)| FunctionView { name, reads });
     let view = LibraryView {
         version: functions::version(),
         protocol: functions::protocol(),
@@ -103,7 +104,7 @@ async fn check(server: &Functions, output: Output) -> Result<Exit> {
 /// State of the library in words.
 pub(crate) fn what(state: &State) -> String {
     match state {
-        State::Missing => "no library named rushgate".to_owned(),
+        State::Missing => format!("no library named {}", functions::NAME),
         State::Same => format!("version {}, up to date", functions::version()),
         State::OtherBuild => {
             format!("a different build of version {}", functions::version())
@@ -114,7 +115,5 @@ pub(crate) fn what(state: &State) -> String {
         State::Newer { version } => {
             format!("version {version}, which is newer than {}", functions::version())
         }
-        State::Edited { version } => format!("version {version} with changes that Rushgate did not make"),
-        State::Foreign => "a library named rushgate that is not from Rushgate".to_owned(),
     }
 }

@@ -564,7 +564,7 @@ fn reserve_as_stranger(port: u16, buyer: &str) -> String {
         ["c", "f", "w", "b", "h", "d", "e"].map(|end| format!("rg:{{q:orders}}:sale:soir\u{e9}e:1:{end}"));
     let queue = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm";
     let queue = queue.split(' ').map(|end| format!("rg:{{q:orders}}:{end}"));
-    let words = ["FCALL", "rushgate_sale_reserve_by_key", "28"].map(str::to_owned).into_iter().chain(sale);
+    let words = ["FCALL", "rushgate_1_sale_reserve_by_key", "28"].map(str::to_owned).into_iter().chain(sale);
     let mut words: Vec<_> = words.chain(queue).map(String::into_bytes).collect();
     words.push(secret.to_vec());
     words.extend(["click", buyer, "0", "0", "1"].map(|word| word.as_bytes().to_vec()));

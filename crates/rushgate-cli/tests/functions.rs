@@ -9,12 +9,12 @@ use rushgate_testkit::servers::{Kind, RedisSetup};
 fn the_library_is_printed_as_text_and_as_json() {
     let shop = Shop::new();
     let printed = shop.ok(&["functions", "print"]);
-    assert!(printed.starts_with("#!lua name=rushgate\n"), "{printed}");
+    assert!(printed.starts_with("#!lua name=rushgate_1\n"), "{printed}");
     let json = shop.json(&["functions", "print"]);
     assert_eq!(json["code"], printed);
     assert_eq!((&json["version"], &json["protocol"]), (&env!("CARGO_PKG_VERSION").into(), &1.into()));
     let names: Vec<_> = json["functions"].as_array().unwrap().iter().map(|of| of["name"].clone()).collect();
-    assert!(names.contains(&"rushgate_lock_acquire".into()), "{names:?}");
+    assert!(names.contains(&"rushgate_1_lock_acquire".into()), "{names:?}");
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn a_newer_library_is_kept_unless_it_is_forced_away() {
     let (shop, server) = (Shop::new(), RedisSetup::new(Kind::Valkey).start());
     let url = server.url();
     let on = |args: &[&'static str]| [&["functions"], args, &["--store", &url]].concat();
-    let newer = shop.ok(&["functions", "print"]).replacen(env!("CARGO_PKG_VERSION"), "99.1.0", 1);
+    let newer = shop.ok(&["functions", "print"]).replace(env!("CARGO_PKG_VERSION"), "99.1.0");
     server.command(&["FUNCTION", "LOAD", &newer]);
     assert_eq!(shop.json_as(1, &on(&["check"]))["state"], "newer");
     let refused = shop.run(&on(&["install", "--json"]));

@@ -72,7 +72,7 @@ const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", RE
 
 /// Queries the server's role and settings, and rejects it with an error that names the setting.
 pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
-    // Every script reads the clock, so TIME shows early whether the user may.
+    // Every step reads the clock, so TIME shows early whether the user may.
     let mut questions = vec![Command::new("INFO"), Command::new("TIME")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
     let answers = conn.send(&questions).await.map_err(|broken| fault::ended_at_once(&broken))?;

@@ -14,6 +14,7 @@ use crate::check::{Checked, read_info};
 use crate::command::Command;
 use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Refusal, Server, ask_each};
 use crate::fault;
+use crate::functions::Library;
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
 use crate::reply::{Fields, Reply};
@@ -83,6 +84,7 @@ impl Cluster {
     /// Queries the slot map and connects to every primary.
     pub(crate) async fn start(
         seeds: Vec<Server>,
+        library: Library,
         inbox: Arc<Inbox>,
         books: Arc<Books>,
         runtime: Runtime,
@@ -103,7 +105,7 @@ impl Cluster {
             will_look: AtomicBool::new(false),
         });
         let (mut opened, opening) = (Vec::new(), Opening::begin());
-        while let Err(error) = cluster.meet(&mut opened).await {
+        while let Err(error) = cluster.meet(library, &mut opened).await {
             let asked = async { cluster.ask().await.is_ok() };
             opening.bear(error, asked).await?;
         }
@@ -111,12 +113,12 @@ impl Cluster {
     }
 
     /// Connects to every primary. `opened` holds the connections whose notifications are not read yet.
-    async fn meet(self: &Arc<Self>, opened: &mut Vec<(Arc<Lane>, Way)>) -> Result<()> {
+    async fn meet(self: &Arc<Self>, library: Library, opened: &mut Vec<(Arc<Lane>, Way)>) -> Result<()> {
         opened.extend(self.adopt(self.ask().await?));
         while let Some((lane, way)) = opened.last() {
             // A node whose endpoint has ended was replaced by another.
             if !way.has_ended() {
-                lane.walk().await?;
+                library.prepare(&lane.walk().await?).await?;
                 self.inbox.open(way.clone(), &self.runtime).await?;
             }
             opened.pop();

@@ -1,4 +1,4 @@
-use crate::scripts::Script;
+use crate::function::Function;
 
 /// A command with its arguments in one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl Command {
         self.args().nth(1).unwrap_or_default()
     }
 
-    /// Whether the command writes nothing. Of the commands that are sent beside scripts, only ZADD writes.
+    /// Whether the command writes nothing. Of the commands that are sent beside functions, only ZADD writes.
     pub(crate) fn only_looks(&self) -> bool {
         self.args().next() != Some(b"ZADD")
     }
@@ -51,24 +51,24 @@ impl Command {
     }
 }
 
-/// A script with its keys and arguments, which the server executes atomically.
+/// A function with its keys and arguments, which the server executes atomically.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    script: Script,
+    function: Function,
     keys: Command,
     args: Command,
-    /// One item of a script that takes many, behind the arguments that all items share. The answer is a list with one
+    /// One item of a function that takes many, behind the arguments that all items share. The answer is a list with one
     /// entry per item.
     pub(crate) item: Option<Item>,
 }
 
-/// What one caller requests from a script that takes many items.
+/// What one caller requests from a function that takes many items.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// The item's own keys.
     keys: Command,
     args: Command,
-    /// The amount of work, which limits how many items share a script call.
+    /// The amount of work, which limits how many items share a call.
     pub(crate) weight: u32,
 }
 
@@ -79,8 +79,8 @@ impl Item {
 }
 
 impl Call {
-    pub(crate) fn new(script: Script, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Self { script, keys: Command::of(keys), args: Command::default(), item: None }
+    pub(crate) fn new(function: Function, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
+        Self { function, keys: Command::of(keys), args: Command::default(), item: None }
     }
 
     /// Appends a key.
@@ -105,30 +105,35 @@ impl Call {
         self
     }
 
-    /// The first key. Every script has one.
+    /// The first key. Every function that is called has one.
     pub(crate) fn first_key(&self) -> &[u8] {
         let of_items = self.item.iter().flat_map(|item| item.keys.args());
         self.keys.args().chain(of_items).next().unwrap_or_default()
     }
 
-    pub(crate) fn script(&self) -> Script {
-        self.script
+    pub(crate) fn function(&self) -> Function {
+        self.function
     }
 
-    pub(crate) fn is(&self, script: Script) -> bool {
-        self.script == script
+    /// The same request to a server whose memory is full, if that may succeed.
+    pub(crate) fn when_full(&self) -> Option<Self> {
+        Some(Self { function: self.function.when_full()?, ..self.clone() })
+    }
+
+    pub(crate) fn is(&self, function: Function) -> bool {
+        self.function == function
     }
 
     /// Whether both calls are equal apart from their items.
     pub(crate) fn takes(&self, other: &Self) -> bool {
-        self.script == other.script && self.keys == other.keys && self.args == other.args
+        self.function == other.function && self.keys == other.keys && self.args == other.args
     }
 
-    /// The EVALSHA command for a list of items.
+    /// The FCALL command for a list of items.
     pub(crate) fn command<'a>(&self, items: impl Iterator<Item = &'a Item> + Clone) -> Command {
         let mut keys = self.keys.clone();
         items.clone().for_each(|item| keys.extend(&item.keys));
-        let mut command = Command::new("EVALSHA").arg(self.script.sha()).arg(keys.ends.len().to_string());
+        let mut command = Command::new("FCALL").arg(self.function.name()).arg(keys.ends.len().to_string());
         command.extend(&keys);
         command.extend(&self.args);
         items.for_each(|item| command.extend(&item.args));

@@ -10,6 +10,7 @@ use crate::backoff::Opening;
 use crate::check::Checked;
 use crate::cluster::Cluster;
 use crate::command::{Call, Command};
+use crate::functions::Library;
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
 use crate::reply::Reply;
@@ -51,13 +52,14 @@ enum Servers {
 }
 
 impl Driver {
-    /// Connects to the servers and checks them.
-    pub(crate) async fn start(deployment: Deployment, inbox: Arc<Inbox>) -> Result<Self> {
+    /// Connects to the servers, checks them, and installs the function library if told so.
+    pub(crate) async fn start(deployment: Deployment, inbox: Arc<Inbox>, library: Library) -> Result<Self> {
         let (runtime, books) = (Runtime::find()?, Arc::new(Books::default()));
         // Dropping this future ends the attempt to open.
         let end = runtime.end().clone().drop_guard();
         let opened =
-            runtime.run(Servers::open(deployment, Arc::clone(&inbox), Arc::clone(&books), runtime.clone()));
+            Servers::open(deployment, library, Arc::clone(&inbox), Arc::clone(&books), runtime.clone());
+        let opened = runtime.run(opened);
         let servers = opened.await.ok_or_else(no_runtime)??;
         for Warning { what, fix } in servers.warnings() {
             tracing::warn!("{what}: {fix}");
@@ -72,7 +74,7 @@ impl Driver {
         Ok(Self { servers, runtime, books })
     }
 
-    /// Whether keys may be on several servers, so that one script cannot use any two of them.
+    /// Whether keys may be on several servers, so that one step cannot use any two of them.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster(_))
     }
@@ -93,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// Sends a script immediately. The returned future is the reply.
+    /// Sends a call immediately. The returned future is the reply.
     pub(crate) fn call(&self, call: Call) -> impl Future<Output = Result<Reply>> + Send + use<> {
         self.send(What::Call(call))
     }
@@ -186,14 +188,21 @@ fn no_runtime() -> Error {
         .hint("build the runtime with `enable_all()`")
 }
 
-async fn open_lane(lane: &Lane, way: &Way, inbox: &Arc<Inbox>, runtime: &Runtime) -> Result<()> {
-    lane.walk().await?;
+async fn open_lane(
+    lane: &Lane,
+    way: &Way,
+    library: Library,
+    inbox: &Arc<Inbox>,
+    runtime: &Runtime,
+) -> Result<()> {
+    library.prepare(&lane.walk().await?).await?;
     inbox.open(way.clone(), runtime).await
 }
 
 impl Servers {
     async fn open(
         deployment: Deployment,
+        library: Library,
         inbox: Arc<Inbox>,
         books: Arc<Books>,
         runtime: Runtime,
@@ -204,17 +213,23 @@ impl Servers {
                 Way::Primary(Sentinels::start(nodes, service, &runtime))
             }
             Deployment::Cluster { nodes } => {
-                let cluster = Cluster::start(nodes, inbox, books, runtime).await?;
+                let cluster = Cluster::start(nodes, library, inbox, books, runtime).await?;
                 return Ok(Self::Cluster(cluster));
             }
         };
-        Self::open_one(way, inbox, books, &runtime).await
+        Self::open_one(way, library, inbox, books, &runtime).await
     }
 
-    async fn open_one(way: Way, inbox: Arc<Inbox>, books: Arc<Books>, runtime: &Runtime) -> Result<Self> {
+    async fn open_one(
+        way: Way,
+        library: Library,
+        inbox: Arc<Inbox>,
+        books: Arc<Books>,
+        runtime: &Runtime,
+    ) -> Result<Self> {
         let lane = Lane::open(way.clone(), books, runtime);
         let opening = Opening::begin();
-        while let Err(error) = open_lane(&lane, &way, &inbox, runtime).await {
+        while let Err(error) = open_lane(&lane, &way, library, &inbox, runtime).await {
             opening.bear(error, way.is_told()).await?;
         }
         Ok(Self::One(Arc::new(lane)))

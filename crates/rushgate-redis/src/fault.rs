@@ -9,6 +9,7 @@ use rushgate_core::{Error, Field};
 use rustls::AlertDescription;
 
 use crate::conn::{Broken, Refusal};
+use crate::functions;
 
 const UNREACHED: &str = "check that a Redis or Valkey server runs there and that this machine can reach it";
 const WITHOUT_TLS: &str = "if the server does not use TLS, change rediss to redis in the store's URL";
@@ -127,8 +128,8 @@ fn not_allowed(text: &str) -> Error {
     ))
 }
 
-/// A command in a script that the user may not call, as worded by Redis 7.0 and by later versions.
-fn is_denied_in_script(text: &str) -> bool {
+/// A command in a function that the user may not call, as worded by Redis 7.0 and by later versions.
+fn is_denied_in_function(text: &str) -> bool {
     text.starts_with("The user executing the script can't") || text.starts_with("ACL failure in script")
 }
 
@@ -157,7 +158,7 @@ pub(crate) fn lacks_command(refusal: &Refusal, name: &str) -> bool {
 /// The prefix of errors about a deadline.
 const DEADLINE: &str = "the deadline ";
 
-/// Maps an error reply. A script is atomic, so none of these leaves a request half done. The code is stable; the text
+/// Maps an error reply. A function is atomic, so none of these leaves a request half done. The code is stable; the text
 /// differs between servers and versions.
 pub(crate) fn refused(refusal: &Refusal) -> Error {
     let Refusal { code, text } = refusal;
@@ -184,10 +185,12 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "RESERVED" => Error::queue_reserved(),
         // Only the server's clock can tell. All other limits are checked before sending.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid(Field::Deadline, &text[DEADLINE.len()..]),
-        "NOSCRIPT" => Error::unavailable("the server repeatedly evicts scripts"),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")
             .hint("let only Rushgate write keys that begin with `rg:`")
             .maybe_happened(),
+        _ if functions::is_missing(refusal) => {
+            Error::unavailable("other clients keep deleting the function library")
+        }
         _ if text.contains("max number of clients") => too_many_clients(),
         _ if text.contains("DB index is out of range") => Error::misconfigured(
             "the server has no database with that number",
@@ -201,12 +204,12 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
                  (`rename-command`)",
             )
         }
-        // A script reads the clock first, so one that may not has written nothing. A denial of another command may
+        // A function reads the clock first, so one that may not has written nothing. A denial of another command may
         // follow a write, which stands.
-        _ if is_denied_in_script(text) && text.contains("'time'") => not_allowed(text),
-        _ if is_denied_in_script(text) => not_allowed(text).maybe_happened(),
+        _ if is_denied_in_function(text) && text.contains("'time'") => not_allowed(text),
+        _ if is_denied_in_function(text) => not_allowed(text).maybe_happened(),
         _ if text.contains("no permissions to run") => not_allowed(text),
-        // One of our scripts that fails halfway has a bug, and its writes are not rolled back.
+        // One of our functions that fails halfway has a bug, and its writes are not rolled back.
         _ => Error::bug(format_args!("the server refused a command: {code} {text}")).maybe_happened(),
     }
 }

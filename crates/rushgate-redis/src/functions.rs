@@ -1,62 +1,64 @@
-//! The operations as a function library on the server, so that programs in any language can use the same locks, queues
-//! and sales through their ordinary Redis client: `FCALL rushgate_lock_acquire …`.
+//! The function library: every step of a store on Redis or Valkey is a call of one of its functions.
 //!
-//! The library is built from the same Lua files that [`RedisStore`](crate::RedisStore) sends as scripts. Arguments and
-//! answers are the same, and both can be used at the same time. `docs/protocol.md` describes every function.
+//! `lua/rushgate.lua` is the library as the server gets it. Opening a [`RedisStore`](crate::RedisStore) installs it,
+//! and programs in any language call the same functions through their ordinary Redis client:
+//! `FCALL rushgate_1_lock_acquire …`. `docs/protocol.md` describes every function.
+//!
+//! The name of the library and of its functions contains the number of the protocol. Libraries of two protocols can
+//! be on one server, so programs of both can run at the same time.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use rand::RngExt;
 use rushgate_core::{Error, Result};
+use tokio::time::sleep;
 
 use crate::command::Command;
-use crate::conn::Refusal;
+use crate::conn::{Answered, Refusal};
 use crate::driver::Driver;
 use crate::fault;
+use crate::function::Function;
 use crate::inbox::Inbox;
 use crate::lane::Walk;
-use crate::library::{self, CODE, FUNCTIONS, Label};
-use crate::reply::Fields;
-use crate::scripts::Script;
 use crate::url::Url;
 
+/// The name of the library on a server. The number is that of the protocol.
+pub const NAME: &str = "rushgate_1";
+/// Raised with each incompatible change: of keys, arguments, answers or packed records.
+pub(crate) const PROTOCOL: u32 = 1;
+/// The version of the library, which is the version of this crate.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Processes that find no library at the same moment wait for a random time up to this one before they install it, so
+/// that most find it installed.
+const INSTALL_SPREAD: Duration = Duration::from_millis(10);
 /// How often the library may change during an installation before that is reported as an error.
 const TRIES_MAX: usize = 3;
 
 /// The source of the library, as `FUNCTION LOAD` takes it.
 pub fn code() -> &'static str {
-    &CODE
+    include_str!("../lua/rushgate.lua")
 }
 
 /// The version of the library.
 pub fn version() -> &'static str {
-    library::VERSION
+    VERSION
 }
 
 /// The protocol number, which increases with each incompatible change.
 pub fn protocol() -> u32 {
-    library::PROTOCOL
+    PROTOCOL
 }
 
-/// The names of the functions, each with its flags on the server.
-pub fn functions() -> Vec<(String, Vec<&'static str>)> {
-    let listed = |of: &library::Function| (function_name(of.name), of.header.flags.clone());
-    FUNCTIONS.iter().map(listed).collect()
+/// The names of the functions, each with whether it only reads and so may be called with `FCALL_RO`.
+pub fn functions() -> Vec<(&'static str, bool)> {
+    Function::ALL.iter().map(|function| (function.name(), function.only_looks())).collect()
 }
 
-/// The SHA-1 of each of the store's scripts, and the name of the corresponding function.
-#[doc(hidden)]
-pub fn scripts() -> Vec<(&'static str, String)> {
-    Script::ALL.iter().map(|script| (script.sha(), function_name(script.function()))).collect()
-}
-
-/// The generated parts of `docs/protocol.md` and the pages in `docs/protocol`: the page, the marker and the text.
-#[doc(hidden)]
-pub fn reference() -> Vec<(&'static str, &'static str, String)> {
-    crate::reference::parts()
-}
-
-pub(crate) fn function_name(name: &str) -> String {
-    format!("{}_{name}", library::NAME)
+/// The hash of the library's content, in its second line.
+fn build() -> &'static str {
+    code().lines().nth(1).and_then(|label| label.rsplit(' ').next()).unwrap_or_default()
 }
 
 /// The library on a server, compared with the library of this build.
@@ -78,29 +80,15 @@ pub enum State {
         /// Its version.
         version: String,
     },
-    /// A library that was edited after it was generated.
-    Edited {
-        /// The version that was edited.
-        version: String,
-    },
-    /// A library of the same name that is not Rushgate's.
-    Foreign,
 }
 
 impl State {
-    fn of(code: Option<&str>) -> Self {
-        let Some(code) = code else { return Self::Missing };
-        if code == self::code() {
-            return Self::Same;
-        }
-        match Label::of(code) {
-            None => Self::Foreign,
-            Some(Label { version, is_intact: false, .. }) => Self::Edited { version },
-            Some(Label { version, .. }) => match order(&version).cmp(&order(library::VERSION)) {
-                std::cmp::Ordering::Less => Self::Older { version },
-                std::cmp::Ordering::Equal => Self::OtherBuild,
-                std::cmp::Ordering::Greater => Self::Newer { version },
-            },
+    fn of(version: String, other_build: &str) -> Self {
+        match order(&version).cmp(&order(VERSION)) {
+            std::cmp::Ordering::Less => Self::Older { version },
+            std::cmp::Ordering::Equal if other_build == build() => Self::Same,
+            std::cmp::Ordering::Equal => Self::OtherBuild,
+            std::cmp::Ordering::Greater => Self::Newer { version },
         }
     }
 
@@ -112,24 +100,21 @@ impl State {
             Self::OtherBuild => "other_build",
             Self::Older { .. } => "older",
             Self::Newer { .. } => "newer",
-            Self::Edited { .. } => "edited",
-            Self::Foreign => "foreign",
         }
     }
 
-    /// The version on the server, if Rushgate's library is there.
+    /// The version on the server.
     pub fn version(&self) -> Option<&str> {
         match self {
-            Self::Missing | Self::Foreign => None,
-            Self::Same | Self::OtherBuild => Some(library::VERSION),
-            Self::Older { version } | Self::Newer { version } | Self::Edited { version } => Some(version),
+            Self::Missing => None,
+            Self::Same | Self::OtherBuild => Some(VERSION),
+            Self::Older { version } | Self::Newer { version } => Some(version),
         }
     }
 
-    /// Whether installing would lose something that this build does not have: the library is newer, or not Rushgate's.
-    fn is_kept(&self) -> bool {
-        *self == Self::Foreign
-            || self.version().is_some_and(|version| order(version) > order(library::VERSION))
+    /// Whether a store installs its own library: there is none, or an older one.
+    fn is_outdated(&self) -> bool {
+        matches!(self, Self::Missing | Self::OtherBuild | Self::Older { .. })
     }
 }
 
@@ -148,7 +133,7 @@ pub enum Installed {
         /// The previous state.
         was: State,
     },
-    /// Nothing was changed, because the library on the server is newer or not Rushgate's.
+    /// Nothing was changed, because the library on the server is newer.
     Refused {
         /// The current state.
         is: State,
@@ -161,13 +146,14 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// Connects to the servers of a store and checks them, as [`RedisStore::open`](crate::RedisStore::open) does.
+    /// Connects to the servers of a store and checks them, as [`RedisStore::open`](crate::RedisStore::open) does. Does
+    /// not install the library.
     ///
     /// # Errors
     /// Those of `RedisStore::open`. None of them changes data.
     pub async fn connect(url: &str) -> Result<Self> {
         let Url { deployment, shown } = Url::parse(url)?;
-        let driver = Driver::start(deployment, Inbox::new()).await;
+        let driver = Driver::start(deployment, Inbox::new(), Library::Leave).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         Ok(Self { driver: Arc::new(driver) })
     }
@@ -175,7 +161,7 @@ impl Functions {
     /// The state of the library. In a Cluster, the state on the first node whose library is not the same.
     ///
     /// # Errors
-    /// The servers are unavailable, or their user may not list functions. Nothing was changed.
+    /// The servers are unavailable, or their user may not call functions. Nothing was changed.
     pub async fn state(&self) -> Result<State> {
         self.on_each(async |servers| {
             for server in &servers {
@@ -190,27 +176,26 @@ impl Functions {
     }
 
     /// Installs this build's library in place of the one on the server. The server replaces it atomically, stores it
-    /// with its data and replicates it. A newer library, and one of the same name that is not Rushgate's, are kept
-    /// unless `force` is set; in a Cluster no node is changed then.
+    /// with its data and replicates it. A newer library is kept unless `force` is set; in a Cluster no node is changed
+    /// then.
     ///
     /// # Errors
     /// The servers are unavailable, or their user may not install functions. The library may have been installed if
     /// [`may_have_happened`](Error::may_have_happened) says so; installing again is safe.
     pub async fn install(&self, force: bool) -> Result<Installed> {
         self.on_each(async move |servers| {
+            let may_replace = |is: &State| force || !matches!(is, State::Newer { .. });
             for server in &servers {
                 let is = state_on(server).await?;
-                if is.is_kept() && !force {
+                if !may_replace(&is) {
                     return Ok(Installed::Refused { is });
                 }
             }
             let mut installed = Installed::Unchanged;
             for server in &servers {
-                match install_on(server, force).await? {
-                    Installed::Unchanged => {}
-                    done @ Installed::Done { .. } if installed == Installed::Unchanged => installed = done,
-                    Installed::Done { .. } => {}
-                    refused @ Installed::Refused { .. } => return Ok(refused),
+                let was = install_on(server, |is| *is != State::Same && may_replace(is)).await?;
+                if was != State::Same && installed == Installed::Unchanged {
+                    installed = Installed::Done { was };
                 }
             }
             Ok(installed)
@@ -229,45 +214,95 @@ impl Functions {
     }
 }
 
-async fn state_on(server: &Walk) -> Result<State> {
-    let list = Command::new("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(library::NAME).arg("WITHCODE");
-    let mut libraries = server.try_ask(list).await?.map_err(|refusal| refused(&refusal))?.list()?;
-    if libraries.is_empty() {
-        return Ok(State::of(None));
-    }
-    Ok(State::of(Some(&code_of(libraries.list()?)?)))
+/// Whether opening a connection installs the library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    Install,
+    Leave,
 }
 
-async fn install_on(server: &Walk, force: bool) -> Result<Installed> {
+impl Library {
+    pub(crate) async fn prepare(self, server: &Walk) -> Result<()> {
+        match self {
+            Self::Install => ensure_on(server).await,
+            Self::Leave => Ok(()),
+        }
+    }
+}
+
+/// Installs the library on a server that has none or an older one. A user that may not install it can use an older one.
+pub(crate) async fn ensure_on(server: &Walk) -> Result<()> {
+    if !state_on(server).await?.is_outdated() {
+        return Ok(());
+    }
+    // One process installs it for all that found none.
+    let pause = INSTALL_SPREAD.mul_f64(rand::rng().random_range(0.0..1.0));
+    sleep(pause).await;
+    match install_on(server, State::is_outdated).await {
+        Err(error) if error.is_misconfigured() && state_on(server).await? != State::Missing => {
+            tracing::warn!("the function library on the server is not that of this version: {error}");
+            Ok(())
+        }
+        installed => installed.map(drop),
+    }
+}
+
+/// Installs the library if its state demands it, and returns the state before.
+async fn install_on(server: &Walk, is_due: impl Fn(&State) -> bool) -> Result<State> {
     for _ in 0..TRIES_MAX {
         let is = state_on(server).await?;
-        if is == State::Same {
-            return Ok(Installed::Unchanged);
-        }
-        if is.is_kept() && !force {
-            return Ok(Installed::Refused { is });
+        if !is_due(&is) {
+            return Ok(is);
         }
         let load = Command::new("FUNCTION").arg("LOAD");
         // Without REPLACE, so that a newer library that another process installs right now is not overwritten.
         let load = if is == State::Missing { load } else { load.arg("REPLACE") };
         match server.try_ask(load.arg(code())).await? {
-            Ok(_) => return Ok(Installed::Done { was: is }),
+            Ok(_) => return Ok(is),
             Err(refusal) if is == State::Missing && is_there_now(&refusal) => {}
-            Err(refusal) => return Err(refused(&refusal)),
+            Err(refusal) => return Err(not_installed(&refusal)),
         }
     }
-    Err(Error::unavailable("other clients keep installing and deleting the library"))
+    Err(Error::misconfigured(format_args!(
+        "the server has a library named {NAME} without the function {}, or other clients keep deleting it",
+        Function::Version.name()
+    ))
+    .hint(format_args!("find it with FUNCTION LIST, and remove it with FUNCTION DELETE {NAME}")))
+}
+
+async fn state_on(server: &Walk) -> Result<State> {
+    let ask = Command::new("FCALL").arg(Function::Version.name()).arg("0");
+    let answer: Answered = server.try_ask(ask).await?;
+    match answer {
+        Ok(reply) => {
+            let mut fields = reply.list()?;
+            let (_protocol, version, build) = (fields.int()?, fields.text()?, fields.text()?);
+            Ok(State::of(version, &build))
+        }
+        Err(refusal) if is_missing(&refusal) => Ok(State::Missing),
+        Err(refusal) => Err(fault::refused(&refusal)),
+    }
+}
+
+/// Whether the server lacks the function that was called.
+pub(crate) fn is_missing(refusal: &Refusal) -> bool {
+    refusal.code == "ERR" && refusal.text == "Function not found"
 }
 
 fn is_there_now(refusal: &Refusal) -> bool {
     refusal.text.starts_with("Library ") && refusal.text.ends_with("already exists")
 }
 
-fn refused(refusal: &Refusal) -> Error {
+fn not_installed(refusal: &Refusal) -> Error {
     if refusal.code == "NOPERM" {
-        let why = format_args!("the user lacks a permission on the server: {}", refusal.text);
-        return Error::misconfigured(why)
-            .hint("grant the user +function, or install the library as another user");
+        let why = format_args!(
+            "the server lacks this version of the function library, and the user may not install it: {}",
+            refusal.text
+        );
+        return Error::misconfigured(why).hint(
+            "run `rushgate functions install` as a user with the permissions +function|load and +fcall, or grant \
+             them to this one",
+        );
     }
     if refusal.text.ends_with("already exists") {
         let why = format_args!("another library has a function of the same name: {}", refusal.text);
@@ -277,51 +312,16 @@ fn refused(refusal: &Refusal) -> Error {
     fault::refused(refusal)
 }
 
-/// The source in the server's description of a library, which alternates names and values.
-fn code_of(mut library: Fields) -> Result<String> {
-    loop {
-        let (name, value) = (library.text()?, library.next()?);
-        if name == "library_code" {
-            return value.text();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn made(version: &str) -> String {
-        code().replacen(library::VERSION, version, 1)
-    }
-
     #[test]
-    fn a_library_is_known_by_its_first_lines_and_their_sum() {
-        assert_eq!(State::of(None), State::Missing);
-        assert_eq!(State::of(Some(code())), State::Same);
-        assert_eq!(
-            State::of(Some("#!lua name=rushgate\nredis.register_function('f', print)")),
-            State::Foreign
-        );
-        assert_eq!(State::of(Some(&made("0.0.9"))), State::Older { version: "0.0.9".into() });
-        assert_eq!(State::of(Some(&made("0.10.0"))), State::Newer { version: "0.10.0".into() });
-        let edited = code().replace("2000000", "3000000");
-        assert_ne!(edited, code());
-        assert_eq!(State::of(Some(&edited)), State::Edited { version: library::VERSION.into() });
-    }
-
-    #[test]
-    fn what_is_newer_or_foreign_is_kept() {
-        for (state, kept) in [
-            (State::Missing, false),
-            (State::OtherBuild, false),
-            (State::Older { version: "0.0.1".into() }, false),
-            (State::Edited { version: "0.0.1".into() }, false),
-            (State::Edited { version: "99.0.0".into() }, true),
-            (State::Newer { version: "99.0.0".into() }, true),
-            (State::Foreign, true),
-        ] {
-            assert_eq!(state.is_kept(), kept, "{state:?}");
-        }
+    fn a_library_is_known_by_its_version_and_its_hash() {
+        assert_eq!(State::of(VERSION.into(), build()), State::Same);
+        assert_eq!(State::of(VERSION.into(), "0"), State::OtherBuild);
+        assert_eq!(State::of("0.0.9".into(), build()), State::Older { version: "0.0.9".into() });
+        assert_eq!(State::of("0.10.0".into(), build()), State::Newer { version: "0.10.0".into() });
+        assert!(NAME.ends_with(&format!("_{PROTOCOL}")) && Function::Version.name().starts_with(NAME));
     }
 }

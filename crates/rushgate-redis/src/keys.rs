@@ -14,7 +14,7 @@ pub(crate) const SALES: &str = "rg:sales";
 /// Matches the state keys of all locks.
 pub(crate) const LOCK_PATTERN: &str = "rg:{l:*}:s";
 
-/// The pub/sub channel of one process. Scripts build the same name from the 8 bytes of its ID.
+/// The pub/sub channel of one process. Functions build the same name from the 8 bytes of its ID.
 pub(crate) fn inbox(id: u64) -> String {
     format!("rg:in:{id:016x}")
 }

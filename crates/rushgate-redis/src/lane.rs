@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::poll;
-use rand::RngExt;
 use rushgate_core::{Error, Result};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::{unconstrained, yield_now};
@@ -19,25 +18,22 @@ use crate::cluster::is_referral;
 use crate::command::Command;
 use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
+use crate::functions::{self, ensure_on};
 use crate::reply::Reply;
 use crate::runtime::Runtime;
-use crate::scripts::Script;
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
 
 /// The most requests in a pipeline.
 const BATCH_MAX: usize = 128;
-/// The most items in one script call, and the most work they may be together, unless one item alone is more.
+/// The most items in one call, and the most work they may be together, unless one item alone is more.
 const ITEMS_MAX: usize = 128;
 const WEIGHT_MAX: u32 = 1_000;
 /// The most pipelines in flight: one that the server executes, and one that is ready when it has finished. Requests
 /// that arrive meanwhile share the next pipeline, which costs the server less.
 const IN_FLIGHT_MAX: usize = 2;
-/// How often the server may miss a script before the request fails.
-const LOADS_MAX: usize = 3;
-/// Processes that miss a script at the same moment wait for a random time up to this one before they load it, so that
-/// most find it loaded.
-const LOAD_SPREAD: Duration = Duration::from_millis(10);
+/// How often the server may miss a function before the request fails.
+const INSTALLS_MAX: usize = 3;
 /// Timeout of WAIT for the replicas of a pipeline.
 const REPLICATED_MAX: Duration = Duration::from_secs(1);
 /// How long a Cluster node may be silent before the other nodes are asked whether it was replaced.
@@ -143,7 +139,7 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
             }
         }
         is_crowded = batch.len() > 1;
-        match link.conn_for(&batch).await {
+        match link.conn().await {
             Ok(conn) => {
                 let link = Arc::clone(&link);
                 let mut carrying = Box::pin(async move {
@@ -218,63 +214,6 @@ impl Link {
         made
     }
 
-    /// The current connection, to a server that has the scripts of these requests. An error means that none was sent.
-    async fn conn_for(&self, steps: &[Work]) -> Result<Arc<Linked>> {
-        let conn = self.conn().await?;
-        self.load(&conn, steps).await?;
-        Ok(conn)
-    }
-
-    /// Loads the scripts that the server lacks. Later requests wait meanwhile, so that the order is kept.
-    async fn load(&self, conn: &Arc<Linked>, steps: &[Work]) -> Result<()> {
-        let mut known = conn.known.lock().await;
-        let mut needed = Vec::new();
-        for script in steps.iter().filter_map(Work::script) {
-            if !known[script as usize] && !needed.contains(&script) {
-                needed.push(script);
-            }
-        }
-        if needed.is_empty() {
-            return Ok(());
-        }
-        let mut missing = self.missing(conn, &needed).await?;
-        if !missing.is_empty() {
-            // A random pause, so that one process loads the script for all that miss it.
-            let pause = LOAD_SPREAD.mul_f64(rand::rng().random_range(0.0..1.0));
-            sleep(pause).await;
-            missing = self.missing(conn, &missing).await?;
-        }
-        if !missing.is_empty() {
-            let bodies = missing.iter().map(|script| Command::new("SCRIPT").arg("LOAD").arg(script.body()));
-            self.ask(conn, &bodies.collect::<Vec<_>>()).await?;
-        }
-        needed.into_iter().for_each(|script| known[script as usize] = true);
-        Ok(())
-    }
-
-    /// The scripts that the server does not have.
-    async fn missing(&self, conn: &Arc<Linked>, scripts: &[Script]) -> Result<Vec<Script>> {
-        let exists = Command::new("SCRIPT").arg("EXISTS");
-        let exists = scripts.iter().fold(exists, |command, script| command.arg(script.sha()));
-        let mut found = self.ask(conn, &[exists]).await?.remove(0).list()?;
-        let mut missing = Vec::new();
-        for script in scripts {
-            if found.int()? == 0 {
-                missing.push(*script);
-            }
-        }
-        Ok(missing)
-    }
-
-    /// Sends commands that do not change the store's data.
-    async fn ask(&self, conn: &Arc<Linked>, questions: &[Command]) -> Result<Vec<Reply>> {
-        let answers = self.send(conn, questions).await.map_err(|broken| {
-            self.lost(conn);
-            fault::unanswered(&broken)
-        })?;
-        answers.into_iter().map(|answer| answer.map_err(|refusal| fault::refused(&refusal))).collect()
-    }
-
     /// Connects, and checks the server.
     async fn connect(&self) -> Result<Arc<Linked>> {
         let linked = Arc::new(self.way.connect().await?);
@@ -296,8 +235,8 @@ impl Link {
 
     /// Sends a pipeline and delivers its replies. Requests are resent as needed, which is safe because each carries a
     /// token, an op or a key that makes it idempotent.
-    async fn carry(&self, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
-        let (mut loads, mut moves) = (0, 0);
+    async fn carry(self: &Arc<Self>, mut conn: Arc<Linked>, mut batch: Vec<Work>) {
+        let (mut installs, mut moves) = (0, 0);
         while !batch.is_empty() {
             let plan = Plan::of(batch, conn.checked.replicas, self.way.cluster().is_some());
             self.books.sent(plan.steps.len(), plan.commands.len());
@@ -310,23 +249,25 @@ impl Link {
                 }
             };
             let rest = plan.hand_out(answers, |refusal| match refusal.code.as_str() {
-                "NOSCRIPT" if loads < LOADS_MAX => Fate::Load,
+                _ if functions::is_missing(refusal) && installs < INSTALLS_MAX => Fate::Install,
                 "READONLY" if self.way.follows_sentinels() && moves < MOVES_MAX => Fate::Follow,
+                "OOM" => Fate::Full,
                 _ if is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
                 _ => Fate::Refused,
             });
             self.refer(rest.referred);
             batch = rest.again;
-            if rest.lacks_scripts {
-                loads += 1;
-                conn.known.lock().await.fill(false);
-                // If loading fails, so do the requests, which report the error.
-                let _ = self.load(&conn, &batch).await;
+            if rest.lacks_functions {
+                installs += 1;
+                let server = Walk { link: Arc::clone(self), conn: Arc::clone(&conn) };
+                if let Err(error) = ensure_on(&server).await {
+                    return fail(batch, &error);
+                }
             }
             if rest.is_replica {
                 moves += 1;
                 self.lost(&conn);
-                conn = match self.conn_for(&batch).await {
+                conn = match self.conn().await {
                     Ok(conn) => conn,
                     Err(error) => return fail(batch, &error),
                 };
@@ -371,7 +312,7 @@ struct Step {
     count: usize,
     /// The requests that the step answers.
     works: Vec<Work>,
-    /// The total weight of the items, if the script takes items.
+    /// The total weight of the items, if the function takes items.
     weight: Option<u32>,
 }
 
@@ -381,16 +322,18 @@ struct Rest {
     again: Vec<Work>,
     /// To be sent to another node, or to this one later.
     referred: Vec<(Work, Refusal)>,
-    lacks_scripts: bool,
+    lacks_functions: bool,
     is_replica: bool,
 }
 
 /// How to handle a refused step.
 enum Fate {
-    /// Load the scripts, then send it again.
-    Load,
+    /// Install the functions, then send it again.
+    Install,
     /// Send it again to the current primary.
     Follow,
+    /// Ask whether it can be answered without adding anything.
+    Full,
     /// Let the Cluster route it.
     Refer,
     /// Return the error to the callers.
@@ -522,13 +465,22 @@ impl Step {
 impl Rest {
     fn add(&mut self, works: Vec<Work>, refusal: &Refusal, fate: impl Fn(&Refusal) -> Fate) {
         match fate(refusal) {
-            Fate::Load => {
-                self.lacks_scripts = true;
+            Fate::Install => {
+                self.lacks_functions = true;
                 self.again.extend(works);
             }
             Fate::Follow => {
                 self.is_replica = true;
                 self.again.extend(works);
+            }
+            Fate::Full => {
+                for mut work in works {
+                    if work.try_when_full() {
+                        self.again.push(work);
+                    } else {
+                        fail([work], &fault::refused(refusal));
+                    }
+                }
             }
             Fate::Refer => self.referred.extend(works.into_iter().map(|work| (work, refusal.clone()))),
             Fate::Refused => fail(works, &fault::refused(refusal)),

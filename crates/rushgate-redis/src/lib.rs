@@ -3,8 +3,8 @@
 //! - Supports Redis 7.0 and Valkey 7.2 or later: one server, `redis://[user[:password]@]host[:port][/database]`; the
 //!   primary of a Sentinel service, `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`; a Cluster,
 //!   `redis+cluster://[user[:password]@]host[:port],…`. Use `rediss` for TLS.
-//! - Each operation is one Lua script under `lua/`. The header of the file is its contract: keys, arguments, answers.
-//!   The clock is the server's and is read once per script. Every key is declared, and all keys of one lock, queue or
+//! - Each step is one function of a library on the server ([`functions`]), made of the files under `lua/`. The header of
+//!   a file is its contract: keys, arguments, answers. The clock is the server's and is read once per call. Every key is declared, and all keys of one lock, queue or
 //!   sale have one hash tag.
 //! - Each server has one connection for commands, which sends concurrent requests in pipelines, and another one for
 //!   notifications that wake waiters. Both reconnect automatically, and follow failovers and slot migrations. A
@@ -31,23 +31,22 @@ mod command;
 mod conn;
 mod driver;
 mod fault;
+mod function;
 pub mod functions;
-mod header;
+#[cfg(test)]
+mod generate;
 mod inbox;
 mod keys;
 mod lane;
-mod library;
 mod listeners;
 mod lock;
 mod outbox;
 mod queue;
-mod reference;
 mod reply;
 mod room;
 mod runtime;
 mod sale;
 mod schedule;
-mod scripts;
 mod sentinel;
 mod slot;
 mod store;

@@ -6,15 +6,15 @@ use rushgate_core::{
 };
 
 use crate::command::{Call, Command};
+use crate::function::Function;
 use crate::reply::{Fields, Packed, Reply, id_of, strange};
-use crate::scripts::Script;
 use crate::store::micros;
 use crate::{keys, queue};
 
 const WINDOW_US: u64 = Acquire::CLAIM_WINDOW.as_micros() as u64;
 
-fn call(script: Script, name: &LockName) -> Call {
-    Call::new(script, keys::lock(name))
+fn call(function: Function, name: &LockName) -> Call {
+    Call::new(function, keys::lock(name))
 }
 
 pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
@@ -26,19 +26,19 @@ pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
         .arg(WINDOW_US.to_string())
         .arg(inbox.to_be_bytes())
         .arg(write_owner(&ask.owner));
-    one_of_many(Script::LockAcquire, &ask.name, args)
+    one_of_many(Function::LockAcquire, &ask.name, args)
 }
 
 pub(crate) fn release(name: &LockName, token: Token) -> Call {
     let args = Command::default().arg(token.to_bytes()).arg(WINDOW_US.to_string());
-    one_of_many(Script::LockRelease, name, args)
+    one_of_many(Function::LockRelease, name, args)
 }
 
 pub(crate) fn release_with(op: Op, release: &ReleaseWith) -> Call {
     let ReleaseWith { name, token, queue: of, task } = release;
     let of_queue = keys::queue(of).chain(keys::replays(of, op.client()));
     let keys = keys::lock(name).chain(of_queue).chain([keys::unique(of)]);
-    Call::new(Script::LockReleaseWith, keys)
+    Call::new(Function::LockReleaseWith, keys)
         .arg(&op.to_bytes()[8..])
         .arg(token.to_bytes())
         .number(WINDOW_US)
@@ -57,33 +57,33 @@ pub(crate) fn read_released_with(reply: Reply) -> Result<ReleasedWith> {
     }
 }
 
-/// A request that can share its script call with requests for other locks.
-fn one_of_many(script: Script, name: &LockName, args: Command) -> Call {
-    Call::new(script, []).item_with_keys(1, keys::lock(name), args)
+/// A request that can share its call with requests for other locks.
+fn one_of_many(function: Function, name: &LockName, args: Command) -> Call {
+    Call::new(function, []).item_with_keys(1, keys::lock(name), args)
 }
 
 pub(crate) fn extend(extend: &Extend) -> Call {
-    call(Script::LockExtend, &extend.name).arg(extend.token.to_bytes()).number(extend.lease.as_micros())
+    call(Function::LockExtend, &extend.name).arg(extend.token.to_bytes()).number(extend.lease.as_micros())
 }
 
 pub(crate) fn held(name: &LockName, token: Token) -> Call {
-    call(Script::LockHeld, name).arg(token.to_bytes())
+    call(Function::LockHeld, name).arg(token.to_bytes())
 }
 
 pub(crate) fn leave(name: &LockName, token: Token) -> Call {
-    call(Script::LockLeave, name).arg(token.to_bytes()).number(WINDOW_US)
+    call(Function::LockLeave, name).arg(token.to_bytes()).number(WINDOW_US)
 }
 
 pub(crate) fn release_all(name: &LockName, client: ClientId) -> Call {
-    call(Script::LockReleaseAll, name).arg(client.as_u64().to_be_bytes()).number(WINDOW_US)
+    call(Function::LockReleaseAll, name).arg(client.as_u64().to_be_bytes()).number(WINDOW_US)
 }
 
 pub(crate) fn force_release(name: &LockName) -> Call {
-    call(Script::LockForceRelease, name).number(WINDOW_US)
+    call(Function::LockForceRelease, name).number(WINDOW_US)
 }
 
 pub(crate) fn show(name: &LockName) -> Call {
-    call(Script::LockShow, name)
+    call(Function::LockShow, name)
 }
 
 pub(crate) fn read_acquired(reply: Reply) -> Result<Acquired> {

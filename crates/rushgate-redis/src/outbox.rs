@@ -3,14 +3,15 @@
 use rushgate_core::{QueueName, Relay, Relayed, Result};
 
 use crate::command::Call;
+use crate::function::Function;
 use crate::keys;
 use crate::queue::{terms, write_body};
 use crate::reply::Reply;
-use crate::scripts::Script;
 
 pub(crate) fn relay(queue: &QueueName, relay: &Relay) -> Call {
-    let call =
-        Call::new(Script::QueueRelay, keys::queue(queue)).key(keys::unique(queue)).arg(relay.outbox.as_str());
+    let call = Call::new(Function::QueueRelay, keys::queue(queue))
+        .key(keys::unique(queue))
+        .arg(relay.outbox.as_str());
     relay.tasks.iter().fold(call, |call, (number, task)| {
         call.number(*number).arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     })

@@ -14,9 +14,9 @@ use rushgate_core::{
 };
 
 use crate::command::{Call, Command};
+use crate::function::Function;
 use crate::keys::{self, QueueSet};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
-use crate::scripts::Script;
 use crate::store::micros;
 
 pub(crate) use dead::{
@@ -33,17 +33,17 @@ use row::rest_of_tasks;
 
 /// How many bytes count as much work as one more task.
 const BYTES_OF_ONE: u32 = 4_096;
-/// Moments are limited to 2^53 - 1 µs, in the year 2255, because scripts calculate with doubles.
+/// Moments are limited to 2^53 - 1 µs, in the year 2255, because Lua calculates with doubles.
 pub(crate) const MOMENT_MAX: u64 = (1 << 53) - 1;
 
-fn call(script: Script, queue: &QueueName) -> Call {
-    Call::new(script, keys::queue(queue))
+fn call(function: Function, queue: &QueueName) -> Call {
+    Call::new(function, keys::queue(queue))
 }
 
 /// A request with an op, which is executed once.
-fn once(script: Script, queue: &QueueName, op: Op) -> Call {
+fn once(function: Function, queue: &QueueName, op: Op) -> Call {
     let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
-    Call::new(script, keys).arg(&op.to_bytes()[8..])
+    Call::new(function, keys).arg(&op.to_bytes()[8..])
 }
 
 /// Length of the content type (1), content type, payload. The two common types are a single byte.
@@ -79,7 +79,7 @@ fn moment(of: Due) -> String {
     }
 }
 
-/// The terms of a task. Most tasks of a call have equal terms, which the script parses once.
+/// The terms of a task. Most tasks of a call have equal terms, which the function parses once.
 pub(crate) fn terms(task: &NewTask) -> String {
     let due = moment(task.due);
     let deadline = task.deadline.map(|deadline| format!("<{}", moment(deadline))).unwrap_or_default();
@@ -111,10 +111,10 @@ fn waits_asked(task: &NewTask) -> String {
     format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))
 }
 
-/// A request that can share its script call with others. Its weight is the number of its items plus `more`. The first
+/// A request that can share its call with others. Its weight is the number of its items plus `more`. The first
 /// item carries the op, the others an empty one.
 fn joined(
-    script: Script,
+    function: Function,
     queue: &QueueName,
     op: Op,
     more: usize,
@@ -129,7 +129,7 @@ fn joined(
         (of_request, n) = (b"", n + 1);
     }
     let weight = n + more as u32 + args.len() as u32 / BYTES_OF_ONE;
-    Call::new(script, keys).item(weight, args)
+    Call::new(function, keys).item(weight, args)
 }
 
 pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
@@ -138,7 +138,7 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
     };
     // Each dependency is looked up and linked.
     let others: usize = tasks.iter().map(|task| task.after.len()).sum();
-    joined(Script::QueueEnqueue, queue, op, others, tasks.iter().map(item)).key(keys::unique(queue))
+    joined(Function::QueueEnqueue, queue, op, others, tasks.iter().map(item)).key(keys::unique(queue))
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
@@ -176,15 +176,15 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
 }
 
 pub(crate) fn top(queue: &QueueName, n: u32) -> Call {
-    call(Script::QueueTop, queue).number(n.into())
+    call(Function::QueueTop, queue).number(n.into())
 }
 
 pub(crate) fn pop(op: Op, queue: &QueueName, n: u32) -> Call {
-    once(Script::QueuePop, queue, op).number(n.into())
+    once(Function::QueuePop, queue, op).number(n.into())
 }
 
 pub(crate) fn claim(op: Op, queue: &QueueName, claim: &Claim) -> Call {
-    once(Script::QueueClaim, queue, op)
+    once(Function::QueueClaim, queue, op)
         .number(claim.n.into())
         .number(claim.lease.as_micros())
         .arg(&claim.worker)
@@ -224,18 +224,18 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
     read_outcomes(reply, outcomes)?.first().copied().ok_or_else(|| strange("no outcome"))
 }
 
-/// Most completions have no result, and use a script without the arguments for one.
+/// Most completions have no result, and use a function without the arguments for one.
 pub(crate) fn complete(op: Op, queue: &QueueName, done: &[Completion]) -> Call {
     let of =
         |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
     if done.iter().all(|one| one.result.is_none() && !one.discarded) {
-        return joined(Script::QueueComplete, queue, op, 0, done.iter().map(|one| of(&one.ticket)));
+        return joined(Function::QueueComplete, queue, op, 0, done.iter().map(|one| of(&one.ticket)));
     }
     let item = |one: &Completion| {
         let result = one.result.as_ref().map(write_body).unwrap_or_default();
         of(&one.ticket).arg(if one.discarded { "1" } else { "0" }).arg(result)
     };
-    joined(Script::QueueFinish, queue, op, 0, done.iter().map(item))
+    joined(Function::QueueFinish, queue, op, 0, done.iter().map(item))
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
@@ -250,7 +250,7 @@ pub(crate) fn retry(op: Op, queue: &QueueName, failed: &[Retry]) -> Call {
             .flag(failed.give_up)
             .arg(failed.error_cut())
     };
-    failed.iter().fold(once(Script::QueueRetry, queue, op), add)
+    failed.iter().fold(once(Function::QueueRetry, queue, op), add)
 }
 
 pub(crate) fn read_retried(reply: Reply) -> Result<Vec<Retried>> {
@@ -274,7 +274,7 @@ pub(crate) fn release_tasks(op: Op, queue: &QueueName, back: &[TaskRelease]) -> 
     let add = |call: Call, back: &TaskRelease| {
         call.arg(back.ticket.id.as_str()).number(claim_number(&back.ticket)).number(micros(back.delay))
     };
-    back.iter().fold(once(Script::QueueRelease, queue, op), add)
+    back.iter().fold(once(Function::QueueRelease, queue, op), add)
 }
 
 pub(crate) fn read_tasks_released(reply: Reply) -> Result<Vec<TaskReleased>> {
@@ -289,7 +289,7 @@ pub(crate) fn extend(queue: &QueueName, beats: &[Heartbeat], lease: Lease) -> Ca
         let percent = percent.map(|percent| percent.to_string()).unwrap_or_default();
         call.flag(beat.progress.is_some()).arg(percent).arg(note)
     };
-    beats.iter().fold(call(Script::QueueExtend, queue).number(lease.as_micros()), add)
+    beats.iter().fold(call(Function::QueueExtend, queue).number(lease.as_micros()), add)
 }
 
 pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
@@ -297,7 +297,7 @@ pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
 }
 
 pub(crate) fn dequeue(op: Op, queue: &QueueName, ticket: &Ticket) -> Call {
-    once(Script::QueueDequeue, queue, op)
+    once(Function::QueueDequeue, queue, op)
         .arg(ticket.id.as_str())
         .number(ticket.revision.as_u64())
         .number(claim_number(ticket))
@@ -308,7 +308,7 @@ pub(crate) fn read_dequeued(reply: Reply) -> Result<Dequeued> {
 }
 
 pub(crate) fn cancel(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    once(Script::QueueCancel, queue, op).arg(id.as_str())
+    once(Function::QueueCancel, queue, op).arg(id.as_str())
 }
 
 pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
@@ -316,7 +316,7 @@ pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
 }
 
 pub(crate) fn unique_until(queue: &QueueName, id: &TaskId) -> Call {
-    Call::new(Script::QueueUniqueUntil, [keys::unique(queue)]).arg(id.as_str())
+    Call::new(Function::QueueUniqueUntil, [keys::unique(queue)]).arg(id.as_str())
 }
 
 pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
@@ -326,7 +326,7 @@ pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
 
 pub(crate) fn clear_unique(op: Op, queue: &QueueName, id: &TaskId) -> Call {
     let keys = [keys::unique(queue)].into_iter().chain(keys::replays(queue, op.client()));
-    Call::new(Script::QueueClearUnique, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
+    Call::new(Function::QueueClearUnique, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
 }
 
 pub(crate) fn read_unique_cleared(reply: Reply) -> Result<UniqueCleared> {
@@ -338,7 +338,7 @@ pub(crate) fn read_unique_cleared(reply: Reply) -> Result<UniqueCleared> {
 }
 
 pub(crate) fn close_batch(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    once(Script::QueueCloseBatch, queue, op).arg(id.as_str())
+    once(Function::QueueCloseBatch, queue, op).arg(id.as_str())
 }
 
 pub(crate) fn read_closed(reply: Reply) -> Result<Closed> {
@@ -352,11 +352,11 @@ pub(crate) fn read_closed(reply: Reply) -> Result<Closed> {
 }
 
 pub(crate) fn reap(queue: &QueueName) -> Call {
-    call(Script::QueueReap, queue)
+    call(Function::QueueReap, queue)
 }
 
 pub(crate) fn set_paused(queue: &QueueName, paused: bool) -> Call {
-    call(Script::QueuePause, queue).flag(paused)
+    call(Function::QueuePause, queue).flag(paused)
 }
 
 impl QueueSet {

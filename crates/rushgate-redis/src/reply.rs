@@ -10,7 +10,7 @@ pub(crate) enum Reply {
     List(Vec<Reply>),
 }
 
-/// Conversions to the shape that a reply must have. Another shape means that the scripts or the data are not
+/// Conversions to the shape that a reply must have. Another shape means that the functions or the data are not
 /// Rushgate's.
 impl Reply {
     pub(crate) fn int(self) -> Result<u64> {

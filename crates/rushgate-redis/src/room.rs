@@ -8,18 +8,18 @@ use rushgate_core::{
 };
 
 use crate::command::Call;
+use crate::function::Function;
 use crate::keys;
 use crate::reply::{Fields, Reply, strange};
 use crate::sale::unknown;
-use crate::scripts::Script;
 use crate::store::micros;
 
-fn call(script: Script, sale: &SaleId) -> Call {
-    Call::new(script, std::iter::once(keys::sale_home(sale)).chain(keys::room(sale)))
+fn call(function: Function, sale: &SaleId) -> Call {
+    Call::new(function, std::iter::once(keys::sale_home(sale)).chain(keys::room(sale)))
 }
 
 pub(crate) fn set(sale: &SaleId, rules: &RoomRules, secret: DrawSecret) -> Call {
-    call(Script::RoomSet, sale)
+    call(Function::RoomSet, sale)
         .number(rules.rate.n.into())
         .number(micros(rules.rate.per))
         .number(micros(rules.pass))
@@ -47,7 +47,7 @@ pub(crate) fn read_set(sale: &SaleId, reply: Reply) -> Result<RoomState> {
 }
 
 pub(crate) fn show(sale: &SaleId) -> Call {
-    call(Script::RoomShow, sale)
+    call(Function::RoomShow, sale)
 }
 
 pub(crate) fn read_shown(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
@@ -55,7 +55,7 @@ pub(crate) fn read_shown(sale: &SaleId, reply: Reply) -> Result<Option<RoomState
 }
 
 pub(crate) fn join(sale: &SaleId, buyer: &BuyerId) -> Call {
-    call(Script::RoomJoin, sale).arg(buyer.as_str())
+    call(Function::RoomJoin, sale).arg(buyer.as_str())
 }
 
 pub(crate) fn read_joined(sale: &SaleId, reply: Reply) -> Result<Option<Joined>> {
@@ -73,7 +73,7 @@ fn read_until(micros: u64) -> Option<Timestamp> {
 pub(crate) fn enter(enter: &Enter) -> Call {
     let (serial, place) =
         enter.place.map(|(serial, place)| (serial.to_string(), place.to_string())).unwrap_or_default();
-    call(Script::RoomEnter, &enter.sale).arg(enter.buyer.as_str()).arg(serial).arg(place)
+    call(Function::RoomEnter, &enter.sale).arg(enter.buyer.as_str()).arg(serial).arg(place)
 }
 
 pub(crate) fn read_entered(sale: &SaleId, reply: Reply) -> Result<Option<Entered>> {
@@ -84,11 +84,11 @@ pub(crate) fn read_entered(sale: &SaleId, reply: Reply) -> Result<Option<Entered
 }
 
 pub(crate) fn close_entry(sale: &SaleId) -> Call {
-    call(Script::RoomCloseEntry, sale)
+    call(Function::RoomCloseEntry, sale)
 }
 
 pub(crate) fn draw(sale: &SaleId, beacon: &Beacon) -> Call {
-    call(Script::RoomDraw, sale).arg(beacon.as_str())
+    call(Function::RoomDraw, sale).arg(beacon.as_str())
 }
 
 pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<Draw>> {
@@ -104,7 +104,7 @@ pub(crate) fn read_of_draw(sale: &SaleId, reply: Reply) -> Result<Option<RoomSta
 }
 
 pub(crate) fn close(sale: &SaleId) -> Call {
-    call(Script::RoomClose, sale)
+    call(Function::RoomClose, sale)
 }
 
 pub(crate) fn read_closed(sale: &SaleId, reply: Reply) -> Result<bool> {

@@ -17,9 +17,9 @@ use serde_json::json;
 pub(crate) use books::{Found, books, read_books};
 
 use crate::command::{Call, Command};
+use crate::function::Function;
 use crate::keys::{self, SaleKeys};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
-use crate::scripts::Script;
 
 /// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
@@ -39,21 +39,21 @@ impl Home {
         Self { keys: SaleKeys::new(&spec.id, spec.orders.as_ref()), spec, index }
     }
 
-    fn call(&self, script: Script) -> Call {
-        Call::new(script, self.keys.all()).arg(self.spec.secret.to_bytes())
+    fn call(&self, function: Function) -> Call {
+        Call::new(function, self.keys.all()).arg(self.spec.secret.to_bytes())
     }
 
     /// A request of a rebuild, which also uses the staged sale.
-    fn call_beside(&self, script: Script, by: Op) -> Call {
-        Call::new(script, self.keys.all().chain(self.keys.loaded()))
+    fn call_beside(&self, function: Function, by: Op) -> Call {
+        Call::new(function, self.keys.all().chain(self.keys.loaded()))
             .arg(self.spec.secret.to_bytes())
             .arg(by.to_bytes())
     }
 
     /// A request that may enqueue an order.
-    fn call_with_orders(&self, script: Script) -> Call {
+    fn call_with_orders(&self, function: Function) -> Call {
         let orders = self.spec.orders.iter().flat_map(keys::queue);
-        Call::new(script, self.keys.all().chain(orders)).arg(self.spec.secret.to_bytes())
+        Call::new(function, self.keys.all().chain(orders)).arg(self.spec.secret.to_bytes())
     }
 
     fn sku(&self, no: usize) -> Result<Sku> {
@@ -121,12 +121,12 @@ fn state_of(code: u64) -> Result<HoldState> {
 
 /// Stores the specification under the sale's ID.
 pub(crate) fn enter(spec: &SaleSpec) -> Call {
-    Call::new(Script::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
+    Call::new(Function::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
 }
 
 /// Reserves the order queue. `takes_over`: even if the queue was used for other tasks.
 pub(crate) fn reserve_queue(queue: &QueueName, takes_over: bool) -> Call {
-    let call = Call::new(Script::SaleOrders, keys::queue(queue));
+    let call = Call::new(Function::SaleOrders, keys::queue(queue));
     if takes_over { call.key(keys::for_orders(queue)) } else { call }
 }
 
@@ -134,7 +134,7 @@ pub(crate) fn create(home: &Home) -> Call {
     let spec = &home.spec;
     let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
     let call = home
-        .call_with_orders(Script::SaleCreate)
+        .call_with_orders(Function::SaleCreate)
         .number(spec.hold.as_micros())
         .arg(moment(spec.opens_at))
         .arg(moment(spec.closes_at))
@@ -146,11 +146,11 @@ pub(crate) fn create(home: &Home) -> Call {
 }
 
 pub(crate) fn open(home: &Home) -> Call {
-    home.call(Script::SaleOpen)
+    home.call(Function::SaleOpen)
 }
 
 pub(crate) fn end(home: &Home) -> Call {
-    home.call(Script::SaleEnd)
+    home.call(Function::SaleEnd)
 }
 
 fn status_of(code: u64) -> Result<SaleStatus> {
@@ -191,7 +191,7 @@ pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
     let id = Command::default().arg(request.id.to_bytes()).arg(request.id.to_string());
     let mut args = id.arg(request.buyer.as_str());
     args.push(write_cart(home, &request.lines, request.choice).as_bytes());
-    home.call_with_orders(Script::SaleReserve).item(weight(request), args)
+    home.call_with_orders(Function::SaleReserve).item(weight(request), args)
 }
 
 pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
@@ -233,16 +233,16 @@ fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
 }
 
 pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
-    decide(home, Script::SaleConfirm, id, 1)
+    decide(home, Function::SaleConfirm, id, 1)
 }
 
 pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
     // Canceling may release many units, and only the server knows how many.
-    decide(home, Script::SaleCancelHold, id, 50)
+    decide(home, Function::SaleCancelHold, id, 50)
 }
 
-fn decide(home: &Home, script: Script, id: ReservationId, weight: u32) -> Call {
-    home.call_with_orders(script).item(weight, Command::default().arg(id.to_bytes()))
+fn decide(home: &Home, function: Function, id: ReservationId, weight: u32) -> Call {
+    home.call_with_orders(function).item(weight, Command::default().arg(id.to_bytes()))
 }
 
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
@@ -263,7 +263,7 @@ pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Res
 }
 
 pub(crate) fn expire(home: &Home, n: u32) -> Call {
-    home.call_with_orders(Script::SaleExpire).number(n.into())
+    home.call_with_orders(Function::SaleExpire).number(n.into())
 }
 
 pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
@@ -271,7 +271,7 @@ pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
 }
 
 pub(crate) fn settle(home: &Home, generation: u32, verdicts: &[(ReservationId, Verdict)]) -> Call {
-    let call = home.call(Script::SaleSettle).number(generation.into());
+    let call = home.call(Function::SaleSettle).number(generation.into());
     verdicts.iter().fold(call, |call, (id, verdict)| {
         call.arg(id.to_bytes()).arg(match verdict {
             Verdict::Confirmed => "confirmed",
@@ -306,7 +306,7 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
     };
     let orders = home.spec.orders.iter().flat_map(keys::queue);
     let keys = home.keys.all().chain(home.keys.replays(op.client())).chain(orders);
-    Ok(Call::new(Script::SaleStock, keys)
+    Ok(Call::new(Function::SaleStock, keys)
         .arg(home.spec.secret.to_bytes())
         .arg(&op.to_bytes()[8..])
         .number(no as u64)
@@ -331,7 +331,7 @@ pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
 
 pub(crate) fn halt(home: &Home, generation: u32, reason: HaltReason) -> Call {
     let reason = HaltReason::ALL.iter().position(|it| *it == reason).unwrap_or_default();
-    home.call(Script::SaleHalt).number(generation.into()).number(reason as u64)
+    home.call(Function::SaleHalt).number(generation.into()).number(reason as u64)
 }
 
 pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
@@ -346,7 +346,7 @@ fn without_ledger() -> Error {
 }
 
 pub(crate) fn begin_rebuild(home: &Home, by: Op) -> Call {
-    home.call_beside(Script::SaleBeginRebuild, by).number(home.spec.skus.len() as u64)
+    home.call_beside(Function::SaleBeginRebuild, by).number(home.spec.skus.len() as u64)
 }
 
 pub(crate) fn read_begun(reply: Reply) -> Result<()> {
@@ -359,14 +359,14 @@ pub(crate) fn load(home: &Home, by: Op, generation: u32, part: &Load) -> Result<
         Load::Free(sku, units) => (sku, UnitRange::gather(units.iter().copied()), "free"),
         Load::Withdrawn(sku, ranges) => (sku, ranges.clone(), "withdrawn"),
     };
-    let call = home.call_beside(Script::SaleLoadUnits, by).number(generation.into());
+    let call = home.call_beside(Function::SaleLoadUnits, by).number(generation.into());
     let call = call.number(home.at(sku)? as u64).arg(place);
     let add = |call: Call, range: UnitRange| call.number(range.first().into()).number(range.last().into());
     Ok(ranges.into_iter().fold(call, add))
 }
 
 fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> Result<Call> {
-    let call = home.call_beside(Script::SaleLoadOrders, by).number(generation.into());
+    let call = home.call_beside(Function::SaleLoadOrders, by).number(generation.into());
     orders.iter().try_fold(call, |call, order| {
         let state = match order.state {
             OrderIntent::Hold => "held",
@@ -401,7 +401,7 @@ pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
         home.spec.skus.len() as u64,
     )?;
     let call = home
-        .call_beside(Script::SaleSwitch, by)
+        .call_beside(Function::SaleSwitch, by)
         .number(switch.generation.into())
         .number(crate::store::micros(switch.grace));
     Ok(home.spec.skus.iter().zip(&switch.stock).fold(call, |call, (sku, told)| {
@@ -423,7 +423,7 @@ pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
 
 pub(crate) fn restore(home: &Home, receipt: &Receipt) -> Result<Call> {
     Ok(home
-        .call_with_orders(Script::SaleRestore)
+        .call_with_orders(Function::SaleRestore)
         .arg(receipt.id.to_bytes())
         .arg(receipt.buyer.as_str())
         .number(receipt.generation.into())
@@ -469,7 +469,7 @@ fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
 }
 
 pub(crate) fn show(home: &Home) -> Call {
-    home.call(Script::SaleShow).number(home.spec.skus.len() as u64)
+    home.call(Function::SaleShow).number(home.spec.skus.len() as u64)
 }
 
 pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
@@ -490,7 +490,7 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
 }
 
 pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {
-    home.call(Script::SaleReservation).arg(id.to_bytes())
+    home.call(Function::SaleReservation).arg(id.to_bytes())
 }
 
 pub(crate) fn read_reservation(home: &Home, id: ReservationId, reply: Reply) -> Result<Option<Hold>> {
@@ -500,7 +500,7 @@ pub(crate) fn read_reservation(home: &Home, id: ReservationId, reply: Reply) -> 
 
 pub(crate) fn events(home: &Home, after: u64, limit: u32) -> Call {
     let after = after.min(1 << 53);
-    home.call(Script::SaleEvents).number(after).number(after + u64::from(limit) - 1)
+    home.call(Function::SaleEvents).number(after).number(after + u64::from(limit) - 1)
 }
 
 pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<Event>> {

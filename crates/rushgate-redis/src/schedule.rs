@@ -6,19 +6,19 @@ use rushgate_core::{
 };
 
 use crate::command::Call;
+use crate::function::Function;
 use crate::keys;
 use crate::queue::{MOMENT_MAX, read_body, write_body};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
-use crate::scripts::Script;
 
 /// A request that uses the schedules alone.
-fn look(script: Script, queue: &QueueName) -> Call {
-    Call::new(script, keys::schedules(queue))
+fn look(function: Function, queue: &QueueName) -> Call {
+    Call::new(function, keys::schedules(queue))
 }
 
 /// A request that also changes the queue.
-fn change(script: Script, queue: &QueueName) -> Call {
-    Call::new(script, keys::queue(queue).chain(keys::schedules(queue)))
+fn change(function: Function, queue: &QueueName) -> Call {
+    Call::new(function, keys::queue(queue).chain(keys::schedules(queue)))
 }
 
 /// 0 means none.
@@ -36,7 +36,7 @@ pub(crate) fn schedule(queue: &QueueName, new: &NewSchedule) -> Call {
         Some(false) => "0",
         None => "",
     };
-    change(Script::QueueSchedule, queue)
+    change(Function::QueueSchedule, queue)
         .arg(new.id.as_str())
         .arg(&new.recurrence)
         .arg(write_body(&new.payload))
@@ -62,7 +62,7 @@ pub(crate) fn read_scheduled(reply: Reply) -> Result<Scheduled> {
 }
 
 pub(crate) fn unschedule(queue: &QueueName, id: &ScheduleId) -> Call {
-    look(Script::QueueUnschedule, queue).arg(id.as_str())
+    look(Function::QueueUnschedule, queue).arg(id.as_str())
 }
 
 pub(crate) fn read_unscheduled(reply: Reply) -> Result<bool> {
@@ -70,7 +70,7 @@ pub(crate) fn read_unscheduled(reply: Reply) -> Result<bool> {
 }
 
 pub(crate) fn schedules(queue: &QueueName, page: &Page) -> Call {
-    look(Script::QueueSchedules, queue).arg(&page.after).number(page.limit.into())
+    look(Function::QueueSchedules, queue).arg(&page.after).number(page.limit.into())
 }
 
 pub(crate) fn read_schedules(reply: Reply) -> Result<Vec<Schedule>> {
@@ -100,7 +100,7 @@ fn read_schedule(id: ScheduleId, packed: &[u8]) -> Result<Schedule> {
 }
 
 pub(crate) fn due_schedules(queue: &QueueName, n: u32) -> Call {
-    look(Script::QueueDueSchedules, queue).number(n.into())
+    look(Function::QueueDueSchedules, queue).number(n.into())
 }
 
 pub(crate) fn read_due_schedules(reply: Reply) -> Result<DueSchedules> {
@@ -110,7 +110,7 @@ pub(crate) fn read_due_schedules(reply: Reply) -> Result<DueSchedules> {
 }
 
 pub(crate) fn fire(queue: &QueueName, fire: &Fire) -> Call {
-    let call = change(Script::QueueFire, queue)
+    let call = change(Function::QueueFire, queue)
         .arg(fire.id.as_str())
         .number(fire.revision.as_u64())
         .number(moment(fire.next));

@@ -16,6 +16,7 @@ use crate::ahead::{self, Ahead, Ids};
 use crate::check::Checked;
 use crate::command::{Call, Command};
 use crate::driver::Driver;
+use crate::functions::Library;
 use crate::inbox::{Inbox, Post};
 use crate::keys::{self, QueueSet};
 use crate::lane::Walk;
@@ -128,7 +129,7 @@ impl RedisStore {
     pub async fn open(url: &str) -> Result<Self> {
         let Url { deployment, shown } = Url::parse(url)?;
         let inbox = Inbox::new();
-        let driver = Driver::start(deployment, Arc::clone(&inbox)).await;
+        let driver = Driver::start(deployment, Arc::clone(&inbox), Library::Install).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
         let ahead = Ahead::default();

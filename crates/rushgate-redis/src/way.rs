@@ -4,12 +4,11 @@ use std::future::pending;
 use std::sync::{Arc, Weak};
 
 use rushgate_core::{Error, Result};
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use crate::check::{Checked, Part, check};
 use crate::cluster::Cluster;
 use crate::conn::{Address, Commands, Pushes, Server};
-use crate::scripts::Script;
 use crate::sentinel::Sentinels;
 
 /// The endpoint resolver of one connection.
@@ -36,8 +35,6 @@ pub(crate) struct Linked {
     pub(crate) conn: Commands,
     pub(crate) checked: Checked,
     pub(crate) at: Address,
-    /// Scripts that the server is known to have. Locked while scripts are loaded.
-    pub(crate) known: Mutex<[bool; Script::ALL.len()]>,
 }
 
 impl Way {
@@ -153,5 +150,5 @@ impl Member {
 async fn link(server: &Server, part: Part) -> Result<Linked> {
     let conn = server.connect().await?;
     let checked = check(&conn, part).await?;
-    Ok(Linked { conn, checked, at: server.address().clone(), known: Mutex::new([false; Script::ALL.len()]) })
+    Ok(Linked { conn, checked, at: server.address().clone() })
 }

@@ -10,8 +10,8 @@ use tokio::time::Instant;
 
 use crate::backoff::Backoff;
 use crate::command::{Call, Command, Item};
+use crate::function::Function;
 use crate::reply::Reply;
-use crate::scripts::Script;
 
 /// What a request sends.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl What {
 
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Call(call) => Kind::Script(call.script()),
+            Self::Call(call) => Kind::Function(call.function()),
             Self::Command(command) => Kind::Commands { only_look: command.only_looks() },
             Self::Together(commands) => {
                 Kind::Commands { only_look: commands.iter().all(Command::only_looks) }
@@ -46,7 +46,7 @@ impl What {
 /// What is known of a request in flight.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
-    Script(Script),
+    Function(Function),
     Commands { only_look: bool },
 }
 
@@ -54,7 +54,7 @@ impl Kind {
     /// Marks the error of a request that writes nothing: it changed nothing, whether or not its reply arrived.
     pub(crate) fn blame(self, error: Error) -> Error {
         let only_looks = match self {
-            Self::Script(script) => script.only_looks(),
+            Self::Function(function) => function.only_looks(),
             Self::Commands { only_look } => only_look,
         };
         if only_looks { error.of_a_look() } else { error }
@@ -73,7 +73,7 @@ pub(crate) struct Work {
     pub(crate) what: What,
     /// Whether to send ASKING first, because the node does not own the slot yet.
     pub(crate) asking: bool,
-    /// Whether the request needs a script call of its own: a shared call was refused, perhaps because of another item.
+    /// Whether the request needs a call of its own: a shared call was refused, perhaps because of another item.
     pub(crate) alone: bool,
     reply: oneshot::Sender<Result<Reply>>,
     referred: Option<Referred>,
@@ -108,17 +108,9 @@ impl Work {
         (Instant::now() + pause < referred.until).then_some(pause)
     }
 
-    /// Whether the request must not share its script call.
+    /// Whether the request must not share its call.
     pub(crate) fn travels_alone(&self) -> bool {
         self.asking || self.alone
-    }
-
-    /// The script that the request calls.
-    pub(crate) fn script(&self) -> Option<Script> {
-        match &self.what {
-            What::Call(call) => Some(call.script()),
-            What::Command(_) | What::Together(_) => None,
-        }
     }
 
     /// The call, and the request's item in it.
@@ -137,8 +129,16 @@ impl Work {
     /// Whether the request acquires a lock for a caller that no longer waits. That caller has already sent the request
     /// that undoes it. Any other request stays valid without a caller.
     pub(crate) fn is_given_up(&self) -> bool {
-        let asks = matches!(&self.what, What::Call(call) if call.is(Script::LockAcquire));
+        let asks = matches!(&self.what, What::Call(call) if call.is(Function::LockAcquire));
         asks && self.reply.is_closed()
+    }
+
+    /// Changes the request to one that a server whose memory is full may answer. False if there is none.
+    pub(crate) fn try_when_full(&mut self) -> bool {
+        let What::Call(call) = &self.what else { return false };
+        let Some(call) = call.when_full() else { return false };
+        (self.what, self.alone) = (What::Call(call), true);
+        true
     }
 
     pub(crate) fn by_itself(self) -> Self {

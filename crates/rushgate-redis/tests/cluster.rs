@@ -1,4 +1,4 @@
-//! A Cluster keeps working while nodes die, connections and scripts are lost, and slots migrate.
+//! A Cluster keeps working while nodes die, connections and functions are lost, and slots migrate.
 
 mod common;
 
@@ -21,7 +21,7 @@ on_each_kind! {
     what_was_acknowledged_with_a_replica_survives_its_primary
     a_stopped_primary_is_left
     slots_move_under_the_hands_of_those_who_work
-    connections_and_scripts_are_lost_while_callers_work
+    connections_and_functions_are_lost_while_callers_work
     every_node_is_restarted_in_turn
     a_step_follows_its_slot_half_way
     a_waiter_is_told_after_its_node_was_replaced
@@ -73,7 +73,7 @@ async fn a_stopped_primary_is_left(kind: Kind) {
     crew.end().await;
 }
 
-/// While a slot migrates, a script that needs two of its keys waits. None is half executed.
+/// While a slot migrates, a function that needs two of its keys waits. None is half executed.
 async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
     let seed = common::seed();
@@ -93,7 +93,7 @@ async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
     assert_eq!((findings.lost, findings.shared, findings.repeated), (0, 0, 0), "{findings:?}");
 }
 
-async fn connections_and_scripts_are_lost_while_callers_work(kind: Kind) {
+async fn connections_and_functions_are_lost_while_callers_work(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
     let seed = common::seed();
     let crew = crew_on(&group, Writes::Kept, seed).await;
@@ -101,7 +101,7 @@ async fn connections_and_scripts_are_lost_while_callers_work(kind: Kind) {
     for _ in 0..30 {
         let node = &group.nodes[rng.random_range(0..3)];
         let fault: &[&str] = match rng.random_range(0..3) {
-            0 => &["SCRIPT", "FLUSH"],
+            0 => &["FUNCTION", "FLUSH"],
             1 => &["CLIENT", "KILL", "TYPE", "normal"],
             _ => &["CLIENT", "KILL", "TYPE", "pubsub"],
         };

@@ -35,8 +35,8 @@ macro_rules! on_each_server {
 }
 
 on_each_server! {
-    forgotten_scripts_are_loaded_again
-    one_batch_of_many_verbs_loads_forgotten_scripts_once
+    deleted_functions_are_installed_again
+    one_batch_of_many_verbs_installs_deleted_functions_once
     a_killed_connection_comes_back
     waiters_are_told_to_ask_after_their_connection_was_lost
     a_restarted_server_has_everything_and_work_goes_on
@@ -160,22 +160,17 @@ where
     }
 }
 
-async fn forgotten_scripts_are_loaded_again(kind: Kind) {
+async fn deleted_functions_are_installed_again(kind: Kind) {
     let server = server(kind);
     let store = open(&server).await;
     for number in 1..=3 {
-        assert_eq!(server.command(&["SCRIPT", "FLUSH"]), "+OK");
+        assert_eq!(server.command(&["FUNCTION", "FLUSH"]), "+OK");
         let together = (0..20).map(|n| put(&store, 100 * number + n));
         for answer in futures_util::future::join_all(together).await {
             assert!(matches!(answer.unwrap()[0], Enqueued::Added { .. }));
         }
     }
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 60);
-}
-
-/// Loads the script of `held` on this connection, so that it can be sent while the server is paused.
-async fn know_held(store: &RedisStore, name: &LockName) {
-    store.held(name, token(0)).await.unwrap();
 }
 
 /// Sends two pipelines to a paused server, which is the most in flight. Later requests wait and share a pipeline.
@@ -198,22 +193,20 @@ async fn two_under_way<'s>(
     under_way
 }
 
-async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
+async fn one_batch_of_many_verbs_installs_deleted_functions_once(kind: Kind) {
     let server = server(kind);
     let store = open(&server).await;
     let id = SaleId::new("s").unwrap();
     store.create(spec()).await.unwrap();
     store.open(&id).await.unwrap();
-    // The flush has no effect on a connection that has not loaded the scripts yet, or if it comes before the queries,
-    // which load theirs again. Then another round is needed.
+    // If the flush comes before the questions, these install the library again. Then another round is needed.
     for round in 1..=100 {
         let name = name();
-        know_held(&store, &name).await;
         assert_eq!(server.command(&["CONFIG", "RESETSTAT"]), "+OK");
         server.pause();
         let under_way = two_under_way(&store, &name, round).await;
         // It arrives before the pipeline, which is sent when the requests in flight are answered.
-        let _flush = send_only(&server, "SCRIPT FLUSH\r\n");
+        let _flush = send_only(&server, "FUNCTION FLUSH\r\n");
         let key = round.to_string();
         let added = put(&store, round);
         let locked = store.acquire(ask(round, Duration::ZERO));
@@ -238,8 +231,8 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
             assert!(question.await.unwrap().is_none(), "it was asked before all others");
         }
         // Each of the seven requests in the pipeline fails at most once, and so do the two that were in flight.
-        let met = unknown_scripts(&server);
-        assert!(met <= 9, "{met} steps met a server without their script");
+        let met = unknown_functions(&server);
+        assert!(met <= 9, "{met} steps met a server without their function");
         if met >= 7 {
             return;
         }
@@ -247,10 +240,10 @@ async fn one_batch_of_many_verbs_loads_forgotten_scripts_once(kind: Kind) {
     panic!("the flush never came between the questions and the batch");
 }
 
-/// How many script calls failed because the server had no such script.
-fn unknown_scripts(server: &RedisServer) -> u64 {
+/// How many calls failed because the server had no such function.
+fn unknown_functions(server: &RedisServer) -> u64 {
     let text = server.ask(&["INFO", "errorstats"]).concat();
-    let count = text.lines().find_map(|line| line.trim().strip_prefix("errorstat_NOSCRIPT:count="));
+    let count = text.lines().find_map(|line| line.trim().strip_prefix("errorstat_ERR:count="));
     count.map_or(0, |count| count.parse().unwrap())
 }
 
@@ -400,23 +393,16 @@ async fn a_user_of_an_access_list_and_a_database_work(kind: Kind) {
 }
 
 /// Gives the user in the URL these rights only.
-fn admit(server: &RedisServer, rights: &str) -> String {
-    let rights: Vec<_> = rights.split(' ').collect();
-    let rules = [&["ACL", "SETUSER", "shop", "reset", "on", ">pass-word"], &rights[..]].concat();
-    assert_eq!(server.command(&rules), "+OK");
-    common::as_user(&server.url())
-}
-
 const RIGHTS: &str = "~rg:* &rg:in:* +@all -@dangerous +info +config|get";
 
 async fn a_user_with_the_rights_that_the_hint_names_can_do_everything(kind: Kind) {
     let server = server(kind);
-    let error = common::refused(&admit(&server, "~rg:*")).await;
+    let error = common::refused(&common::with_rights(&server, "~rg:*")).await;
     let hint = error.hint_text().expect("a hint");
     let (_, rights) = hint.split_once("`ACL SETUSER NAME ").expect("it names a rule");
     let (rights, _) = rights.split_once('`').expect("the rule ends");
     assert_eq!(rights, RIGHTS);
-    let store = Arc::new(RedisStore::open(&admit(&server, rights)).await.unwrap());
+    let store = Arc::new(RedisStore::open(&common::with_rights(&server, rights)).await.unwrap());
     assert!(store.warnings().is_empty(), "{:?}", store.warnings());
     assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
     assert!(matches!(lock(&store, 2).await, Acquired::Queued(_)));
@@ -444,19 +430,19 @@ async fn a_user_without_a_right_is_told_so(kind: Kind) {
         (RIGHTS.replace("&rg:in:*", "&other"), "channel"),
         (RIGHTS.replace("+info", "-info"), "info"),
     ] {
-        let error = common::refused(&admit(&server, &lacks)).await;
+        let error = common::refused(&common::with_rights(&server, &lacks)).await;
         assert!(error.to_string().contains(word), "{error}");
         assert!(error.hint_text().unwrap().contains("ACL SETUSER"), "{error:?}");
     }
-    let store = RedisStore::open(&admit(&server, RIGHTS)).await.unwrap();
+    let store = RedisStore::open(&common::with_rights(&server, RIGHTS)).await.unwrap();
     for (lacks, is_certain) in [
         // It may follow another write.
         ("-zadd", false),
-        // Every script begins with it, but Redis 7.0 does not say which command it denies.
+        // Every function begins with it, but Redis 7.0 does not say which command it denies.
         ("-time", kind == Kind::Valkey),
-        ("-evalsha", true),
+        ("-fcall", true),
     ] {
-        admit(&server, &format!("{RIGHTS} {lacks}"));
+        common::with_rights(&server, &format!("{RIGHTS} {lacks}"));
         let error = put(&store, 1).await.unwrap_err();
         assert!(error.is_misconfigured() && error.may_have_happened() != is_certain, "{lacks}: {error:?}");
         assert!(error.hint_text().unwrap().contains("ACL SETUSER"), "{error:?}");
@@ -575,7 +561,7 @@ async fn a_server_that_cannot_save_takes_no_writes(kind: Kind) {
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.to_string().contains("disk"), "{error}");
-    assert_eq!(store.stats(&queue()).await.unwrap().ready, 1, "it answers questions");
+    assert_eq!(store.held(&name(), token(1)).await.unwrap(), None, "it answers questions");
     std::fs::create_dir_all(server.folder()).unwrap();
     let folder = server.folder().display().to_string();
     assert_eq!(server.command(&["CONFIG", "SET", "dir", &folder]), "+OK");
@@ -609,7 +595,7 @@ async fn a_server_that_cannot_write_its_log_takes_no_writes(kind: Kind) {
     };
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.to_string().contains("disk"), "{error}");
-    assert_eq!(store.stats(&queue()).await.unwrap().ready, number - 1, "it answers questions");
+    assert_eq!(store.held(&name(), token(1)).await.unwrap(), None, "it answers questions");
     begin_another_log(&server).await;
     until_it_answers(|| put(&store, number)).await;
     assert_eq!(store.stats(&queue()).await.unwrap().ready, number);
@@ -650,7 +636,6 @@ async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: 
     server.command(&["DEL", "rg:{l:bad}:s"]);
     server.command(&["LPUSH", "rg:{l:bad}:s", "no lock at all"]);
 
-    know_held(&store, &good).await;
     server.pause();
     let under_way = two_under_way(&store, &good, 1).await;
     drop(store.release(&good, token(1)));

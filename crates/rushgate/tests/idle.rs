@@ -36,10 +36,10 @@ trait Counted {
 struct OnRedis(RedisServer);
 
 impl Counted for OnRedis {
-    /// Script calls by all clients.
+    /// Function calls by all clients.
     fn count(&self) -> u64 {
         let script = "local n = 0
-            for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_evalsha:calls=(%d+)') do
+            for calls in string.gmatch(redis.call('INFO', 'commandstats'), 'cmdstat_fcall:calls=(%d+)') do
               n = n + calls
             end
             return n";

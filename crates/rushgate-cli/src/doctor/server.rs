@@ -32,10 +32,8 @@ pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
     findings.functions_in_words = Some(what(&state));
     let fix = match state {
         State::Missing | State::Same => return,
-        State::Newer { .. } | State::Foreign => "run `rushgate functions install --force` to replace it",
-        State::OtherBuild | State::Older { .. } | State::Edited { .. } => {
-            "run `rushgate functions install` to replace it"
-        }
+        State::Newer { .. } => "run `rushgate functions install --force` to replace it",
+        State::OtherBuild | State::Older { .. } => "run `rushgate functions install` to replace it",
     };
     findings.warn(format!("functions: the server has {}", what(&state)), fix);
 }

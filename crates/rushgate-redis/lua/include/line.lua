@@ -10,6 +10,14 @@ local function take_from_line(lock, token)
   end
 end
 
+-- Starts the lease of a token that holds the lock, perhaps for the claim window.
+local function confirm(lock, token, lease)
+  take_from_line(lock, token)
+  redis.call('HSET', lock.state, 'd', int(now + lease))
+  keep_until(lock, now + lease)
+  return { 1, lock.fence, now + lease, lease }
+end
+
 -- Removes the waiters whose wait has ended.
 local function tidy(lock)
   if not lock.lined then return end

@@ -39,14 +39,7 @@ if not of_first then return answers end
 -- include: line
 local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
   tidy(lock)
-  if holds(lock, token) then
-    -- Redis allows ZREM as a first write when out of memory: a confirmation must not be refused.
-    redis.call('ZREM', lock.line, token)
-    take_from_line(lock, token)
-    redis.call('HSET', lock.state, 'd', int(now + lease))
-    keep_until(lock, now + lease)
-    return { 1, lock.fence, now + lease, lease }
-  end
+  if holds(lock, token) then return confirm(lock, token, lease) end
   local row = lock.lined and redis.call('HGET', lock.waiters, token)
   if row and not redis.call('ZSCORE', lock.line, token) then
     -- A waiter that let its claim window pass returns to its old place.

@@ -14,7 +14,7 @@
 -- ARGV[6]      body: body
 --
 -- {0}                                        the token does not hold the lock; the task was not enqueued
--- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_queue_enqueue for the task
+-- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_1_queue_enqueue for the task
 -- {2, outcome, capacity or reason, ...}      refused, with outcome 4 or 8 of the same; the token still holds the lock
 -- include: now
 -- include: line

@@ -1,4 +1,4 @@
--- Completes claimed tasks, for one or more requests. `rushgate_queue_finish` also stores results.
+-- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-23]  the client's replay cache (include/once.lua)

@@ -8,7 +8,7 @@
 -- 0       no such sale
 -- 1       the sale has no room
 -- 2       the room is first come, first served
--- {room}  as `rushgate_room_set` answers; unchanged and without a beacon if the entry is not closed
+-- {room}  as `rushgate_1_room_set` answers; unchanged and without a beacon if the entry is not closed
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

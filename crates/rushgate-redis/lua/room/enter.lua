@@ -10,7 +10,7 @@
 -- 0                                  no such sale
 -- 1                                  the sale has no room
 -- {serial or '', until or '', room}  '' if the buyer has not joined. until: the end of the admission token, past or
---                                    future, 0 before admission. room: as `rushgate_room_set` answers
+--                                    future, 0 before admission. room: as `rushgate_1_room_set` answers
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

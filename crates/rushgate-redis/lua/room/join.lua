@@ -8,7 +8,7 @@
 -- 0                             no such sale
 -- 1                             the sale has no room
 -- {serial, again, until, room}  again: 1 if the buyer was in the room before. until: the end of the admission token, or
---                               0. room: as `rushgate_room_set` answers
+--                               0. room: as `rushgate_1_room_set` answers
 -- include: now
 -- include: room
 if redis.call('EXISTS', KEYS[1]) == 0 then return 0 end

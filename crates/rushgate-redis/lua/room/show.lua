@@ -5,7 +5,7 @@
 --
 -- 0       no such sale
 -- 1       the sale has no room
--- {room}  as `rushgate_room_set` answers
+-- {room}  as `rushgate_1_room_set` answers
 --
 -- flags: no-writes
 -- include: now

@@ -1,7 +1,7 @@
 -- Creates a sale whose specification has been stored. Creating it again changes nothing.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one; reserved by `rushgate_sale_orders`
+-- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one; reserved by `rushgate_1_sale_orders`
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     hold time: 10,000 to 2,592,000,000,000 µs
 -- ARGV[3]     opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs

@@ -5,15 +5,15 @@ use rushgate_core::{DeadLetter, DeadRequeued, Op, QueueName, Result, Selection, 
 use super::row::{PAST_BEFORE, read_line, read_past};
 use super::{call, once, read_body};
 use crate::command::Call;
+use crate::function::Function;
 use crate::reply::{Packed, Reply, str_of};
-use crate::scripts::Script;
 
 pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
-    call(Script::QueueDead, queue).arg(after).number(limit.into())
+    call(Function::QueueDead, queue).arg(after).number(limit.into())
 }
 
 pub(crate) fn dead_letter(queue: &QueueName, id: &TaskId) -> Call {
-    call(Script::QueueDeadLetter, queue).arg(id.as_str())
+    call(Function::QueueDeadLetter, queue).arg(id.as_str())
 }
 
 pub(crate) fn read_dead_letter(reply: Reply) -> Result<Option<DeadLetter>> {
@@ -54,7 +54,7 @@ fn with_selection(call: Call, which: &Selection) -> Call {
 }
 
 pub(crate) fn requeue_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Script::QueueRequeueDead, queue, op), which)
+    with_selection(once(Function::QueueRequeueDead, queue, op), which)
 }
 
 pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
@@ -63,7 +63,7 @@ pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
 }
 
 pub(crate) fn delete_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Script::QueueDeleteDead, queue, op), which)
+    with_selection(once(Function::QueueDeleteDead, queue, op), which)
 }
 
 pub(crate) fn read_dead_deleted(reply: Reply) -> Result<u64> {

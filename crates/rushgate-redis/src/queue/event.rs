@@ -4,12 +4,12 @@ use rushgate_core::{Error, QueueName, Result, TaskChange, TaskEvent, TaskEvents,
 
 use super::{MOMENT_MAX, call};
 use crate::command::Call;
+use crate::function::Function;
 use crate::reply::{Packed, Reply, str_of, strange};
-use crate::scripts::Script;
 
 pub(crate) fn listen(queue: &QueueName, inbox: u64, seen: Option<u64>) -> Call {
     let seen = seen.map(|seen| seen.to_string()).unwrap_or_default();
-    call(Script::QueueListen, queue).arg(format!("{inbox:016x}")).arg(seen)
+    call(Function::QueueListen, queue).arg(format!("{inbox:016x}")).arg(seen)
 }
 
 /// Wake-ups missed, and the wake-up count.
@@ -19,15 +19,15 @@ pub(crate) fn read_listening(reply: Reply) -> Result<(u64, u64)> {
 }
 
 pub(crate) fn watch(queue: &QueueName, inbox: u64, id: &TaskId) -> Call {
-    call(Script::QueueWatch, queue).arg(format!("{inbox:016x}")).arg(id.as_str())
+    call(Function::QueueWatch, queue).arg(format!("{inbox:016x}")).arg(id.as_str())
 }
 
 pub(crate) fn follow(queue: &QueueName, inbox: u64, after: u64) -> Call {
-    call(Script::QueueFollow, queue).arg(format!("{inbox:016x}")).number(after.min(MOMENT_MAX))
+    call(Function::QueueFollow, queue).arg(format!("{inbox:016x}")).number(after.min(MOMENT_MAX))
 }
 
 pub(crate) fn events(queue: &QueueName, after: u64, limit: u32) -> Call {
-    call(Script::QueueEvents, queue).number(after.min(MOMENT_MAX)).number(limit.into())
+    call(Function::QueueEvents, queue).number(after.min(MOMENT_MAX)).number(limit.into())
 }
 
 pub(crate) fn read_events(reply: Reply) -> Result<TaskEvents> {
@@ -73,5 +73,5 @@ fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
 }
 
 pub(crate) fn ring(queue: &QueueName) -> Call {
-    call(Script::QueueRing, queue)
+    call(Function::QueueRing, queue)
 }

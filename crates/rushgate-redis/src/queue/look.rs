@@ -10,12 +10,12 @@ use rushgate_core::{
 use super::row::unpack_row;
 use super::{MOMENT_MAX, call, optional, read_body};
 use crate::command::Call;
+use crate::function::Function;
 use crate::reply::{Packed, Reply, str_of, strange};
-use crate::scripts::Script;
 use crate::store::micros;
 
 pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
-    call(Script::QueueWaits, queue).arg(id.as_str())
+    call(Function::QueueWaits, queue).arg(id.as_str())
 }
 
 pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
@@ -44,7 +44,7 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
 }
 
 pub(crate) fn waited(queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Call {
-    call(Script::QueueWaited, queue).arg(id.as_str()).arg(after).number(limit.into())
+    call(Function::QueueWaited, queue).arg(id.as_str()).arg(after).number(limit.into())
 }
 
 /// Finished dependencies, packed as in `lua/include/queue.lua`.
@@ -79,7 +79,7 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
 
 /// `over` restricts the answer to finished tasks.
 pub(crate) fn tasks<'a>(queue: &QueueName, over: bool, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
-    ids.into_iter().fold(call(Script::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
+    ids.into_iter().fold(call(Function::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
 }
 
 pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
@@ -157,7 +157,7 @@ fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
 }
 
 pub(crate) fn stats(queue: &QueueName) -> Call {
-    call(Script::QueueStats, queue)
+    call(Function::QueueStats, queue)
 }
 
 pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
@@ -219,7 +219,7 @@ pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
     let ((n, us), (key_n, key_us)) = (of_rate(rate), of_rate(per_key.rate));
     let words = [bound, small(concurrency), n, us, small(per_key.concurrency), key_n, key_us];
     let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let call = words.into_iter().fold(call(Script::QueueLimit, queue), |call, word| call.arg(text(word)));
+    let call = words.into_iter().fold(call(Function::QueueLimit, queue), |call, word| call.arg(text(word)));
     let (age, count) = retention.map(|keep| (micros(keep.age), keep.count.into())).unzip();
     let overflow = match overflow {
         Overflow::Refuse => 0,

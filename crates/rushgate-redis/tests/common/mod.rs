@@ -2,7 +2,6 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
-pub mod by_functions;
 pub mod crew;
 
 use std::future::ready;
@@ -272,4 +271,12 @@ where
         }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// Creates the user of [`as_user`] with these rights, and returns the URL with it.
+pub fn with_rights(server: &RedisServer, rights: &str) -> String {
+    let rights: Vec<_> = rights.split(' ').collect();
+    let rules = [&["ACL", "SETUSER", "shop", "reset", "on", ">pass-word"], &rights[..]].concat();
+    assert_eq!(server.command(&rules), "+OK");
+    as_user(&server.url())
 }

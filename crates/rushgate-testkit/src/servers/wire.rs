@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 /// A word in every step of a store, but not in the commands that open a connection.
-const STEP: &[u8] = b"EVALSHA";
+const STEP: &[u8] = b"FCALL";
 
 /// A proxy to a Redis or Valkey server that can drop the answers to steps, and the connections with them. Requests
 /// always arrive.

@@ -1,13 +1,18 @@
--- What the function library adds to the scripts. Each operation is registered as a function that first checks its keys
--- and arguments, because its caller may be written in any language. A refused call has changed nothing: the error
--- `INVALID` names the argument and what is wrong with it.
+-- What the functions share. `verb` registers a function. Each first checks its keys and arguments, with code generated
+-- from its header, because its caller may be written in any language.
 local KEYS, ARGV
 local verbs = {}
+local verb
 
 -- Checks of arguments. Each takes the argument and its limits, and returns a true value if the argument is valid. For
 -- numbers and names in JSON, which can be written in several ways, the value is what they mean.
 local is = {}
-local verb
+-- Checks of keys. Each takes the position of the first key of a group, and the beginning that all keys share if keys
+-- come before it. It returns the beginning that the next group must share, or nil and a refusal.
+local key_group = {}
+local wrong = {}
+-- The error of Redis for a call that needs memory.
+local FULL = { err = 'OOM the server has reached its memory limit' }
 
 -- The rest is in a block, because Lua allows 200 local names at a time.
 do
@@ -211,17 +216,17 @@ function is.bytes(value, least, most)
 end
 
 function is.whole(value, least, most)
-  local number = #value <= 20 and string.match(value, '^-?%d+$') and tonumber(value)
+  local number = #value <= 20 and string.find(value, '^%-?%d+$') and tonumber(value)
   return number and number >= least and number <= most and number
 end
 
 function is.hexadecimal(value, digits)
-  return #value == digits and string.match(value, '^[0-9a-f]+$')
+  return #value == digits and not string.find(value, '[^0-9a-f]')
 end
 
 function is.name(value)
   if value == '' or value == '.' or value == '..' or #value > 200 then return false end
-  return string.match(value, '^[!-z|~]+$') or is_utf8(value, is_not_for_names)
+  return string.find(value, '^[!-z|~]+$') or is_utf8(value, is_not_for_names)
 end
 
 function is.label(value)
@@ -230,13 +235,6 @@ end
 
 function is.text(value, most)
   return #value <= most and is_utf8(value)
-end
-
-function is.word(value, ...)
-  for _, word in ipairs({ ... }) do
-    if value == word then return true end
-  end
-  return false
 end
 
 -- Dependencies: a line with the if-dead policy, the open flag and the batch; then a line for each dependency.
@@ -279,6 +277,7 @@ end
 function is.owner(value)
   local length = string.byte(value, 5)
   if not length or #value < 5 + length then return false end
+  if #value <= 205 and not string.find(value, '[^ -~]', 6) then return true end
   return is.label(string.sub(value, 6, 5 + length)) and is.label(string.sub(value, 6 + length))
 end
 
@@ -307,8 +306,7 @@ function is.specification(value)
     and string.match(specification.secret or '', '^%x+$') and #specification.secret == 32
 end
 
-local complaint
-
+-- Refusals. A refused call has changed nothing: the error `INVALID` names what is wrong and what it must be.
 local SHOWN_BYTES = 100
 
 -- A value that fits into an error: Redis cuts an error at a NUL. A long value is cut between two characters.
@@ -323,160 +321,118 @@ local function shown(value)
   return '`' .. text .. cut .. '`' .. (cut ~= '' and ' (' .. length .. ' bytes)' or '')
 end
 
-local function complain(what, value, wanted)
-  complaint = { err = 'INVALID ' .. what .. ' is ' .. shown(value) .. '; it must be ' .. wanted }
-  error(complaint)
+local function refused(what, value, wanted)
+  return { err = 'INVALID ' .. what .. ' is ' .. shown(value) .. '; it must be ' .. wanted }
 end
 
-local function check_argument(number, of, value)
-  if of.none and value == '' then return value end
-  return of[3](value, unpack(of, 4)) or complain('ARGV[' .. number .. '], the ' .. of[1] .. ',', value, of[2])
+function wrong.argument(number, name, wanted)
+  return refused('ARGV[' .. number .. '], the ' .. name .. ',', ARGV[number], wanted)
 end
 
--- Checks arguments that repeat, in groups of the same width.
-local function check_repeated(each, first)
-  local width, seen = #each, {}
-  local times = (#ARGV - first + 1) / width
-  if times % 1 ~= 0 or times < each.least or times > each.most then
-    complain('the number of arguments', #ARGV, first - 1 .. ' and ' .. width .. ' for each ' .. each.what .. ', '
-      .. each.least .. ' to ' .. each.most .. ' of them')
+function wrong.count(what, count, wanted)
+  return refused('the number of ' .. what, count, wanted)
+end
+
+function wrong.key(number, wanted)
+  return refused('KEYS[' .. number .. ']', KEYS[number], '`' .. wanted .. '`')
+end
+
+-- Each key must be the common beginning followed by its own ending.
+local function with_endings(first, beginning, endings)
+  for at = 1, #endings do
+    local wanted = beginning .. endings[at]
+    if KEYS[first + at - 1] ~= wanted then return nil, wrong.key(first + at - 1, wanted) end
   end
-  for at = first, #ARGV do
-    local of = each[(at - first) % width + 1]
-    local meant = check_argument(at, of, ARGV[at])
-    if of.once and meant ~= -1 then
-      if seen[meant] then complain('ARGV[' .. at .. '], the ' .. of[1] .. ',', ARGV[at], 'in no other place') end
-      seen[meant] = true
-    end
-  end
-end
-
-local function check_arguments(declared)
-  local fixed = #declared
-  if not declared.each and #ARGV ~= fixed then
-    complain('the number of arguments', #ARGV, fixed)
-  end
-  for number = 1, fixed do
-    check_argument(number, declared[number], ARGV[number] or complain('the number of arguments', #ARGV, 'greater'))
-  end
-  if declared.each then check_repeated(declared.each, fixed + 1) end
-end
-
--- Each key must be the common prefix followed by its own ending.
-local function check_keys(first, beginning, endings)
-  for at, ending in ipairs(endings) do
-    local wanted = beginning .. ending
-    local key = KEYS[first + at - 1]
-    if key ~= wanted then complain('KEYS[' .. first + at - 1 .. ']', key, '`' .. wanted .. '`') end
-  end
-end
-
--- Each group checks its own keys, and returns the prefix that the groups after it must share.
-local group = {}
-
-function group.lock(first)
-  local beginning, name = string.match(KEYS[first], '^(rg:{l:(.*)}:)s$')
-  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{l:NAME}:s`') end
-  check_keys(first, beginning, ENDINGS.lock)
-end
-
-function group.queue(first)
-  local beginning, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)m$')
-  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:m`') end
-  check_keys(first, beginning, ENDINGS.queue)
   return beginning
 end
 
-function group.schedules(first)
-  local beginning, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)c$')
-  if not beginning or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:c`') end
-  check_keys(first, beginning, ENDINGS.schedules)
+-- The beginning of a key, if its name is valid.
+local function beginning_of(key, pattern)
+  local beginning, name = string.match(key or '', pattern)
+  return beginning and is.name(name) and beginning
 end
 
-function group.unique(first, beginning)
-  local own, name = string.match(KEYS[first], '^(rg:{q:(.*)}:)u$')
-  if not own or not is.name(name) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{q:NAME}:u`') end
-  check_keys(first, beginning or own, ENDINGS.unique)
-  return own
+function key_group.lock(first)
+  local tag = beginning_of(KEYS[first], '^(rg:{l:(.*)}:)s$')
+  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:s') end
+  return with_endings(first, tag, ENDINGS.lock)
 end
 
-function group.sale(first)
-  local tag, id = string.match(KEYS[first], '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
+function key_group.queue(first)
+  local tag = beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:m') end
+  return with_endings(first, tag, ENDINGS.queue)
+end
+
+function key_group.schedules(first, tag)
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)c$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:c') end
+  return with_endings(first, tag, ENDINGS.schedules)
+end
+
+function key_group.unique(first, tag)
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)u$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:u') end
+  return with_endings(first, tag, ENDINGS.unique)
+end
+
+function key_group.sale(first)
+  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
   local queue = string.match(tag or '', '^q:(.*)$')
   if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
-    local wanted = '`rg:{s:SALE}:sale:SALE:1:c`, or `rg:{q:QUEUE}:sale:SALE:1:c` if it has an orders\' queue'
-    complain('KEYS[' .. first .. ']', KEYS[first], wanted)
+    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:c` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:c')
   end
-  local beginning = 'rg:{' .. tag .. '}:sale:' .. id .. ':1:'
-  check_keys(first, beginning, ENDINGS.sale)
-  return beginning
+  return with_endings(first, 'rg:{' .. tag .. '}:sale:' .. id .. ':1:', ENDINGS.sale)
 end
 
 -- The staged sale of a rebuild.
-function group.loaded(first, beginning)
-  check_keys(first, string.sub(beginning, 1, -3) .. 'new:', ENDINGS.sale)
+function key_group.loaded(first, sale)
+  local staged, no = with_endings(first, string.sub(sale, 1, -3) .. 'new:', ENDINGS.sale)
+  return staged and sale, no
 end
 
-function group.answers(first, beginning)
-  local client = string.sub(KEYS[first], -16)
+function key_group.answers(first, beginning)
+  local client = string.sub(KEYS[first] or '', -16)
   if not is.hexadecimal(client, 16) then
-    complain('KEYS[' .. first .. ']', KEYS[first], '`' .. beginning .. 'o:` and 16 hexadecimal digits of a client')
+    return nil, wrong.key(first, beginning .. 'o:CLIENT` with 16 hexadecimal digits for `CLIENT')
   end
-  check_keys(first, beginning, { 'o:' .. client, 'p:' .. client })
+  return with_endings(first, beginning, { 'o:' .. client, 'p:' .. client })
 end
 
-function group.home(first)
-  local id = string.match(KEYS[first], '^rg:{s:(.*)}:home$')
-  if not id or not is.name(id) then complain('KEYS[' .. first .. ']', KEYS[first], '`rg:{s:SALE}:home`') end
-  return 'rg:{s:' .. id .. '}:'
+function key_group.home(first)
+  local tag = beginning_of(KEYS[first], '^(rg:{s:(.*)}:)home$')
+  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:home') end
+  return tag
 end
 
 -- A waiting room has the tag of its sale's home.
-function group.room(first, beginning)
-  check_keys(first, beginning, ENDINGS.room)
+function key_group.room(first, tag)
+  return with_endings(first, tag, ENDINGS.room)
+end
+
+-- No other key follows, except for the one with which order workers may change a reserved queue (include/queue.lua).
+function key_group.ends(count, tag)
+  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'm:orders' then return tag end
+  return nil, wrong.count('keys', #KEYS, count)
 end
 
 -- An order queue has the tag of its sale. A sale with its own tag has no order queue.
-local function check_orders(first, beginning)
-  local tag = string.match(beginning, '^rg:{q:.-}:')
-  if tag then check_keys(first, tag, ENDINGS.queue) end
-  return tag ~= nil
+function key_group.orders(first, sale)
+  local tag, no = string.match(sale, '^rg:{q:.-}:'), nil
+  if not tag then return key_group.ends(first - 1, sale) end
+  tag, no = with_endings(first, tag, ENDINGS.queue)
+  if tag then return key_group.ends(first + 20, tag) end
+  return nil, no
 end
 
-local function check_groups(groups)
-  local beginning, count = nil, 0
-  for _, of in ipairs(groups) do
-    local name, first = of[1], count + 1
-    if not KEYS[first] and name ~= 'orders' then complain('the number of keys', #KEYS, 'greater') end
-    if name ~= 'orders' then
-      repeat
-        beginning = group[name](count + 1, beginning) or beginning
-        count = count + of[2]
-      until not of.each or count >= #KEYS
-    elseif check_orders(first, beginning) then
-      count = count + of[2]
-    end
-  end
-  if #KEYS ~= count then complain('the number of keys', #KEYS, count) end
-end
-
--- Registers an operation. A complaint is an answer. Any other failure of a check is a bug in this library.
-function verb(name, flags, groups, declared, carry_out)
+function verb(name, flags, carry_out)
   verbs[name] = carry_out
-  local function check()
-    check_groups(groups)
-    check_arguments(declared)
-    local items = groups[1] and groups[1].each and #KEYS / groups[1][2] * #declared.each
-    if items and #ARGV ~= items then complain('the number of arguments', #ARGV, items .. ', for so many keys') end
-  end
   redis.register_function({
-    function_name = 'rushgate_' .. name,
+    function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,
     callback = function(keys, arguments)
-      KEYS, ARGV, complaint = keys, arguments, nil
-      local fine, fault = pcall(check)
-      if fine then return carry_out() end
-      return complaint or error(fault, 0)
+      KEYS, ARGV = keys, arguments
+      return carry_out()
     end,
   })
 end

@@ -16,33 +16,33 @@
 
 /// A parsed header.
 #[derive(Debug)]
-pub(crate) struct Header<'a> {
+pub(super) struct Header<'a> {
     /// What the operation does, line by line.
-    pub(crate) story: Vec<&'a str>,
-    pub(crate) keys: Vec<Keys<'a>>,
-    pub(crate) arguments: Vec<Argument<'a>>,
-    pub(crate) each: Option<Each<'a>>,
+    pub(super) story: Vec<&'a str>,
+    pub(super) keys: Vec<Keys<'a>>,
+    pub(super) arguments: Vec<Argument<'a>>,
+    pub(super) each: Option<Each<'a>>,
     /// The answers, line by line, indented as in the header.
-    pub(crate) answers: Vec<&'a str>,
+    pub(super) answers: Vec<&'a str>,
     /// The function's flags on the server: `no-writes`, or `allow-oom` for an operation that ends existing work.
-    pub(crate) flags: Vec<&'a str>,
+    pub(super) flags: Vec<&'a str>,
     /// The file after the header.
-    pub(crate) body: &'a str,
+    pub(super) body: &'a str,
 }
 
 /// A group of keys.
 #[derive(Debug)]
-pub(crate) struct Keys<'a> {
+pub(super) struct Keys<'a> {
     /// The kind of the group.
-    pub(crate) group: Group,
+    pub(super) group: Group,
     /// Positions of the keys, such as `1-21`.
-    pub(crate) numbers: &'a str,
+    pub(super) numbers: &'a str,
     /// Description of the group.
-    pub(crate) what: &'a str,
+    pub(super) what: &'a str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Group {
+pub(super) enum Group {
     Lock,
     Queue,
     Answers,
@@ -57,32 +57,32 @@ pub(crate) enum Group {
 
 /// One argument.
 #[derive(Debug)]
-pub(crate) struct Argument<'a> {
-    pub(crate) name: &'a str,
+pub(super) struct Argument<'a> {
+    pub(super) name: &'a str,
     /// The valid values, in words.
-    pub(crate) limits: &'a str,
-    pub(crate) kind: Kind<'a>,
+    pub(super) limits: &'a str,
+    pub(super) kind: Kind<'a>,
     /// Whether '' is valid, meaning "none".
-    pub(crate) optional: bool,
+    pub(super) optional: bool,
     /// Whether values must be distinct.
-    pub(crate) once: bool,
-    pub(crate) remark: &'a str,
+    pub(super) once: bool,
+    pub(super) remark: &'a str,
 }
 
 /// A group of arguments that repeats.
 #[derive(Debug)]
-pub(crate) struct Each<'a> {
+pub(super) struct Each<'a> {
     /// What the group describes, such as `task`.
-    pub(crate) what: &'a str,
-    pub(crate) least: i64,
-    pub(crate) most: i64,
+    pub(super) what: &'a str,
+    pub(super) least: i64,
+    pub(super) most: i64,
     /// Description with the minimum and maximum number of groups.
-    pub(crate) words: &'a str,
-    pub(crate) parts: Vec<Argument<'a>>,
+    pub(super) words: &'a str,
+    pub(super) parts: Vec<Argument<'a>>,
 }
 
 #[derive(Debug, PartialEq)]
-pub(crate) enum Kind<'a> {
+pub(super) enum Kind<'a> {
     Bytes(i64, i64),
     /// Limits as text, because the greatest exceeds i64.
     Whole(String, String),
@@ -94,7 +94,7 @@ pub(crate) enum Kind<'a> {
 }
 
 /// Named kinds: the name, the check in `lua/functions/library.lua`, and the valid values in words.
-pub(crate) const NAMED: [(&str, &str, &str); 8] = [
+pub(super) const NAMED: [(&str, &str, &str); 8] = [
     (
         "name",
         "name",
@@ -146,7 +146,7 @@ impl<'a> Header<'a> {
     ///
     /// # Panics
     /// If the file has no valid header. A test parses every file.
-    pub(crate) fn of(file: &'a str) -> Self {
+    pub(super) fn of(file: &'a str) -> Self {
         let mut header = Header {
             story: Vec::new(),
             keys: Vec::new(),
@@ -217,18 +217,18 @@ impl<'a> Keys<'a> {
     }
 
     /// The description without the name of the file that documents the keys.
-    pub(crate) fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let Some((what, rest)) = self.what.split_once(" (") else { return self.what.to_owned() };
         format!("{what}{}", rest.split_once(')').map_or("", |(_, rest)| rest))
     }
 
     /// Whether the group repeats for each item.
-    pub(crate) fn is_repeated(&self) -> bool {
+    pub(super) fn is_repeated(&self) -> bool {
         self.numbers.ends_with("..")
     }
 
     /// The number of keys in the group.
-    pub(crate) fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         let number = |text: &str| text.parse::<usize>().expect("a number");
         self.numbers
             .trim_end_matches("..")

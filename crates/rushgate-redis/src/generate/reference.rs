@@ -6,14 +6,13 @@ use rushgate_core::{ClientId, EventKind, HoldState, LockName, QueueName, SaleId}
 use serde::Serialize;
 use serde_json::json;
 
-use crate::functions::function_name;
-use crate::header::{Argument, Header, NAMED};
+use super::header::{Argument, Header, NAMED};
+use super::include;
+use crate::function::Function;
 use crate::keys::{self, SaleKeys};
-use crate::library::FUNCTIONS;
-use crate::scripts::include;
 
 /// Each generated part: its page in `docs`, its marker there, and its text.
-pub(crate) fn parts() -> Vec<(&'static str, &'static str, String)> {
+pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
     vec![
         ("protocol.md", "kinds", kinds()),
         ("protocol.md", "version function", functions("version")),
@@ -120,16 +119,16 @@ fn indexed_functions(begin: &str) -> String {
 fn functions(begin: &str) -> String {
     let mut text = String::new();
     for (name, header) in with_prefix(begin) {
-        function(&mut text, &name, header);
+        function(&mut text, name, &header);
     }
     text
 }
 
 /// The functions whose names have a prefix, in order of their names.
-fn with_prefix(begin: &str) -> Vec<(String, &'static Header<'static>)> {
-    let found = FUNCTIONS.iter().filter(|of| of.name.starts_with(begin));
-    let mut found: Vec<_> = found.map(|of| (function_name(of.name), &of.header)).collect();
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+fn with_prefix(begin: &str) -> Vec<(&'static str, Header<'static>)> {
+    let found = Function::ALL.iter().filter(|of| of.bare_name().starts_with(begin));
+    let mut found: Vec<_> = found.map(|of| (of.name(), of.header())).collect();
+    found.sort_by_key(|(name, _)| *name);
     found
 }
 

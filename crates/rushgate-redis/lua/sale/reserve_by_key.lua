@@ -1,4 +1,4 @@
--- Reserves units under the buyer's idempotency key: `rushgate_sale_reserve` for programs that cannot derive the
+-- Reserves units under the buyer's idempotency key: `rushgate_1_sale_reserve` for programs that cannot derive the
 -- reservation id.
 --
 -- KEYS[1-7]   the sale (include/sale.lua)
@@ -21,6 +21,7 @@
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
 -- {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
+-- include: siphash
 local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
 local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
