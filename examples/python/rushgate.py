@@ -88,7 +88,7 @@ class Rushgate:
         if server.get_encoder().decode_responses:
             raise ValueError("Rushgate needs a client of its own, without decode_responses")
         self._server, self._process = server, None
-        protocol, version = self.call("version", [], [])
+        protocol, version, *_ = self.call("version", [], [])
         if protocol != PROTOCOL:
             raise RuntimeError(f"Rushgate {version} on the server speaks protocol {protocol}, this file {PROTOCOL}")
 

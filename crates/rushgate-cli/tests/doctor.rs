@@ -71,24 +71,32 @@ fn the_state_of_the_functions_is_said_in_words() {
     let server = durable(Kind::Redis);
     let url = server.url();
     let shop = Shop::new();
-    let line = || {
-        let text = shop.ok(&["--store", &url, "doctor"]);
-        text.lines().find_map(|line| line.strip_prefix("functions ")).unwrap().trim().to_owned()
-    };
-    assert_eq!(line(), "no library named rushgate");
-    shop.ok(&["--store", &url, "functions", "install"]);
-    assert_eq!(line(), format!("version {}, up to date", env!("CARGO_PKG_VERSION")));
-    server.command(&["FUNCTION", "LOAD", "REPLACE", FOREIGN]);
+    let text = shop.ok(&["--store", &url, "doctor"]);
+    let line = text.lines().find_map(|line| line.strip_prefix("functions ")).unwrap().trim();
+    assert_eq!(line, format!("version {}, up to date", env!("CARGO_PKG_VERSION")));
+    let newer = shop.ok(&["functions", "print"]).replace(env!("CARGO_PKG_VERSION"), "99.0.0");
+    assert_eq!(server.command(&["FUNCTION", "LOAD", "REPLACE", &newer]), "$10");
     let (warnings, passed) = found(&url, &[]);
     let [(what, fix)] = &warnings[..] else { panic!("{warnings:?}") };
-    assert!(what.contains("that is not from Rushgate") && !passed, "{what}");
+    assert!(what.contains("99.0.0, which is newer than") && !passed, "{what}");
     assert!(fix.contains("install --force"), "{fix}");
     shop.ok(&["--store", &url, "functions", "install", "--force"]);
     assert!(all_is_well(&url));
 }
 
+#[test]
+fn a_foreign_library_of_the_same_name_is_said_and_kept() {
+    let server = durable(Kind::Redis);
+    server.command(&["FUNCTION", "LOAD", FOREIGN]);
+    let said = Shop::new().run(&["--store", &server.url(), "doctor", "--json"]);
+    let error = said.error();
+    assert_eq!(error["code"], "misconfigured", "{error}");
+    assert!(error["hint"].as_str().unwrap().contains("FUNCTION DELETE rushgate_1"), "{error}");
+    assert!(server.ask(&["FUNCTION", "LIST"]).concat().contains("other"));
+}
+
 /// A foreign library with the same name.
-const FOREIGN: &str = "#!lua name=rushgate\nredis.register_function('other', function() return 1 end)";
+const FOREIGN: &str = "#!lua name=rushgate_1\nredis.register_function('other', function() return 1 end)";
 
 #[test]
 fn settings_that_cannot_be_read_are_said() {

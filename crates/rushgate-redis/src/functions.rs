@@ -193,7 +193,7 @@ impl Functions {
             }
             let mut installed = Installed::Unchanged;
             for server in &servers {
-                let was = install_on(server, |is| *is != State::Same && may_replace(is)).await?;
+                let was = install_on(server, |is| *is != State::Same && may_replace(is)).await??;
                 if was != State::Same && installed == Installed::Unchanged {
                     installed = Installed::Done { was };
                 }
@@ -223,51 +223,61 @@ pub(crate) enum Library {
 
 impl Library {
     pub(crate) async fn prepare(self, server: &Walk) -> Result<()> {
-        match self {
-            Self::Install => ensure_on(server).await,
-            Self::Leave => Ok(()),
+        let installed = match self {
+            Self::Install => ensure_on(server).await?,
+            Self::Leave => return Ok(()),
+        };
+        match installed {
+            Err(error) if error.is_misconfigured() => Err(error),
+            Err(error) => {
+                // The server accepts no writes at the moment. The first call afterwards installs the library.
+                tracing::warn!("the function library is not installed yet: {error}");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
         }
     }
 }
 
-/// Installs the library on a server that has none or an older one. A user that may not install it can use an older one.
-pub(crate) async fn ensure_on(server: &Walk) -> Result<()> {
+/// Installs the library on a server that has none or an older one. If the server refuses to replace an older one, that
+/// one is used. The inner error says why a server without the library refused it.
+pub(crate) async fn ensure_on(server: &Walk) -> Result<Result<()>> {
     if !state_on(server).await?.is_outdated() {
-        return Ok(());
+        return Ok(Ok(()));
     }
     // One process installs it for all that found none.
     let pause = INSTALL_SPREAD.mul_f64(rand::rng().random_range(0.0..1.0));
     sleep(pause).await;
-    match install_on(server, State::is_outdated).await {
-        Err(error) if error.is_misconfigured() && state_on(server).await? != State::Missing => {
-            tracing::warn!("the function library on the server is not that of this version: {error}");
-            Ok(())
-        }
-        installed => installed.map(drop),
+    let Err(error) = install_on(server, State::is_outdated).await? else { return Ok(Ok(())) };
+    if state_on(server).await? == State::Missing {
+        return Ok(Err(error));
     }
+    tracing::warn!("the function library on the server is not that of this version: {error}");
+    Ok(Ok(()))
 }
 
-/// Installs the library if its state demands it, and returns the state before.
-async fn install_on(server: &Walk, is_due: impl Fn(&State) -> bool) -> Result<State> {
+/// Installs the library if its state demands it, and returns the state before. The inner error is a refusal of the
+/// server, which changed nothing.
+async fn install_on(server: &Walk, is_due: impl Fn(&State) -> bool) -> Result<Result<State>> {
     for _ in 0..TRIES_MAX {
         let is = state_on(server).await?;
         if !is_due(&is) {
-            return Ok(is);
+            return Ok(Ok(is));
         }
         let load = Command::new("FUNCTION").arg("LOAD");
         // Without REPLACE, so that a newer library that another process installs right now is not overwritten.
         let load = if is == State::Missing { load } else { load.arg("REPLACE") };
         match server.try_ask(load.arg(code())).await? {
-            Ok(_) => return Ok(is),
+            Ok(_) => return Ok(Ok(is)),
             Err(refusal) if is == State::Missing && is_there_now(&refusal) => {}
-            Err(refusal) => return Err(not_installed(&refusal)),
+            Err(refusal) => return Ok(Err(not_installed(&refusal))),
         }
     }
-    Err(Error::misconfigured(format_args!(
+    Ok(Err(Error::misconfigured(format_args!(
         "the server has a library named {NAME} without the function {}, or other clients keep deleting it",
         Function::Version.name()
     ))
-    .hint(format_args!("find it with FUNCTION LIST, and remove it with FUNCTION DELETE {NAME}")))
+    .hint(format_args!("find it with FUNCTION LIST, and remove it with FUNCTION DELETE {NAME}"))))
 }
 
 async fn state_on(server: &Walk) -> Result<State> {

@@ -260,7 +260,7 @@ impl Link {
             if rest.lacks_functions {
                 installs += 1;
                 let server = Walk { link: Arc::clone(self), conn: Arc::clone(&conn) };
-                if let Err(error) = ensure_on(&server).await {
+                if let Err(error) = ensure_on(&server).await.and_then(|installed| installed) {
                     return fail(batch, &error);
                 }
             }

@@ -14,6 +14,7 @@ on_each_kind! {
     processes_that_open_an_empty_server_install_the_library_once_among_them
     calls_stand_while_the_server_loses_the_library_again_and_again
     a_user_who_may_not_install_the_library_is_told_who_must
+    a_server_that_accepts_no_writes_gets_the_library_when_it_does
 }
 
 const PROCESSES: u64 = 100;
@@ -95,5 +96,24 @@ async fn a_user_who_may_not_install_the_library_is_told_who_must(kind: Kind) {
     assert_eq!(server.command(&["FUNCTION", "LOAD", "REPLACE", &older]), "$10");
     // An older library of the same protocol has the same functions.
     use_lock(&RedisStore::open(&with_rights(&server, RIGHTS)).await.unwrap(), 1).await;
+    assert_eq!(state(&server).await, State::Older { version: "0.0.1".into() });
+}
+
+async fn a_server_that_accepts_no_writes_gets_the_library_when_it_does(kind: Kind) {
+    let server = RedisSetup::new(kind).start();
+    let limit = |bytes| assert_eq!(server.command(&["CONFIG", "SET", "maxmemory", bytes]), "+OK");
+    limit("1");
+    let store = open(&server).await;
+    let error = store.acquire(ask(1)).await.unwrap_err();
+    assert!(error.to_string().contains("memory limit"), "{error}");
+    limit("0");
+    use_lock(&store, 1).await;
+    // The same with an older library, whose functions answer until it can be replaced.
+    let older = code().replace(version(), "0.0.1");
+    assert_eq!(server.command(&["FUNCTION", "LOAD", "REPLACE", &older]), "$10");
+    limit("1");
+    let store = open(&server).await;
+    limit("0");
+    use_lock(&store, 2).await;
     assert_eq!(state(&server).await, State::Older { version: "0.0.1".into() });
 }

@@ -103,24 +103,24 @@ pub(crate) struct PrintArgs {}
 
 /// Install or upgrade the function library on the server.
 ///
-/// The server stores it with its data and replicates it. Installing an identical library changes nothing. A newer
-/// library, or a foreign one of the same name, is not replaced.
+/// The server stores it with its data and replicates it. Installing an identical library changes nothing, and a newer
+/// one is not replaced. Every command and every Rust program that opens the store installs it too, so run this where
+/// only programs in other languages do, or where the Redis user of your programs may not install it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
   rushgate functions install --store redis://127.0.0.1:6379
 
-Exit status: 1 if a newer or foreign library was kept.")]
+Exit status: 1 if a newer library was kept.")]
 pub(crate) struct InstallArgs {
-    /// Replace a newer or foreign library too.
+    /// Replace a newer library too.
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 /// Compare the server's function library with this one.
 ///
-/// The answer is same, missing, older, newer, other_build (this version with other content), edited (changed after
-/// its build) or foreign (same name, not from Rushgate).
+/// The answer is same, missing, older, newer or other_build (this version with other content).
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
