@@ -5,9 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Answer, Books, ClientId, Created, DeadLetter, Enqueued, Error, Extend, Extended, Listing, LockName,
-    LockState, Notice, Op, Page, QueueName, ReleaseWith, ReleasedWith, Reply as Answered, Request, Result,
-    SaleId, SaleSpec, SaleState, Store, StoreCalls, StoreInfo, TaskId, TaskInfo, TaskState, Topic, Warning,
+    Answer, Books, ClientId, Created, DeadLetter, Enqueued, Error, Extend, Extended, Fence, Listing,
+    LockName, LockState, Notice, Op, Page, QueueName, ReleaseWith, ReleasedWith, Reply as Answered, Request,
+    Result, SaleId, SaleSpec, SaleState, Store, StoreCalls, StoreInfo, TaskId, TaskInfo, TaskState, Topic,
+    Warning,
 };
 
 use tokio::sync::oneshot;
@@ -72,19 +73,27 @@ pub(crate) struct Inner {
 /// The enqueues of the latest releases with a task in a Cluster, so that a retry does not repeat them.
 #[derive(Default)]
 struct Latest {
-    by_op: HashMap<Op, Enqueued>,
+    by_op: HashMap<Op, Handed>,
     order: VecDeque<Op>,
+}
+
+/// The enqueue of a release with a task.
+#[derive(Clone)]
+struct Handed {
+    enqueued: Enqueued,
+    /// The grant that it released, if it still existed. A token may be granted the lock again.
+    fence: Option<Fence>,
 }
 
 impl Latest {
     const MAX: usize = 1_024;
 
-    fn get(&self, op: Op) -> Option<Enqueued> {
+    fn get(&self, op: Op) -> Option<Handed> {
         self.by_op.get(&op).cloned()
     }
 
-    fn keep(&mut self, op: Op, enqueued: Enqueued) {
-        if self.by_op.insert(op, enqueued).is_none() {
+    fn keep(&mut self, op: Op, handed: Handed) {
+        if self.by_op.insert(op, handed).is_none() {
             self.order.push_back(op);
         }
         if self.order.len() > Self::MAX
@@ -244,11 +253,16 @@ impl Inner {
     async fn release_apart(self: Arc<Self>, op: Op, release: ReleaseWith, put: Call) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
         self.ahead.forget(&queue);
+        let grant = lock::read_held(self.driver.call(lock::held(&name, token)).await?)?;
+        let (holds, fence) = (grant.is_some(), grant.map(|grant| grant.fence));
         let known = self.apart().get(op);
-        let put_in = match known {
-            Some(enqueued) => enqueued,
-            None => {
-                let holds = lock::read_held(self.driver.call(lock::held(&name, token)).await?)?.is_some();
+        let is_later_grant = holds && known.as_ref().is_some_and(|known| known.fence != fence);
+        let enqueued = match known {
+            Some(known) if !is_later_grant => known.enqueued,
+            _ => {
+                if is_later_grant {
+                    self.forget_replay(op, &queue).await?;
+                }
                 if !holds && !self.is_replay(op, &queue).await? {
                     return Ok(ReleasedWith::NotHeld);
                 }
@@ -269,10 +283,10 @@ impl Inner {
                 }
             }
         };
-        self.apart().keep(op, put_in.clone());
+        self.apart().keep(op, Handed { enqueued: enqueued.clone(), fence });
         // If the lease has expired by now, the lock counts as released.
         self.driver.call(lock::release(&name, token)).await?;
-        Ok(ReleasedWith::Released(put_in))
+        Ok(ReleasedWith::Released(enqueued))
     }
 
     /// Whether the queue's replay cache has the answer to `op`, perhaps of another process.
