@@ -15,13 +15,12 @@ const { randomBytes } = require('node:crypto')
 const { hostname } = require('node:os')
 
 const PROTOCOL = 1
-const CLAIM_WINDOW_US = 2_000_000
 // Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
 // position in the wait queue, up to this limit.
 const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
-const LOCK = ['s', 'q', 'w', 'x']
+const LOCK = ['lock', 'line', 'waiters', 'ends']
 const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`), 'g', 'gh', 'gm']
 const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e']
 
@@ -132,7 +131,7 @@ class Rushgate {
       const left = Math.max(until - now(), 0)
       const heard = inbox?.listen()
       const [[outcome, number, checkAfter]] = await this.call('lock_acquire', keys, [
-        token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox?.id ?? Buffer.alloc(8), this.owner()
+        token, us(lease), us(left), 0, inbox?.id ?? Buffer.alloc(8), this.owner()
       ])
       const acquired = meaning(ACQUIRED, outcome)
       if (acquired === 'granted') return new Held(this, keys, token, number)
@@ -140,7 +139,7 @@ class Rushgate {
       const place = acquired === 'in_line' ? number : 1
       await within(heard, Math.min(left, Math.max(checkAfter / 1e6, 0.001), place, LOCK_SLEEP_MAX))
     }
-    if (wait > 0) await this.call('lock_leave', keys, [token, CLAIM_WINDOW_US])
+    if (wait > 0) await this.call('lock_leave', keys, [token])
     return null
   }
 
@@ -178,7 +177,7 @@ class Held {
 
   /** Releases the lock. */
   async release () {
-    const [outcome] = await this.gate.call('lock_release', this.keys, [this.token, CLAIM_WINDOW_US])
+    const [outcome] = await this.gate.call('lock_release', this.keys, [this.token])
     if (meaning(RELEASED, outcome) === 'lost') throw new Lost()
   }
 }

@@ -73,7 +73,7 @@ final class RedisLock
 
     private function leave($name, string $token, float $patience = 5): void
     {
-        $this->rushgate->call('lock_leave', self::keys($name), [$token, Rushgate::CLAIM_WINDOW_US], $patience);
+        $this->rushgate->call('lock_leave', self::keys($name), [$token], $patience);
     }
 
     /** Keys of a lock. The name may be a number, as in the article. */
@@ -86,7 +86,7 @@ final class RedisLock
     private function ask($name, string $token, float $expire, float $wait, string $inbox): array
     {
         return $this->rushgate->call('lock_acquire', self::keys($name), [
-            $token, Rushgate::us($expire), Rushgate::us($wait), 0, Rushgate::CLAIM_WINDOW_US, $inbox, $this->rushgate->owner(),
+            $token, Rushgate::us($expire), Rushgate::us($wait), 0, $inbox, $this->rushgate->owner(),
         ])[0];
     }
 
@@ -97,8 +97,7 @@ final class RedisLock
             return false;
         }
         unset($this->held[getmypid()][Rushgate::nfc($name)]);
-        $arguments = [$held['token'], Rushgate::CLAIM_WINDOW_US];
-        [$outcome] = $this->rushgate->call('lock_release', self::keys($name), $arguments);
+        [$outcome] = $this->rushgate->call('lock_release', self::keys($name), [$held['token']]);
         return Rushgate::meaning(self::RELEASED, $outcome) === 'released';
     }
 

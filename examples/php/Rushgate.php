@@ -11,10 +11,8 @@ final class Rushgate
 {
     /** Protocol version of this file. */
     private const PROTOCOL = 1;
-    /** Time in µs that a waiter has to confirm a lock that was handed to it. */
-    public const CLAIM_WINDOW_US = 2_000_000;
 
-    private const LOCK = ['s', 'q', 'w', 'x'];
+    private const LOCK = ['lock', 'line', 'waiters', 'ends'];
     private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm'];
     private const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e'];
 

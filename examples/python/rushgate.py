@@ -22,12 +22,11 @@ import redis
 from redis.exceptions import ClusterError, RedisClusterException
 
 PROTOCOL = 1
-CLAIM_WINDOW_US = 2_000_000
 # Polling intervals in seconds, in case a notification was lost. A waiter for a lock polls after as many seconds as its
 # position in the wait queue, up to this limit.
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
-LOCK = ["s", "q", "w", "x"]
+LOCK = ["lock", "line", "waiters", "ends"]
 QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)] + ["g", "gh", "gm"]
 SALE = ["c", "f", "w", "b", "h", "d", "e"]
 
@@ -188,7 +187,7 @@ class Rushgate:
             while True:
                 left = max(until - time.monotonic(), 0)
                 [(outcome, number, check_after, *_)] = self.call("lock_acquire", keys, [
-                    token, us(lease), us(left), 0, CLAIM_WINDOW_US, inbox.id if inbox else bytes(8), self.owner(),
+                    token, us(lease), us(left), 0, inbox.id if inbox else bytes(8), self.owner(),
                 ])
                 outcome = meaning(ACQUIRED, outcome)
                 if outcome == "granted":
@@ -200,10 +199,10 @@ class Rushgate:
         except BaseException:
             # Leaving the wait queue also releases a grant whose answer was lost.
             with suppress(Exception):
-                self.call("lock_leave", keys, [token, CLAIM_WINDOW_US], patience=1)
+                self.call("lock_leave", keys, [token], patience=1)
             raise
         if wait > 0:
-            self.call("lock_leave", keys, [token, CLAIM_WINDOW_US])
+            self.call("lock_leave", keys, [token])
         return None
 
     def queue(self, name):
@@ -238,7 +237,7 @@ class Held:
     def release(self):
         """Releases the lock."""
         self._check_process()
-        [outcome] = self.gate.call("lock_release", self.keys, [self.token, CLAIM_WINDOW_US])
+        [outcome] = self.gate.call("lock_release", self.keys, [self.token])
         if meaning(RELEASED, outcome) == "lost":
             raise Lost
 

@@ -215,8 +215,29 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
-function is.whole(value, least, most)
+-- What was valid in earlier calls: callers send the same short numbers, owners and keys again and again.
+-- `keys` has the names of the keys of a group by that of the first.
+local known = { numbers = {}, owners = {}, keys = {}, count = 0 }
+local KNOWN_MOST = 4000
+local KNOWN_DIGITS = 11
+
+local function remember_valid(list, value, meaning)
+  known.count = known.count + 1
+  if known.count > KNOWN_MOST then
+    known.numbers, known.owners, known.keys, known.count = {}, {}, {}, 0
+  else
+    list[value] = meaning
+  end
+  return meaning
+end
+
+local function whole(value)
   local number = #value <= 20 and string.find(value, '^%-?%d+$') and tonumber(value)
+  return number and #value <= KNOWN_DIGITS and remember_valid(known.numbers, value, number) or number
+end
+
+function is.whole(value, least, most)
+  local number = known.numbers[value] or whole(value)
   return number and number >= least and number <= most and number
 end
 
@@ -275,10 +296,10 @@ end
 
 -- Process id in 4 bytes, length of the host name in 1, the host name, and a label.
 function is.owner(value)
+  if known.owners[value] then return true end
   local length = string.byte(value, 5)
-  if not length or #value < 5 + length then return false end
-  if #value <= 205 and not string.find(value, '[^ -~]', 6) then return true end
-  return is.label(string.sub(value, 6, 5 + length)) and is.label(string.sub(value, 6 + length))
+  return length and #value >= 5 + length and is.label(string.sub(value, 6, 5 + length))
+    and is.label(string.sub(value, 6 + length)) and remember_valid(known.owners, value, true)
 end
 
 function is.json_name(value)
@@ -339,11 +360,24 @@ end
 
 -- Each key must be the common beginning followed by its own ending.
 local function with_endings(first, beginning, endings)
+  local names = known.keys[KEYS[first]]
+  if not names or names.endings ~= endings or names.beginning ~= beginning then
+    names = { beginning = beginning, endings = endings }
+    for at = 1, #endings do
+      names[at] = beginning .. endings[at]
+    end
+    remember_valid(known.keys, names[1], names)
+  end
   for at = 1, #endings do
-    local wanted = beginning .. endings[at]
-    if KEYS[first + at - 1] ~= wanted then return nil, wrong.key(first + at - 1, wanted) end
+    if KEYS[first + at - 1] ~= names[at] then return nil, wrong.key(first + at - 1, names[at]) end
   end
   return beginning
+end
+
+-- The beginning of a group of keys whose first key was valid in an earlier call.
+local function known_beginning(first, endings)
+  local names = known.keys[KEYS[first]]
+  return names and names.endings == endings and names.beginning
 end
 
 -- The beginning of a key, if its name is valid.
@@ -353,13 +387,13 @@ local function beginning_of(key, pattern)
 end
 
 function key_group.lock(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{l:(.*)}:)s$')
-  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:s') end
+  local tag = known_beginning(first, ENDINGS.lock) or beginning_of(KEYS[first], '^(rg:{l:(.*)}:)lock$')
+  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:lock') end
   return with_endings(first, tag, ENDINGS.lock)
 end
 
 function key_group.queue(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
+  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
   if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:m') end
   return with_endings(first, tag, ENDINGS.queue)
 end
@@ -377,6 +411,8 @@ function key_group.unique(first, tag)
 end
 
 function key_group.sale(first)
+  local beginning = known_beginning(first, ENDINGS.sale)
+  if beginning then return with_endings(first, beginning, ENDINGS.sale) end
   local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
   local queue = string.match(tag or '', '^q:(.*)$')
   if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then

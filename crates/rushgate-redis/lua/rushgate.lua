@@ -1,8 +1,8 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 5dbc3d1fa3503c2f
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '5dbc3d1fa3503c2f'
+-- Rushgate 0.1.0, protocol 1, build 729a9cb08391f1c0
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '729a9cb08391f1c0'
 local ENDINGS = {
-  lock = { 's', 'q', 'w', 'x' },
+  lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'm', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm' },
   schedules = { 'c', 'ci', 'cm' },
   unique = { 'u' },
@@ -238,8 +238,27 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
-function is.whole(value, least, most)
+-- What was valid in earlier calls: callers send the same short numbers, owners and keys again and again.
+-- `keys` has the names of the keys of a group by that of the first.
+local known = { numbers = {}, owners = {}, keys = {}, count = 0 }
+
+local function remember_valid(list, value, meaning)
+  known.count = known.count + 1
+  if known.count > 4000 then
+    known.numbers, known.owners, known.keys, known.count = {}, {}, {}, 0
+  else
+    list[value] = meaning
+  end
+  return meaning
+end
+
+local function whole(value)
   local number = #value <= 20 and string.find(value, '^%-?%d+$') and tonumber(value)
+  return number and #value <= 11 and remember_valid(known.numbers, value, number) or number
+end
+
+function is.whole(value, least, most)
+  local number = known.numbers[value] or whole(value)
   return number and number >= least and number <= most and number
 end
 
@@ -298,10 +317,10 @@ end
 
 -- Process id in 4 bytes, length of the host name in 1, the host name, and a label.
 function is.owner(value)
+  if known.owners[value] then return true end
   local length = string.byte(value, 5)
-  if not length or #value < 5 + length then return false end
-  if #value <= 205 and not string.find(value, '[^ -~]', 6) then return true end
-  return is.label(string.sub(value, 6, 5 + length)) and is.label(string.sub(value, 6 + length))
+  return length and #value >= 5 + length and is.label(string.sub(value, 6, 5 + length))
+    and is.label(string.sub(value, 6 + length)) and remember_valid(known.owners, value, true)
 end
 
 function is.json_name(value)
@@ -361,11 +380,24 @@ end
 
 -- Each key must be the common beginning followed by its own ending.
 local function with_endings(first, beginning, endings)
+  local names = known.keys[KEYS[first]]
+  if not names or names.endings ~= endings or names.beginning ~= beginning then
+    names = { beginning = beginning, endings = endings }
+    for at = 1, #endings do
+      names[at] = beginning .. endings[at]
+    end
+    remember_valid(known.keys, names[1], names)
+  end
   for at = 1, #endings do
-    local wanted = beginning .. endings[at]
-    if KEYS[first + at - 1] ~= wanted then return nil, wrong.key(first + at - 1, wanted) end
+    if KEYS[first + at - 1] ~= names[at] then return nil, wrong.key(first + at - 1, names[at]) end
   end
   return beginning
+end
+
+-- The beginning of a group of keys whose first key was valid in an earlier call.
+local function known_beginning(first, endings)
+  local names = known.keys[KEYS[first]]
+  return names and names.endings == endings and names.beginning
 end
 
 -- The beginning of a key, if its name is valid.
@@ -375,13 +407,13 @@ local function beginning_of(key, pattern)
 end
 
 function key_group.lock(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{l:(.*)}:)s$')
-  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:s') end
+  local tag = known_beginning(first, ENDINGS.lock) or beginning_of(KEYS[first], '^(rg:{l:(.*)}:)lock$')
+  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:lock') end
   return with_endings(first, tag, ENDINGS.lock)
 end
 
 function key_group.queue(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
+  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
   if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:m') end
   return with_endings(first, tag, ENDINGS.queue)
 end
@@ -399,6 +431,8 @@ function key_group.unique(first, tag)
 end
 
 function key_group.sale(first)
+  local beginning = known_beginning(first, ENDINGS.sale)
+  if beginning then return with_endings(first, beginning, ENDINGS.sale) end
   local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
   local queue = string.match(tag or '', '^q:(.*)$')
   if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
@@ -1704,70 +1738,110 @@ end
 do
 
 -- A lock and its wait queue. Its four keys, in this order:
---   state    HASH  o token of the holder; d lease until; f latest fence; i since(7) inbox(8) owner of the holder;
---                  t latest ticket; e when the keys expire, µs; r tokens of earlier releases, the latest first. Without
---                  d the lock is free, and o is the token of the very latest release
---   line     ZSET  token -> ticket, of the waiters that are considered alive
---   waiters  HASH  token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
---                  was granted the lock for the claim window or let that window pass
---   ends     ZSET  token -> end of its wait
--- An unused lock is deleted an hour after it was last needed. Its next fence is then taken from the clock.
+--   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
+--                    owner [token(16)..]
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire; ticket: the
+--                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
+--                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
+--                    releases, the latest first
+--   line     ZSET    token -> ticket, of the waiters that are considered alive
+--   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
+--                    was granted the lock for the claim window or let that window pass
+--   ends     ZSET    token -> end of its wait
+-- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
+-- next fence is then taken from the clock.
+--
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
 local KEPT_US = 3600 * 1000000
--- The latest 64 releases are kept, so that a retried release gets the same answer.
-local RELEASED_BYTES = 64 * 16
+-- The latest 16 releases are kept, so that a retried release gets the same answer.
+local RELEASED_BYTES = 16 * 16
+local LEASE = '>I7I7I7I1'
+local LOCK = '>I7I7I7I1I7c16I2'
+local GRANT = '>I7I7I7I1I7c16I2I7c8'
+local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function lock_keys(first)
-  local row = redis.call('HMGET', KEYS[first], 'o', 'd', 'f', 'i', 'r', 'e', 't')
-  local last = row[1] and not row[2] and row[1] or ''
+  local row, waiters = redis.call('GET', KEYS[first]), KEYS[first + 2]
+  local till, expires, ticket, waited_for, fence, owner, length = 0, 0, 0, 0, 0, NOBODY, 0
+  if row then
+    till, expires, ticket, waited_for, fence, owner, length = struct.unpack(LOCK, row)
+  end
+  -- One constructor, because a table that grows is allocated again and again.
   return {
-    state = KEYS[first], line = KEYS[first + 1], waiters = KEYS[first + 2], ends = KEYS[first + 3],
-    owner = row[1], till = tonumber(row[2]) or 0, fence = tonumber(row[3]) or 0, info = row[4],
-    released = string.sub(last .. (row[5] or ''), 1, RELEASED_BYTES), expires = tonumber(row[6]) or 0,
-    lined = row[7] and redis.call('EXISTS', KEYS[first + 2]) == 1,
+    key = KEYS[first], line = KEYS[first + 1], waiters = waiters, ends = KEYS[first + 3], row = row,
+    till = till, expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
+    lined = waited_for == 1 and redis.call('EXISTS', waiters) == 1,
   }
 end
 
 local function is_held(lock)
-  return lock.owner and lock.till > now
+  return lock.till > now
 end
 
 local function holds(lock, token)
   return lock.owner == token and lock.till > now
 end
 
--- Makes the keys expire later than that moment.
+-- since(7) inbox(8) owner of the holder.
+local function info_of(lock)
+  return string.sub(lock.row, 48, lock.owner_to)
+end
+
+-- The tokens of the latest releases, the latest first.
+local function released_tokens(lock)
+  if not lock.row then return '' end
+  local earlier = string.sub(lock.row, lock.owner_to + 1)
+  if lock.till == 0 and lock.owner ~= NOBODY then earlier = lock.owner .. earlier end
+  return string.sub(earlier, 1, RELEASED_BYTES)
+end
+
+-- Postpones the expiry of the keys, if a moment is later. Returns when they expire, ms, if that has changed.
 local function keep_until(lock, moment)
-  if moment > lock.expires then
-    lock.expires = moment + KEPT_US
-    local at = int(math.floor(lock.expires / 1000))
-    redis.call('HSET', lock.state, 'e', int(lock.expires))
-    redis.call('PEXPIREAT', lock.state, at)
-    if lock.lined then
-      redis.call('PEXPIREAT', lock.line, at)
-      redis.call('PEXPIREAT', lock.waiters, at)
-      redis.call('PEXPIREAT', lock.ends, at)
-    end
+  if moment <= lock.expires then return nil end
+  lock.expires = moment + KEPT_US
+  local at = int(math.floor(lock.expires / 1000))
+  if lock.lined then
+    redis.call('PEXPIREAT', lock.line, at)
+    redis.call('PEXPIREAT', lock.waiters, at)
+    redis.call('PEXPIREAT', lock.ends, at)
   end
+  return at
+end
+
+-- Stores what changes between two grants.
+local function store_lease(lock, moment)
+  local expires = keep_until(lock, moment)
+  local lease = struct.pack(LEASE, lock.till, lock.expires, lock.ticket, lock.lined and 1 or 0)
+  redis.call('SETRANGE', lock.key, 0, lease)
+  if expires then redis.call('PEXPIREAT', lock.key, expires) end
 end
 
 local function grant(lock, token, till, inbox, owner)
+  local released = released_tokens(lock)
   lock.fence = math.max(lock.fence + 1, now)
   lock.owner, lock.till = token, till
-  redis.call('HSET', lock.state, 'o', token, 'd', int(till), 'f', int(lock.fence), 'r', lock.released,
-    'i', struct.pack('>I7c8', now, inbox) .. owner)
-  keep_until(lock, till)
+  local expires = keep_until(lock, till)
+  local record = struct.pack(GRANT, till, lock.expires, lock.ticket, lock.lined and 1 or 0, lock.fence, token, #owner,
+    now, inbox) .. owner
+  lock.row, lock.owner_to = record .. released, #record
+  if expires then
+    redis.call('SET', lock.key, lock.row, 'PXAT', expires)
+  else
+    redis.call('SET', lock.key, lock.row, 'KEEPTTL')
+  end
 end
 
--- Releases the lock for its holder. HDEL is a write that Redis allows when out of memory.
+-- Releases the lock for its holder.
 local function release(lock)
-  redis.call('HDEL', lock.state, 'd')
-  lock.released, lock.owner, lock.till = lock.owner .. lock.released, false, 0
+  lock.till = 0
+  store_lease(lock, 0)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
 local function was_released(lock, token)
-  for at = 1, #lock.released, #token do
-    if string.sub(lock.released, at, at + #token - 1) == token then return 1 end
+  local released = released_tokens(lock)
+  for at = 1, #released, #token do
+    if string.sub(released, at, at + #token - 1) == token then return 1 end
   end
   return 0
 end
@@ -1777,6 +1851,7 @@ local function left(lock)
 end
 
 -- The wait queue of a lock, which most locks do not have.
+-- A waiter that is granted the lock must confirm that it is alive within this time.
 local WAITER = '>I7I7I7I7c8'
 
 local function take_from_line(lock, token)
@@ -1789,9 +1864,9 @@ end
 -- Starts the lease of a token that holds the lock, perhaps for the claim window.
 local function confirm(lock, token, lease)
   take_from_line(lock, token)
-  redis.call('HSET', lock.state, 'd', int(now + lease))
-  keep_until(lock, now + lease)
-  return { 1, lock.fence, now + lease, lease }
+  lock.till = now + lease
+  store_lease(lock, lock.till)
+  return { 1, lock.fence, lock.till, lease }
 end
 
 -- Removes the waiters whose wait has ended.
@@ -1809,7 +1884,7 @@ end
 
 -- Grants a free lock to the first waiter, for at most the claim window, and notifies it: `A`, token, fence, lease
 -- until, lease left, key.
-local function hand_over(lock, window)
+local function hand_over(lock)
   tidy(lock)
   if is_held(lock) or not lock.lined then return end
   local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
@@ -1817,10 +1892,10 @@ local function hand_over(lock, window)
   local row = redis.call('HGET', lock.waiters, token)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)
   redis.call('ZREM', lock.line, token)
-  lease = math.min(lease, window)
+  lease = math.min(lease, 2000000)
   grant(lock, token, now + lease, inbox, string.sub(row, 36 + 1))
   local channel = 'rg:in:' .. string.format('%08x%08x', struct.unpack('>I4I4', inbox))
-  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7I7I7', lock.fence, lock.till, lease) .. lock.state)
+  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7I7I7', lock.fence, lock.till, lease) .. lock.key)
 end
 
 do
@@ -1834,7 +1909,6 @@ do
 --                lease: 10,000 to 86,400,000,000 µs
 --                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
 --                barging: 0 or 1; 1 to ignore the wait queue
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --                inbox: 8 bytes; of the calling process, zeros if it has none
 --                owner: owner
 --
@@ -1848,14 +1922,14 @@ verb('lock_acquire', {}, function()
       local tag, no = key_group.lock(at)
       if not tag then return no end
     end
-    local times = #ARGV / 7
+    local times = #ARGV / 6
     if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 7 for each lock, 1 to 128 of them')
+      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 7 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for so many keys')
     end
-    for at = 1, #ARGV, 7 do
+    for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
         return wrong.argument(at, 'token', '16 bytes')
       end
@@ -1868,22 +1942,19 @@ verb('lock_acquire', {}, function()
       if not is.whole(ARGV[at + 3], 0, 1) then
         return wrong.argument(at + 3, 'barging', '0 or 1')
       end
-      if not is.whole(ARGV[at + 4], 10000, 2000000) then
-        return wrong.argument(at + 4, 'claim window', '10,000 to 2,000,000 µs')
+      if #ARGV[at + 4] ~= 8 then
+        return wrong.argument(at + 4, 'inbox', '8 bytes')
       end
-      if #ARGV[at + 5] ~= 8 then
-        return wrong.argument(at + 5, 'inbox', '8 bytes')
-      end
-      if not is.owner(ARGV[at + 6]) then
-        return wrong.argument(at + 6, 'owner', LIMITS.owner)
+      if not is.owner(ARGV[at + 5]) then
+        return wrong.argument(at + 5, 'owner', LIMITS.owner)
       end
     end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local function asked(n)
-    local token, lease, wait, barging, window, inbox, owner = unpack(ARGV, 7 * n - 6, 7 * n)
-    return token, tonumber(lease), tonumber(wait), barging, tonumber(window), inbox, owner
+    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+    return token, tonumber(lease), tonumber(wait), barging, inbox, owner
   end
 
   -- Most locks are free and have no waiters, so they are handled first, with little of this script.
@@ -1891,16 +1962,16 @@ verb('lock_acquire', {}, function()
   for n = 1, #KEYS / 4 do
     local lock = lock_keys(4 * n - 3)
     if not lock.lined and not is_held(lock) then
-      local token, lease, _, _, _, inbox, owner = asked(n)
+      local token, lease, _, _, inbox, owner = asked(n)
       grant(lock, token, now + lease, inbox, owner)
-      answers[n] = { 1, lock.fence, now + lease, lease }
+      answers[n] = { 1, lock.fence, lock.till, lease }
     else
       rest[#rest + 1], of_first = n, of_first or lock
     end
   end
   if not of_first then return answers end
 
-  local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
+  local function acquire(lock, token, lease, wait, barging, inbox, owner)
     tidy(lock)
     if holds(lock, token) then return confirm(lock, token, lease) end
     local row = lock.lined and redis.call('HGET', lock.waiters, token)
@@ -1913,18 +1984,19 @@ verb('lock_acquire', {}, function()
       if not first or first == token or barging == '1' then
         take_from_line(lock, token)
         grant(lock, token, now + lease, inbox, owner)
-        return { 1, lock.fence, now + lease, lease }
+        return { 1, lock.fence, lock.till, lease }
       end
     end
     if not row and wait > 0 then
-      local ticket = redis.call('HINCRBY', lock.state, 't', 1)
-      redis.call('HSET', lock.waiters, token, struct.pack(WAITER, ticket, lease, now, now + wait, inbox) .. owner)
-      redis.call('ZADD', lock.line, ticket, token)
+      lock.ticket = lock.ticket + 1
+      redis.call('HSET', lock.waiters, token, struct.pack(WAITER, lock.ticket, lease, now, now + wait, inbox) .. owner)
+      redis.call('ZADD', lock.line, lock.ticket, token)
       redis.call('ZADD', lock.ends, int(now + wait), token)
+      -- The keys of the wait queue may be new, so that they have no expiry yet.
       lock.lined, lock.expires = true, 0
-      keep_until(lock, math.max(now + wait, lock.till))
+      store_lease(lock, math.max(now + wait, lock.till))
     end
-    hand_over(lock, window)
+    hand_over(lock)
     local rank = wait > 0 and redis.call('ZRANK', lock.line, token)
     if rank then return { 2, rank + 1, left(lock), lock.fence } end
     return { 3, left(lock), redis.call('ZCARD', lock.line) }
@@ -1947,7 +2019,6 @@ end)
 --                lease: 10,000 to 86,400,000,000 µs
 --                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
 --                barging: 0 or 1; 1 to ignore the wait queue
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --                inbox: 8 bytes; of the calling process, zeros if it has none
 --                owner: owner
 --
@@ -1960,14 +2031,14 @@ verb('lock_confirm', { 'allow-oom' }, function()
       local tag, no = key_group.lock(at)
       if not tag then return no end
     end
-    local times = #ARGV / 7
+    local times = #ARGV / 6
     if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 7 for each lock, 1 to 128 of them')
+      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 7 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for so many keys')
     end
-    for at = 1, #ARGV, 7 do
+    for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
         return wrong.argument(at, 'token', '16 bytes')
       end
@@ -1980,30 +2051,27 @@ verb('lock_confirm', { 'allow-oom' }, function()
       if not is.whole(ARGV[at + 3], 0, 1) then
         return wrong.argument(at + 3, 'barging', '0 or 1')
       end
-      if not is.whole(ARGV[at + 4], 10000, 2000000) then
-        return wrong.argument(at + 4, 'claim window', '10,000 to 2,000,000 µs')
+      if #ARGV[at + 4] ~= 8 then
+        return wrong.argument(at + 4, 'inbox', '8 bytes')
       end
-      if #ARGV[at + 5] ~= 8 then
-        return wrong.argument(at + 5, 'inbox', '8 bytes')
-      end
-      if not is.owner(ARGV[at + 6]) then
-        return wrong.argument(at + 6, 'owner', LIMITS.owner)
+      if not is.owner(ARGV[at + 5]) then
+        return wrong.argument(at + 5, 'owner', LIMITS.owner)
       end
     end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local function answer(lock, token, lease, _, _, window)
+  local function answer(lock, token, lease)
     tidy(lock)
     if holds(lock, token) then return confirm(lock, token, tonumber(lease)) end
-    hand_over(lock, tonumber(window))
+    hand_over(lock)
     local rank = lock.lined and redis.call('ZRANK', lock.line, token)
     return rank and { 2, rank + 1, left(lock), lock.fence }
   end
 
   local answers = {}
   for n = 1, #KEYS / 4 do
-    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 7 * n - 6, 7 * n))
+    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
     if not of then return FULL end
     answers[n] = of
   end
@@ -2040,18 +2108,13 @@ verb('lock_extend', { 'allow-oom' }, function()
     return {}
   end
   local lease = tonumber(ARGV[2])
-  -- Redis allows ZREM as a first write when out of memory.
-  redis.call('ZREM', lock.line, ARGV[1])
-  take_from_line(lock, ARGV[1])
-  redis.call('HSET', lock.state, 'd', now + lease)
-  keep_until(lock, now + lease)
-  return { lock.fence, now + lease, lease }
+  local _, fence, till = unpack(confirm(lock, ARGV[1], lease))
+  return { fence, till, lease }
 end)
 
 -- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
 -- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
 -- {}                                                    the lock was not held
@@ -2062,24 +2125,24 @@ verb('lock_force_release', { 'allow-oom' }, function()
     local tag, no = key_group.lock(1)
     if tag then tag, no = key_group.ends(4, tag) end
     if not tag then return no end
-    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
-    if not is.whole(ARGV[1], 10000, 2000000) then
-      return wrong.argument(1, 'claim window', '10,000 to 2,000,000 µs')
-    end
+    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local lock = lock_keys(1)
   local lost = {}
   if is_held(lock) then
-    lost = { lock.owner, lock.fence, lock.till, lock.info }
-    local inbox = string.format(string.rep('%02x', 8), string.byte(lock.info, 8, 15))
-    redis.call('HDEL', lock.state, 'o', 'd', 'i')
+    local info = info_of(lock)
+    lost = { lock.owner, lock.fence, lock.till, info }
+    local inbox = string.format(string.rep('%02x', 8), string.byte(info, 8, 15))
+    -- Without its token, this is none of the releases that a repeat finds.
+    redis.call('SETRANGE', lock.key, 30 - 1, NOBODY)
+    lock.owner = NOBODY
+    release(lock)
     take_from_line(lock, lost[1])
-    lock.owner, lock.till = false, 0
-    redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.state)
+    redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.key)
   end
-  hand_over(lock, tonumber(ARGV[1]))
+  hand_over(lock)
   return lost
 end)
 
@@ -2115,7 +2178,6 @@ end)
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    token: 16 bytes
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
 -- 2  the token held the lock, which is released
 -- 1  it was in the wait queue
@@ -2127,12 +2189,9 @@ verb('lock_leave', { 'allow-oom' }, function()
     local tag, no = key_group.lock(1)
     if tag then tag, no = key_group.ends(4, tag) end
     if not tag then return no end
-    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'token', '16 bytes')
-    end
-    if not is.whole(ARGV[2], 10000, 2000000) then
-      return wrong.argument(2, 'claim window', '10,000 to 2,000,000 µs')
     end
   end
   local clock = redis.call('TIME')
@@ -2141,7 +2200,7 @@ verb('lock_leave', { 'allow-oom' }, function()
   if holds(lock, ARGV[1]) then
     release(lock)
     take_from_line(lock, ARGV[1])
-    hand_over(lock, tonumber(ARGV[2]))
+    hand_over(lock)
     return 2
   end
   local ends = lock.lined and redis.call('ZSCORE', lock.ends, ARGV[1])
@@ -2154,9 +2213,8 @@ end)
 -- KEYS[1-4..]  the lock (include/lock.lua), for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 64 releases; 0 not held
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
 --
 -- flags: allow-oom
 verb('lock_release', { 'allow-oom' }, function()
@@ -2165,19 +2223,16 @@ verb('lock_release', { 'allow-oom' }, function()
       local tag, no = key_group.lock(at)
       if not tag then return no end
     end
-    local times = #ARGV / 2
+    local times = #ARGV / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 2 for each lock, 1 to 128 of them')
+      return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 2 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for so many keys')
     end
-    for at = 1, #ARGV, 2 do
+    for at = 1, #ARGV, 1 do
       if #ARGV[at] ~= 16 then
         return wrong.argument(at, 'token', '16 bytes')
-      end
-      if not is.whole(ARGV[at + 1], 10000, 2000000) then
-        return wrong.argument(at + 1, 'claim window', '10,000 to 2,000,000 µs')
       end
     end
   end
@@ -2185,7 +2240,7 @@ verb('lock_release', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local answers, rest, of_first = {}, {}, nil
   for n = 1, #KEYS / 4 do
-    local lock, token = lock_keys(4 * n - 3), ARGV[2 * n - 1]
+    local lock, token = lock_keys(4 * n - 3), ARGV[n]
     if lock.lined then
       rest[#rest + 1], of_first = n, of_first or lock
     else
@@ -2197,13 +2252,13 @@ verb('lock_release', { 'allow-oom' }, function()
 
   for _, n in ipairs(rest) do
     -- An earlier request of the call may have changed the same lock.
-    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[2 * n - 1]
+    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
     of_first = nil
     if holds(lock, token) then
       release(lock)
       take_from_line(lock, token)
     end
-    hand_over(lock, tonumber(ARGV[2 * n]))
+    hand_over(lock)
     answers[n] = was_released(lock, token)
   end
   return answers
@@ -2213,7 +2268,6 @@ end)
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    client: 8 bytes; the first of its tokens
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
 -- 1  the client held the lock
 -- 0  it did not
@@ -2224,12 +2278,9 @@ verb('lock_release_all', { 'allow-oom' }, function()
     local tag, no = key_group.lock(1)
     if tag then tag, no = key_group.ends(4, tag) end
     if not tag then return no end
-    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'client', '8 bytes')
-    end
-    if not is.whole(ARGV[2], 10000, 2000000) then
-      return wrong.argument(2, 'claim window', '10,000 to 2,000,000 µs')
     end
   end
   local clock = redis.call('TIME')
@@ -2244,7 +2295,7 @@ verb('lock_release_all', { 'allow-oom' }, function()
   end
   if is_held(lock) and string.sub(lock.owner, 1, 8) == ARGV[1] then
     release(lock)
-    hand_over(lock, tonumber(ARGV[2]))
+    hand_over(lock)
     return 1
   end
   return 0
@@ -2270,7 +2321,7 @@ verb('lock_show', { 'no-writes' }, function()
   local lock = lock_keys(1)
   local holder, waiters = {}, {}
   if is_held(lock) then
-    holder = { lock.owner, lock.fence, lock.till, lock.info }
+    holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
   end
   local rows = lock.lined and redis.call('HGETALL', lock.waiters) or {}
   for at = 1, #rows, 2 do
@@ -2777,17 +2828,20 @@ verb('queue_cancel', { 'allow-oom' }, function()
   return remember(once, { outcome })
 end)
 
--- Claims the first due tasks under a lease.
+-- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
+-- than separate calls.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-23]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
--- ARGV[2]      how many: 1 to 1,000
--- ARGV[3]      lease: 10,000 to 86,400,000,000 µs
--- ARGV[4]      worker: label; name of the claiming worker
+-- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
+--                op: 8 bytes; unique per request; reuse it to retry
+--                how many: 1 to 1,000
+--                lease: 10,000 to 86,400,000,000 µs
+--                worker: label; name of the claiming worker
 --
--- {next due, wake-ups, id, record, run, ...}  next due: 0 if as many were claimed as requested; otherwise how long
---                                             until a task may be claimable, µs, or '' if none is known
+-- {{next due, wake-ups, id, record, run, ...}, ...}  one list per request. Next due: 0 if as many were claimed as
+--                                                    requested; otherwise how long until a task may be claimable,
+--                                                    µs, or '' if none is known
 --
 -- flags: allow-oom
 verb('queue_claim', { 'allow-oom' }, function()
@@ -2796,66 +2850,91 @@ verb('queue_claim', { 'allow-oom' }, function()
     if tag then tag, no = key_group.answers(22, tag) end
     if tag then tag, no = key_group.ends(23, tag) end
     if not tag then return no end
-    if #ARGV ~= 4 then return wrong.count('arguments', #ARGV, 4) end
-    if #ARGV[1] ~= 8 then
-      return wrong.argument(1, 'op', '8 bytes')
+    local times = #ARGV / 4
+    if times % 1 ~= 0 or times < 1 or times > 128 then
+      return wrong.count('arguments', #ARGV, '0 and 4 for each request, 1 to 128 of them')
     end
-    if not is.whole(ARGV[2], 1, 1000) then
-      return wrong.argument(2, 'how many', '1 to 1,000')
-    end
-    if not is.whole(ARGV[3], 10000, 86400000000) then
-      return wrong.argument(3, 'lease', '10,000 to 86,400,000,000 µs')
-    end
-    if not is.label(ARGV[4]) then
-      return wrong.argument(4, 'worker', LIMITS.label)
+    for at = 1, #ARGV, 4 do
+      if #ARGV[at] ~= 8 then
+        return wrong.argument(at, 'op', '8 bytes')
+      end
+      if not is.whole(ARGV[at + 1], 1, 1000) then
+        return wrong.argument(at + 1, 'how many', '1 to 1,000')
+      end
+      if not is.whole(ARGV[at + 2], 10000, 86400000000) then
+        return wrong.argument(at + 2, 'lease', '10,000 to 86,400,000,000 µs')
+      end
+      if not is.label(ARGV[at + 3]) then
+        return wrong.argument(at + 3, 'worker', LIMITS.label)
+      end
     end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local WIDTH, TASKS_MOST = 4, 1000
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
   allow_when_full(q)
-  local answer = remembered(once)
-  if answer then return answer end
-  if reap(q) then return AGAIN end
-  if q.paused then
-    finish(q)
-    return remember(once, { '', q.wakes })
+  local answered = remembered_all(once)
+  if once.known == #once.ops then return answered end
+  local wanted = 0
+  for request = 1, #once.ops do
+    if not answered[request] then wanted = wanted + tonumber(ARGV[WIDTH * request - 2]) end
   end
-  local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
-  local ids, records, runs = give_out(q, n, true)
-  answer = { 0, q.wakes }
-  if #ids > 0 then
-    q.claim = math.max(q.claim, now - 1)
-    local first, turn, worker = nil, 256, ARGV[4]
-    -- The parts that all first runs of this call share, before and after their due time.
+  if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
+  if reap(q) then return AGAIN end
+  local ids, records, runs = {}, {}, {}
+  if not q.paused then ids, records, runs = give_out(q, wanted, true) end
+
+  local taken, first, turn, short = 0, nil, 256, {}
+  if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
+
+  local function claim(n, lease, worker)
+    local till, answer = now + lease, { q.paused and '' or 0, q.wakes }
+    -- The parts that all first runs of this request share, before and after their due time.
     local till_text, behind = int(till), string.char(#worker) .. worker
     local before = struct.pack('>I2I1I7', 1, 1, till)
     local before_of_key = struct.pack('>I2I1I7', 1, 1 + 32, till)
-    for at, id in ipairs(ids) do
+    for at = 1, math.min(n, #ids - taken) do
+      local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
       q.claim, turn = q.claim + 1, turn + 1
       if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
-      local claim, record, run = first .. string.char(turn), records[at], runs[at]
+      local number = first .. string.char(turn)
       local has_key, attempt = string.byte(record, 28) % 64 >= 16, 1
       if run then
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
         if has_key then t.flags = bit.bor(t.flags, 32) end
-        attempt, run = t.attempts, claim .. string.sub(pack_run(t), 8 + 1)
+        attempt, run = t.attempts, number .. string.sub(pack_run(t), 8 + 1)
       else
-        run = claim .. (has_key and before_of_key or before) .. string.sub(record, 21, 27) .. behind
+        run = number .. (has_key and before_of_key or before) .. string.sub(record, 21, 27) .. behind
       end
       add(q.runs, id, run)
-      add(q.leases, till_text, claim .. id)
+      add(q.leases, till_text, number .. id)
       if q.events_n then events.note(q, now, id, events.claimed, attempt, 0, worker) end
       answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
     end
+    taken = math.min(taken + n, #ids)
+    return answer
   end
-  if #ids < n then
-    local next = next_due(q)
-    answer[1] = next and math.max(next - now, 0) or ''
+
+  local answers = {}
+  for request = 1, #once.ops do
+    local answer = answered[request]
+    if not answer then
+      local _, n, lease, worker = unpack(ARGV, WIDTH * request - 3, WIDTH * request)
+      answer = claim(tonumber(n), tonumber(lease), worker)
+      if #answer < 2 + 3 * n and not q.paused then short[#short + 1] = answer end
+    end
+    answers[request] = answer
+  end
+  if short[1] then
+    local due = next_due(q)
+    for _, answer in ipairs(short) do
+      answer[1] = due and math.max(due - now, 0) or ''
+    end
   end
   finish(q)
-  return remember(once, answer)
+  return remember_all(once, answers)
 end)
 
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
@@ -4646,10 +4725,9 @@ end)
 -- KEYS[28]     the uniqueness windows (include/unique.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      token: 16 bytes
--- ARGV[3]      claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
--- ARGV[4]      id: name
--- ARGV[5]      terms: terms
--- ARGV[6]      body: body
+-- ARGV[3]      id: name
+-- ARGV[4]      terms: terms
+-- ARGV[5]      body: body
 --
 -- {0}                                        the token does not hold the lock; the task was not enqueued
 -- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_1_queue_enqueue for the task
@@ -4662,24 +4740,21 @@ verb('lock_release_with', {}, function()
     if tag then tag, no = key_group.unique(28, tag) end
     if tag then tag, no = key_group.ends(28, tag) end
     if not tag then return no end
-    if #ARGV ~= 6 then return wrong.count('arguments', #ARGV, 6) end
+    if #ARGV ~= 5 then return wrong.count('arguments', #ARGV, 5) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
     end
     if #ARGV[2] ~= 16 then
       return wrong.argument(2, 'token', '16 bytes')
     end
-    if not is.whole(ARGV[3], 10000, 2000000) then
-      return wrong.argument(3, 'claim window', '10,000 to 2,000,000 µs')
+    if not is.name(ARGV[3]) then
+      return wrong.argument(3, 'id', LIMITS.name)
     end
-    if not is.name(ARGV[4]) then
-      return wrong.argument(4, 'id', LIMITS.name)
+    if not is.terms(ARGV[4]) then
+      return wrong.argument(4, 'terms', LIMITS.terms)
     end
-    if not is.terms(ARGV[5]) then
-      return wrong.argument(5, 'terms', LIMITS.terms)
-    end
-    if not is.body(ARGV[6]) then
-      return wrong.argument(6, 'body', LIMITS.body)
+    if not is.body(ARGV[5]) then
+      return wrong.argument(5, 'body', LIMITS.body)
     end
   end
   local clock = redis.call('TIME')
@@ -4687,21 +4762,21 @@ verb('lock_release_with', {}, function()
   local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1])
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
-  if asks_too_late(q, 5, 5, 1) then return TOO_LATE end
+  if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
   touch(q)
   if reap(q) then return AGAIN end
 
-  local id = ARGV[4]
+  local id = ARGV[3]
   fetch(q.records, { id })
   fetch_unique(q, KEYS[28], { id })
-  local outcome, number, dropped = put_asked(q, id, ARGV[5], ARGV[6])
+  local outcome, number, dropped = put_asked(q, id, ARGV[4], ARGV[5])
   write_periods(q)
   finish(q)
   if outcome == 4 or outcome == 8 then return { 2, outcome, number, dropped } end
 
   release(lock)
   take_from_line(lock, ARGV[2])
-  hand_over(lock, tonumber(ARGV[3]))
+  hand_over(lock)
   return remember(once, { 1, outcome, number, dropped })
 end)
 end

@@ -199,7 +199,7 @@ mod tests {
     fn pushes_are_read_and_others_are_left_alone() {
         let token = Token::new(ClientId::from_u64(1), 2);
         let lock = LockName::new("foo").unwrap();
-        let push = |kind: &[u8], grant: &[u8]| [kind, &token.to_bytes(), grant, b"rg:{l:foo}:s"].concat();
+        let push = |kind: &[u8], grant: &[u8]| [kind, &token.to_bytes(), grant, b"rg:{l:foo}:lock"].concat();
         let grant = Grant {
             fence: Fence::from_u64(7),
             lease_until: Timestamp::from_micros(1 << 50),

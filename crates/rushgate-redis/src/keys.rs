@@ -12,7 +12,7 @@ use rushgate_core::{ClientId, LockName, QueueName, SaleId};
 pub(crate) const QUEUES: &str = "rg:queues";
 pub(crate) const SALES: &str = "rg:sales";
 /// Matches the state keys of all locks.
-pub(crate) const LOCK_PATTERN: &str = "rg:{l:*}:s";
+pub(crate) const LOCK_PATTERN: &str = "rg:{l:*}:lock";
 
 /// The pub/sub channel of one process. Functions build the same name from the 8 bytes of its ID.
 pub(crate) fn inbox(id: u64) -> String {
@@ -31,17 +31,17 @@ fn under(tag: &str, suffix: &str) -> Vec<u8> {
 /// The keys of a lock, in the order of `lua/include/lock.lua`.
 pub(crate) fn lock(name: &LockName) -> impl Iterator<Item = Vec<u8>> {
     let tag = format!("l:{name}");
-    ["s", "q", "w", "x"].into_iter().map(move |suffix| under(&tag, suffix))
+    ["lock", "line", "waiters", "ends"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
 pub(crate) fn lock_state(name: &LockName) -> Vec<u8> {
-    under(&format!("l:{name}"), "s")
+    under(&format!("l:{name}"), "lock")
 }
 
 /// The name in a lock's state key.
 pub(crate) fn lock_name(key: &[u8]) -> Option<LockName> {
     let text = std::str::from_utf8(key).ok()?;
-    LockName::as_stored(text.strip_prefix("rg:{l:")?.strip_suffix("}:s")?).ok()
+    LockName::as_stored(text.strip_prefix("rg:{l:")?.strip_suffix("}:lock")?).ok()
 }
 
 /// The keys of a queue, in the order of `lua/include/queue.lua`.

@@ -11,8 +11,6 @@ use crate::reply::{Fields, Packed, Reply, id_of, strange};
 use crate::store::micros;
 use crate::{keys, queue};
 
-const WINDOW_US: u64 = Acquire::CLAIM_WINDOW.as_micros() as u64;
-
 fn call(function: Function, name: &LockName) -> Call {
     Call::new(function, keys::lock(name))
 }
@@ -23,14 +21,13 @@ pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
         .arg(ask.lease.as_micros().to_string())
         .arg(micros(ask.wait).to_string())
         .arg(if ask.barging { "1" } else { "0" })
-        .arg(WINDOW_US.to_string())
         .arg(inbox.to_be_bytes())
         .arg(write_owner(&ask.owner));
     one_of_many(Function::LockAcquire, &ask.name, args)
 }
 
 pub(crate) fn release(name: &LockName, token: Token) -> Call {
-    let args = Command::default().arg(token.to_bytes()).arg(WINDOW_US.to_string());
+    let args = Command::default().arg(token.to_bytes());
     one_of_many(Function::LockRelease, name, args)
 }
 
@@ -41,7 +38,6 @@ pub(crate) fn release_with(op: Op, release: &ReleaseWith) -> Call {
     Call::new(Function::LockReleaseWith, keys)
         .arg(&op.to_bytes()[8..])
         .arg(token.to_bytes())
-        .number(WINDOW_US)
         .arg(task.id.as_str())
         .arg(queue::terms(task))
         .arg(queue::write_body(&task.payload))
@@ -71,15 +67,15 @@ pub(crate) fn held(name: &LockName, token: Token) -> Call {
 }
 
 pub(crate) fn leave(name: &LockName, token: Token) -> Call {
-    call(Function::LockLeave, name).arg(token.to_bytes()).number(WINDOW_US)
+    call(Function::LockLeave, name).arg(token.to_bytes())
 }
 
 pub(crate) fn release_all(name: &LockName, client: ClientId) -> Call {
-    call(Function::LockReleaseAll, name).arg(client.as_u64().to_be_bytes()).number(WINDOW_US)
+    call(Function::LockReleaseAll, name).arg(client.as_u64().to_be_bytes())
 }
 
 pub(crate) fn force_release(name: &LockName) -> Call {
-    call(Function::LockForceRelease, name).number(WINDOW_US)
+    call(Function::LockForceRelease, name)
 }
 
 pub(crate) fn show(name: &LockName) -> Call {

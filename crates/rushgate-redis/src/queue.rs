@@ -184,10 +184,11 @@ pub(crate) fn pop(op: Op, queue: &QueueName, n: u32) -> Call {
 }
 
 pub(crate) fn claim(op: Op, queue: &QueueName, claim: &Claim) -> Call {
-    once(Function::QueueClaim, queue, op)
-        .number(claim.n.into())
-        .number(claim.lease.as_micros())
-        .arg(&claim.worker)
+    let request = Command::default()
+        .arg(claim.n.to_string())
+        .arg(claim.lease.as_micros().to_string())
+        .arg(&claim.worker);
+    joined(Function::QueueClaim, queue, op, claim.n as usize, std::iter::once(request))
 }
 
 /// A number, or '' for none.

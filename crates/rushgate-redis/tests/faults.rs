@@ -633,8 +633,8 @@ async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: 
         let acquired = store.acquire(Acquire { name: name.clone(), ..ask(number, Duration::ZERO) }).await;
         assert!(matches!(acquired.unwrap(), Acquired::Granted(_)));
     }
-    server.command(&["DEL", "rg:{l:bad}:s"]);
-    server.command(&["LPUSH", "rg:{l:bad}:s", "no lock at all"]);
+    server.command(&["DEL", "rg:{l:bad}:lock"]);
+    server.command(&["LPUSH", "rg:{l:bad}:lock", "no lock at all"]);
 
     server.pause();
     let under_way = two_under_way(&store, &good, 1).await;

@@ -120,7 +120,7 @@ fn call(server: &RedisServer, line: &str) -> String {
 
 const TOKEN: &str = "0123456789abcdef";
 const TERMS: &str = "+0·5·0·0·20";
-const LOCK: &str = "4 rg:{l:a}:s rg:{l:a}:q rg:{l:a}:w rg:{l:a}:x";
+const LOCK: &str = "4 rg:{l:a}:lock rg:{l:a}:line rg:{l:a}:waiters rg:{l:a}:ends";
 
 fn queue_keys(name: &str) -> String {
     let ends = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm o:00000000000000ff p:00000000000000ff";
@@ -151,12 +151,15 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
     let owner = "\0\0\0\u{1}\u{1}hlabel";
     let inbox = "\0\0\0\0\0\0\0\0";
     let acquire = |token: &str, lease: &str, inbox: &str, owner: &str| {
-        format!("rushgate_1_lock_acquire {LOCK} {token} {lease} 0 0 2000000 {inbox} {owner}")
+        format!("rushgate_1_lock_acquire {LOCK} {token} {lease} 0 0 {inbox} {owner}")
     };
     for (asked, said) in [
-        (format!("rushgate_1_lock_held 1 rg:{{l:a}}:s {TOKEN}"), "KEYS[2] is ``; it must be `rg:{l:a}:q`"),
-        (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace(":q", ":w")), "KEYS[2] is `rg:{l:a}:w`"),
-        (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace("l:a", "l:{")), "`rg:{l:NAME}:s`"),
+        (
+            format!("rushgate_1_lock_held 1 rg:{{l:a}}:lock {TOKEN}"),
+            "KEYS[2] is ``; it must be `rg:{l:a}:line`",
+        ),
+        (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace(":line", ":x")), "KEYS[2] is `rg:{l:a}:x`"),
+        (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace("l:a", "l:{")), "`rg:{l:NAME}:lock`"),
         (
             format!("rushgate_1_lock_held 5 {} extra {TOKEN}", &LOCK[2..]),
             "the number of keys is `5`; it must be 4",
@@ -169,12 +172,12 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         ),
         (acquire(TOKEN, "1e6", inbox, owner), "the lease, is `1e6`"),
         (
-            format!(
-                "rushgate_1_lock_release 8 {} {} {TOKEN} 2000000",
-                &LOCK[2..],
-                LOCK[2..].replace("l:a", "l:b")
-            ),
-            "the number of arguments is `2`; it must be 4, for so many keys",
+            format!("rushgate_1_queue_claim {queue} 00000001 600 10000 w 00000002 401 10000 w"),
+            "the requests are for more than 1,000 tasks together",
+        ),
+        (
+            format!("rushgate_1_lock_release 8 {} {} {TOKEN}", &LOCK[2..], LOCK[2..].replace("l:a", "l:b")),
+            "the number of arguments is `1`; it must be 2, for so many keys",
         ),
         (acquire(TOKEN, "0x9999", inbox, owner), "the lease, is `0x9999`"),
         (acquire(TOKEN, "10000", "short", owner), "the inbox, is `short`; it must be 8 bytes"),
@@ -429,18 +432,15 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     let next = "fedcba9876543210";
     let acquire = |token: &str| {
         let owner = "\0\0\0\u{1}\0";
-        call(
-            &server,
-            &format!("rushgate_1_lock_acquire {LOCK} {token} 60000000 1000000 0 2000000 inbox... {owner}"),
-        )
+        call(&server, &format!("rushgate_1_lock_acquire {LOCK} {token} 60000000 1000000 0 inbox... {owner}"))
     };
     assert_eq!((acquire(TOKEN).as_str(), acquire(next).as_str()), ("*1", "*1"), "granted, and in line");
     server.command(&["CONFIG", "SET", "maxmemory", "1"]);
-    assert_eq!(call(&server, &format!("rushgate_1_lock_release {LOCK} {TOKEN} 2000000")), "*1");
+    assert_eq!(call(&server, &format!("rushgate_1_lock_release {LOCK} {TOKEN}")), "*1");
     assert!(acquire(next).starts_with("-OOM"));
     assert_eq!(call(&server, &format!("rushgate_1_lock_extend {LOCK} {next} 60000000")), "*3");
     assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));
-    assert_eq!(call(&server, &format!("rushgate_1_queue_claim {queue} 00000003 1 1000000 me")), "*5");
+    assert_eq!(call(&server, &format!("rushgate_1_queue_claim {queue} 00000003 1 1000000 me")), "*1");
     assert_eq!(server.command(&["HLEN", "rg:{q:q}:r"]), ":1");
 }
 

@@ -48,7 +48,7 @@ async fn a_guard_and_a_worker_outlive_the_primary_behind_sentinels(kind: Kind) {
 
 async fn a_guard_and_a_worker_outlive_their_node_of_a_cluster(kind: Kind) {
     let mut group = ClusterSetup::new(kind).with(&REPLICATED).start();
-    let hit = group.owner("rg:{l:door}:s");
+    let hit = group.owner("rg:{l:door}:lock");
     let on_it = |kind: &str, end: &str| {
         let names = (0..).map(|n| format!("{n}"));
         names.into_iter().find(|name| group.owner(&format!("rg:{{{kind}:{name}}}:{end}")) == hit).unwrap()
@@ -58,7 +58,7 @@ async fn a_guard_and_a_worker_outlive_their_node_of_a_cluster(kind: Kind) {
     outlive(&url, "door", &till, &mail, async || {
         group.nodes[hit].kill();
         eventually(async || {
-            group.is_up() && group.find_owner("rg:{l:door}:s").is_some_and(|owner| owner != hit)
+            group.is_up() && group.find_owner("rg:{l:door}:lock").is_some_and(|owner| owner != hit)
         })
         .await;
         // The promoted replica acknowledges no write before it has a replica of its own.

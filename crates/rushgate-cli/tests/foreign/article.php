@@ -51,7 +51,7 @@ $scenes = [
         pcntl_signal(SIGUSR1, fn () => throw new RangeException('interrupted'));
         $child = pcntl_fork();
         if ($child === 0) {
-            for ($redis = redis(); !$redis->exists('rg:{l:order}:q');) {
+            for ($redis = redis(); !$redis->exists('rg:{l:order}:line');) {
                 usleep(1_000);
             }
             posix_kill(posix_getppid(), SIGUSR1);

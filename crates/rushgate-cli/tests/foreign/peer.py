@@ -112,7 +112,7 @@ def interrupt(name):
     held = gate.acquire(name)
 
     def end_wait():
-        while not server.exists(f"rg:{{l:{name}}}:q"):
+        while not server.exists(f"rg:{{l:{name}}}:line"):
             time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGINT)
 

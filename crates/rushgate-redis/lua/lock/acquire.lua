@@ -7,7 +7,6 @@
 --                lease: 10,000 to 86,400,000,000 µs
 --                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
 --                barging: 0 or 1; 1 to ignore the wait queue
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --                inbox: 8 bytes; of the calling process, zeros if it has none
 --                owner: owner
 --
@@ -18,8 +17,8 @@
 -- include: now
 -- include: lock
 local function asked(n)
-  local token, lease, wait, barging, window, inbox, owner = unpack(ARGV, 7 * n - 6, 7 * n)
-  return token, tonumber(lease), tonumber(wait), barging, tonumber(window), inbox, owner
+  local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+  return token, tonumber(lease), tonumber(wait), barging, inbox, owner
 end
 
 -- Most locks are free and have no waiters, so they are handled first, with little of this script.
@@ -27,9 +26,9 @@ local answers, rest, of_first = {}, {}, nil
 for n = 1, #KEYS / 4 do
   local lock = lock_keys(4 * n - 3)
   if not lock.lined and not is_held(lock) then
-    local token, lease, _, _, _, inbox, owner = asked(n)
+    local token, lease, _, _, inbox, owner = asked(n)
     grant(lock, token, now + lease, inbox, owner)
-    answers[n] = { 1, lock.fence, now + lease, lease }
+    answers[n] = { 1, lock.fence, lock.till, lease }
   else
     rest[#rest + 1], of_first = n, of_first or lock
   end
@@ -37,7 +36,7 @@ end
 if not of_first then return answers end
 
 -- include: line
-local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
+local function acquire(lock, token, lease, wait, barging, inbox, owner)
   tidy(lock)
   if holds(lock, token) then return confirm(lock, token, lease) end
   local row = lock.lined and redis.call('HGET', lock.waiters, token)
@@ -50,18 +49,19 @@ local function acquire(lock, token, lease, wait, barging, window, inbox, owner)
     if not first or first == token or barging == '1' then
       take_from_line(lock, token)
       grant(lock, token, now + lease, inbox, owner)
-      return { 1, lock.fence, now + lease, lease }
+      return { 1, lock.fence, lock.till, lease }
     end
   end
   if not row and wait > 0 then
-    local ticket = redis.call('HINCRBY', lock.state, 't', 1)
-    redis.call('HSET', lock.waiters, token, struct.pack(WAITER, ticket, lease, now, now + wait, inbox) .. owner)
-    redis.call('ZADD', lock.line, ticket, token)
+    lock.ticket = lock.ticket + 1
+    redis.call('HSET', lock.waiters, token, struct.pack(WAITER, lock.ticket, lease, now, now + wait, inbox) .. owner)
+    redis.call('ZADD', lock.line, lock.ticket, token)
     redis.call('ZADD', lock.ends, int(now + wait), token)
+    -- The keys of the wait queue may be new, so that they have no expiry yet.
     lock.lined, lock.expires = true, 0
-    keep_until(lock, math.max(now + wait, lock.till))
+    store_lease(lock, math.max(now + wait, lock.till))
   end
-  hand_over(lock, window)
+  hand_over(lock)
   local rank = wait > 0 and redis.call('ZRANK', lock.line, token)
   if rank then return { 2, rank + 1, left(lock), lock.fence } end
   return { 3, left(lock), redis.call('ZCARD', lock.line) }

@@ -7,7 +7,6 @@
 --                lease: 10,000 to 86,400,000,000 µs
 --                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
 --                barging: 0 or 1; 1 to ignore the wait queue
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --                inbox: 8 bytes; of the calling process, zeros if it has none
 --                owner: owner
 --
@@ -17,17 +16,17 @@
 -- include: now
 -- include: lock
 -- include: line
-local function answer(lock, token, lease, _, _, window)
+local function answer(lock, token, lease)
   tidy(lock)
   if holds(lock, token) then return confirm(lock, token, tonumber(lease)) end
-  hand_over(lock, tonumber(window))
+  hand_over(lock)
   local rank = lock.lined and redis.call('ZRANK', lock.line, token)
   return rank and { 2, rank + 1, left(lock), lock.fence }
 end
 
 local answers = {}
 for n = 1, #KEYS / 4 do
-  local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 7 * n - 6, 7 * n))
+  local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
   if not of then return FULL end
   answers[n] = of
 end

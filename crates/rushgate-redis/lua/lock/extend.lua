@@ -15,9 +15,5 @@ if not holds(lock, ARGV[1]) then
   return {}
 end
 local lease = tonumber(ARGV[2])
--- Redis allows ZREM as a first write when out of memory.
-redis.call('ZREM', lock.line, ARGV[1])
-take_from_line(lock, ARGV[1])
-redis.call('HSET', lock.state, 'd', now + lease)
-keep_until(lock, now + lease)
-return { lock.fence, now + lease, lease }
+local _, fence, till = unpack(confirm(lock, ARGV[1], lease))
+return { fence, till, lease }

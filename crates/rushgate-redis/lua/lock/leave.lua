@@ -2,7 +2,6 @@
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    token: 16 bytes
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
 -- 2  the token held the lock, which is released
 -- 1  it was in the wait queue
@@ -15,7 +14,7 @@ local lock = lock_keys(1)
 if holds(lock, ARGV[1]) then
   release(lock)
   take_from_line(lock, ARGV[1])
-  hand_over(lock, tonumber(ARGV[2]))
+  hand_over(lock)
   return 2
 end
 local ends = lock.lined and redis.call('ZSCORE', lock.ends, ARGV[1])

@@ -3,16 +3,15 @@
 -- KEYS[1-4..]  the lock (include/lock.lua), for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
---                claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
--- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 64 releases; 0 not held
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
 --
 -- flags: allow-oom
 -- include: now
 -- include: lock
 local answers, rest, of_first = {}, {}, nil
 for n = 1, #KEYS / 4 do
-  local lock, token = lock_keys(4 * n - 3), ARGV[2 * n - 1]
+  local lock, token = lock_keys(4 * n - 3), ARGV[n]
   if lock.lined then
     rest[#rest + 1], of_first = n, of_first or lock
   else
@@ -25,13 +24,13 @@ if not of_first then return answers end
 -- include: line
 for _, n in ipairs(rest) do
   -- An earlier request of the call may have changed the same lock.
-  local lock, token = of_first or lock_keys(4 * n - 3), ARGV[2 * n - 1]
+  local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
   of_first = nil
   if holds(lock, token) then
     release(lock)
     take_from_line(lock, token)
   end
-  hand_over(lock, tonumber(ARGV[2 * n]))
+  hand_over(lock)
   answers[n] = was_released(lock, token)
 end
 return answers

@@ -2,7 +2,6 @@
 --
 -- KEYS[1-4]  the lock (include/lock.lua)
 -- ARGV[1]    client: 8 bytes; the first of its tokens
--- ARGV[2]    claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
 --
 -- 1  the client held the lock
 -- 0  it did not
@@ -20,7 +19,7 @@ if lock.lined then
 end
 if is_held(lock) and string.sub(lock.owner, 1, 8) == ARGV[1] then
   release(lock)
-  hand_over(lock, tonumber(ARGV[2]))
+  hand_over(lock)
   return 1
 end
 return 0

@@ -8,10 +8,9 @@
 -- KEYS[28]     the uniqueness windows (include/unique.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      token: 16 bytes
--- ARGV[3]      claim window: 10,000 to 2,000,000 µs; recommended: 2,000,000
--- ARGV[4]      id: name
--- ARGV[5]      terms: terms
--- ARGV[6]      body: body
+-- ARGV[3]      id: name
+-- ARGV[4]      terms: terms
+-- ARGV[5]      body: body
 --
 -- {0}                                        the token does not hold the lock; the task was not enqueued
 -- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_1_queue_enqueue for the task
@@ -24,19 +23,19 @@
 local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1])
 local answered = remembered(once)
 if not holds(lock, ARGV[2]) then return answered or { 0 } end
-if asks_too_late(q, 5, 5, 1) then return TOO_LATE end
+if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
 touch(q)
 if reap(q) then return AGAIN end
 
-local id = ARGV[4]
+local id = ARGV[3]
 fetch(q.records, { id })
 fetch_unique(q, KEYS[28], { id })
-local outcome, number, dropped = put_asked(q, id, ARGV[5], ARGV[6])
+local outcome, number, dropped = put_asked(q, id, ARGV[4], ARGV[5])
 write_periods(q)
 finish(q)
 if outcome == 4 or outcome == 8 then return { 2, outcome, number, dropped } end
 
 release(lock)
 take_from_line(lock, ARGV[2])
-hand_over(lock, tonumber(ARGV[3]))
+hand_over(lock)
 return remember(once, { 1, outcome, number, dropped })

@@ -11,7 +11,7 @@
 local lock = lock_keys(1)
 local holder, waiters = {}, {}
 if is_held(lock) then
-  holder = { lock.owner, lock.fence, lock.till, lock.info }
+  holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
 end
 local rows = lock.lined and redis.call('HGETALL', lock.waiters) or {}
 for at = 1, #rows, 2 do

@@ -1,60 +1,83 @@
--- Claims the first due tasks under a lease.
+-- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
+-- than separate calls.
 --
 -- KEYS[1-21]   the queue (include/queue.lua)
 -- KEYS[22-23]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
--- ARGV[2]      how many: 1 to 1,000
--- ARGV[3]      lease: 10,000 to 86,400,000,000 µs
--- ARGV[4]      worker: label; name of the claiming worker
+-- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
+--                op: 8 bytes; unique per request; reuse it to retry
+--                how many: 1 to 1,000
+--                lease: 10,000 to 86,400,000,000 µs
+--                worker: label; name of the claiming worker
 --
--- {next due, wake-ups, id, record, run, ...}  next due: 0 if as many were claimed as requested; otherwise how long
---                                             until a task may be claimable, µs, or '' if none is known
+-- {{next due, wake-ups, id, record, run, ...}, ...}  one list per request. Next due: 0 if as many were claimed as
+--                                                    requested; otherwise how long until a task may be claimable,
+--                                                    µs, or '' if none is known
 --
 -- flags: allow-oom
 -- include: now
 -- include: give
 -- include: once
-local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+local WIDTH, TASKS_MOST = 4, 1000
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
 allow_when_full(q)
-local answer = remembered(once)
-if answer then return answer end
-if reap(q) then return AGAIN end
-if q.paused then
-  finish(q)
-  return remember(once, { '', q.wakes })
+local answered = remembered_all(once)
+if once.known == #once.ops then return answered end
+local wanted = 0
+for request = 1, #once.ops do
+  if not answered[request] then wanted = wanted + tonumber(ARGV[WIDTH * request - 2]) end
 end
-local n, till = tonumber(ARGV[2]), now + tonumber(ARGV[3])
-local ids, records, runs = give_out(q, n, true)
-answer = { 0, q.wakes }
-if #ids > 0 then
-  q.claim = math.max(q.claim, now - 1)
-  local first, turn, worker = nil, TURNS, ARGV[4]
-  -- The parts that all first runs of this call share, before and after their due time.
+if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
+if reap(q) then return AGAIN end
+local ids, records, runs = {}, {}, {}
+if not q.paused then ids, records, runs = give_out(q, wanted, true) end
+
+local taken, first, turn, short = 0, nil, TURNS, {}
+if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
+
+local function claim(n, lease, worker)
+  local till, answer = now + lease, { q.paused and '' or 0, q.wakes }
+  -- The parts that all first runs of this request share, before and after their due time.
   local till_text, behind = int(till), string.char(#worker) .. worker
   local before = struct.pack('>I2I1I7', 1, LEASED, till)
   local before_of_key = struct.pack('>I2I1I7', 1, LEASED + OF_KEY, till)
-  for at, id in ipairs(ids) do
+  for at = 1, math.min(n, #ids - taken) do
+    local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
-    local claim, record, run = first .. string.char(turn), records[at], runs[at]
+    local number = first .. string.char(turn)
     local has_key, attempt = string.byte(record, PRIORITY_AT) % DATED >= KEYED, 1
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
-      attempt, run = t.attempts, claim .. string.sub(pack_run(t), LEASE_BYTES + 1)
+      attempt, run = t.attempts, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
-      run = claim .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
+      run = number .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
     end
     add(q.runs, id, run)
-    add(q.leases, till_text, claim .. id)
+    add(q.leases, till_text, number .. id)
     if q.events_n then events.note(q, now, id, events.claimed, attempt, 0, worker) end
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end
+  taken = math.min(taken + n, #ids)
+  return answer
 end
-if #ids < n then
-  local next = next_due(q)
-  answer[1] = next and math.max(next - now, 0) or ''
+
+local answers = {}
+for request = 1, #once.ops do
+  local answer = answered[request]
+  if not answer then
+    local _, n, lease, worker = unpack(ARGV, WIDTH * request - 3, WIDTH * request)
+    answer = claim(tonumber(n), tonumber(lease), worker)
+    if #answer < 2 + 3 * n and not q.paused then short[#short + 1] = answer end
+  end
+  answers[request] = answer
+end
+if short[1] then
+  local due = next_due(q)
+  for _, answer in ipairs(short) do
+    answer[1] = due and math.max(due - now, 0) or ''
+  end
 end
 finish(q)
-return remember(once, answer)
+return remember_all(once, answers)

@@ -308,6 +308,7 @@ macro_rules! contract_suite {
                 a_requeued_task_has_all_its_attempts
                 a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full
                 dead_letters_can_be_deleted
+                claims_sent_at_once_give_each_task_to_one_of_them
                 an_enqueue_sent_twice_is_carried_out_once
                 a_pop_and_a_claim_sent_twice_give_the_same_tasks
                 endings_sent_twice_are_answered_the_same_way

@@ -835,6 +835,29 @@ pub(super) async fn an_enqueue_sent_twice_is_carried_out_once(desk: Desk) {
     assert!(desk.is_gone("a").await);
 }
 
+/// Requests that are sent at the same moment may share a call to the server.
+pub(super) async fn claims_sent_at_once_give_each_task_to_one_of_them(desk: Desk) {
+    desk.put_all((0..50).map(|n| task(&format!("{n:02}"))).collect()).await;
+    let wanted = [1, 2, 30, 3, 20, 4];
+    let ask = |n: u32| {
+        let claim = Claim { n, lease: lease(s(10)), worker: format!("w{n}") };
+        desk.store.claim(desk.op(), &q(), claim)
+    };
+    let mut given = Vec::new();
+    for (n, asked) in wanted.into_iter().zip(wanted.map(ask)) {
+        let claimed = asked.await.unwrap();
+        assert!(claimed.tasks.len() <= n as usize, "{n}");
+        for task in claimed.tasks {
+            let info = desk.store.task(&q(), &task.ticket.id).await.unwrap().unwrap();
+            assert_eq!(info.worker, Some(format!("w{n}")));
+            given.push((text(&task), task.ticket.claim));
+        }
+    }
+    let claims: BTreeSet<_> = given.iter().map(|(_, claim)| *claim).collect();
+    let tasks: BTreeSet<_> = given.iter().map(|(id, _)| id).collect();
+    assert_eq!((given.len(), claims.len(), tasks.len()), (50, 50, 50), "{given:?}");
+}
+
 pub(super) async fn a_pop_and_a_claim_sent_twice_give_the_same_tasks(desk: Desk) {
     desk.put_all(vec![task("a"), task("b"), task("c")]).await;
     let op = desk.op();
