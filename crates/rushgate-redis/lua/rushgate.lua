@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 729a9cb08391f1c0
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '729a9cb08391f1c0'
+-- Rushgate 0.1.0, protocol 1, build 15b9fc258720398a
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '15b9fc258720398a'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'm', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm' },
@@ -730,19 +730,20 @@ local function read_limits(q, text)
 end
 
 local function queue_keys(first)
+  local meta = KEYS[first]
+  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R', 'n')
+  -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
-    meta = KEYS[first], records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
     newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
-    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8, woken = 0,
+    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
-    moment = now, fresh = {}, started = {}, terms = {},
+    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
+    revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
+    wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
+    lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
+    reserved = row[13] == '1', is_known = row[14], turn = false, soonest = false,
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R')
-  q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
-  q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
-  q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
-  q.dated, q.unique_till, q.linked = row[10], tonumber(row[11]) or 0, row[12]
-  q.reserved = row[13] == '1'
   if row[9] then read_limits(q, row[9]) end
   return q
 end
@@ -819,16 +820,10 @@ local function refuse_foreign(q)
   end
 end
 
--- A first write that Redis refuses when out of memory, so that nothing is enqueued halfway.
+-- Something is put in, so the queue exists from now on.
 local function touch(q)
   refuse_foreign(q)
-  redis.call('HSETNX', q.meta, 'n', 1)
-end
-
--- A first write that Redis allows when out of memory, so that existing tasks can be completed.
-local function allow_when_full(q)
-  refuse_foreign(q)
-  redis.call('ZREM', q.leases.key, '')
+  if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
 end
 
 local function is_used(q, priority)
@@ -2745,7 +2740,7 @@ verb('queue_delete_dead', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   -- While pages are left, the stored answer has a second part.
   local answer = remembered(once) or { 0, 1 }
   if not answer[2] then return answer end
@@ -2806,7 +2801,7 @@ verb('queue_cancel', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2873,7 +2868,7 @@ verb('queue_claim', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, TASKS_MOST = 4, 1000
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  allow_when_full(q)
+  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   local wanted = 0
@@ -2964,7 +2959,7 @@ verb('queue_close_batch', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3021,7 +3016,7 @@ verb('queue_complete', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 3
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  allow_when_full(q)
+  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3137,7 +3132,7 @@ verb('queue_dequeue', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3350,7 +3345,7 @@ verb('queue_extend', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, NO_PERCENT = 5, 255
   local q = queue_keys(1)
-  allow_when_full(q)
+  refuse_foreign(q)
   if reap(q) then return AGAIN end
   fetch_tasks(q, arguments(2, WIDTH))
   local answer, till = {}, now + tonumber(ARGV[1])
@@ -3425,7 +3420,7 @@ verb('queue_finish', { 'allow-oom' }, function()
     end
   end
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  allow_when_full(q)
+  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3580,7 +3575,7 @@ verb('queue_release', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3923,7 +3918,7 @@ verb('queue_pop', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4137,7 +4132,7 @@ verb('queue_retry', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4211,7 +4206,7 @@ verb('queue_requeue_dead', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  allow_when_full(q)
+  refuse_foreign(q)
   -- While pages are left, the stored answer has a third part: the last id of the latest page.
   local answer = remembered(once) or { 0, 0, '' }
   if not answer[3] then return answer end
@@ -5207,16 +5202,6 @@ local function scores(k, first, last)
   return k.no * 16777216 + first, k.no * 16777216 + last
 end
 
--- A first write that Redis refuses when out of memory.
-local function refuse_when_full(s)
-  redis.call('HSETNX', s.row, 'k', '')
-end
-
--- A first write that Redis allows when out of memory.
-local function allow_when_full_sale(s)
-  redis.call('ZREM', s.deadlines.key, '')
-end
-
 -- Writes the buffers and counters of the sale, and of its order queue if it has one.
 local function close_sale(s, q)
   write_back(s.buyers)
@@ -5574,7 +5559,6 @@ local function decide_each(s, q, ids, intent)
     else
       if undecided and not began then
         began = true
-        allow_when_full_sale(s)
         if q and reap(q) then return AGAIN end
       end
       if undecided then decide(s, q, h, h.deadline <= now and 'expire' or intent) end
@@ -5766,7 +5750,6 @@ verb('sale_begin_rebuild', {}, function()
   if not s then return MISSING end
   if not s.ledger then return 2 end
   if s.by == ARGV[2] then return 1 end
-  refuse_when_full(s)
   halt(s, 2)
   redis.call('HSET', s.row, 'B', ARGV[2], 'r', 2)
   close_sale(s)
@@ -6036,7 +6019,6 @@ verb('sale_expire', { 'allow-oom' }, function()
   if s.halted then return 0 end
   local overdue = overdue_holds(s, ARGV[2])
   if #overdue == 0 then return 0 end
-  allow_when_full_sale(s)
   local q = s.ledger and queue_keys(8)
   if q and reap(q) then return AGAIN end
   expire(s, q, overdue)
@@ -6309,7 +6291,6 @@ verb('sale_halt', { 'allow-oom' }, function()
   if not s then return MISSING end
   if not s.ledger then return 2 end
   if not s.halted and s.generation == tonumber(ARGV[2]) then
-    allow_when_full_sale(s)
     halt(s, ARGV[3])
     close_sale(s)
   end
@@ -6516,7 +6497,6 @@ verb('sale_reserve', {}, function()
   local q, began
   local function begin_writing()
     if began then return false end
-    refuse_when_full(s)
     q, began = s.ledger and queue_keys(8), true
     if not q then return false end
     if reap(q) then return true end
@@ -6715,7 +6695,6 @@ verb('sale_restore', {}, function()
   local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
   if s.ledger and generation >= s.generation and not s.halted then
     -- A reservation of this generation is missing, so the store has lost a write.
-    refuse_when_full(s)
     halt(s, 0)
     close_sale(s)
   end
@@ -6746,7 +6725,6 @@ verb('sale_restore', {}, function()
   end
   refusal = not all_free and short_of(s, wanted, same)
   if refusal then return refusal end
-  refuse_when_full(s)
   local q = s.ledger and queue_keys(8)
   if q and reap(q) then return AGAIN end
   if all_free then
@@ -6804,7 +6782,6 @@ verb('sale_settle', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  allow_when_full_sale(s)
   local EXPECTED = { confirmed = 1, cancelled = 2, expired = 3 }
   local KIND = {
     confirmed = 4, cancelled = 5, expired = 6, rejected = 7, quarantined = 8,
@@ -6939,7 +6916,6 @@ verb('sale_stock', {}, function()
 
   if s.halted then return keep({ 4 }) end
   local k = sku(s, no)
-  refuse_when_full(s)
   if free_of(k) < n then return keep({ 2, free_of(k) }) end
   local most = more > 0 and tonumber(ARGV[6]) - k.total or fresh_of(k) + tonumber(ARGV[7])
   if more + n > most then return keep({ 3, most }) end

@@ -13,7 +13,6 @@ local function decide_each(s, q, ids, intent)
     else
       if undecided and not began then
         began = true
-        allow_when_full_sale(s)
         if q and reap(q) then return AGAIN end
       end
       if undecided then decide(s, q, h, h.deadline <= now and 'expire' or intent) end

@@ -123,19 +123,20 @@ local function read_limits(q, text)
 end
 
 local function queue_keys(first)
+  local meta = KEYS[first]
+  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R', 'n')
+  -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
-    meta = KEYS[first], records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
     newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
-    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8, woken = 0,
+    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
-    moment = now, fresh = {}, started = {}, terms = {},
+    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
+    revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
+    wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
+    lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
+    reserved = row[13] == '1', is_known = row[14], turn = false, soonest = false,
   }
-  local row = redis.call('HMGET', q.meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R')
-  q.revision, q.arrival, q.claim = tonumber(row[1]) or 0, tonumber(row[2]) or 0, tonumber(row[3]) or 0
-  q.wakes, q.used = tonumber(row[4]) or 0, tonumber(row[5]) or 0
-  q.paused, q.bound, q.lines_waiting = row[6] == '1', tonumber(row[7]), tonumber(row[8]) or 0
-  q.dated, q.unique_till, q.linked = row[10], tonumber(row[11]) or 0, row[12]
-  q.reserved = row[13] == '1'
   if row[9] then read_limits(q, row[9]) end
   return q
 end
@@ -212,16 +213,10 @@ local function refuse_foreign(q)
   end
 end
 
--- A first write that Redis refuses when out of memory, so that nothing is enqueued halfway.
+-- Something is put in, so the queue exists from now on.
 local function touch(q)
   refuse_foreign(q)
-  redis.call('HSETNX', q.meta, 'n', 1)
-end
-
--- A first write that Redis allows when out of memory, so that existing tasks can be completed.
-local function allow_when_full(q)
-  refuse_foreign(q)
-  redis.call('ZREM', q.leases.key, '')
+  if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
 end
 
 local function is_used(q, priority)

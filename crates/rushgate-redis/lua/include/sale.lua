@@ -91,16 +91,6 @@ local function scores(k, first, last)
   return k.no * SHELF + first, k.no * SHELF + last
 end
 
--- A first write that Redis refuses when out of memory.
-local function refuse_when_full(s)
-  redis.call('HSETNX', s.row, 'k', '')
-end
-
--- A first write that Redis allows when out of memory.
-local function allow_when_full_sale(s)
-  redis.call('ZREM', s.deadlines.key, '')
-end
-
 -- Writes the buffers and counters of the sale, and of its order queue if it has one.
 local function close_sale(s, q)
   write_back(s.buyers)

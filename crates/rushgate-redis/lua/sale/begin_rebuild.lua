@@ -14,7 +14,6 @@ local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 if not s.ledger then return 2 end
 if s.by == ARGV[2] then return 1 end
-refuse_when_full(s)
 halt(s, REBUILDING)
 redis.call('HSET', s.row, 'B', ARGV[2], 'r', REBUILDING)
 close_sale(s)

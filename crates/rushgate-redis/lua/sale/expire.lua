@@ -15,7 +15,6 @@ if not s then return MISSING end
 if s.halted then return 0 end
 local overdue = overdue_holds(s, ARGV[2])
 if #overdue == 0 then return 0 end
-allow_when_full_sale(s)
 local q = s.ledger and queue_keys(8)
 if q and reap(q) then return AGAIN end
 expire(s, q, overdue)

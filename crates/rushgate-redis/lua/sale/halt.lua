@@ -16,7 +16,6 @@ local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 if not s.ledger then return 2 end
 if not s.halted and s.generation == tonumber(ARGV[2]) then
-  allow_when_full_sale(s)
   halt(s, ARGV[3])
   close_sale(s)
 end

@@ -82,7 +82,6 @@ end
 local q, began
 local function begin_writing()
   if began then return false end
-  refuse_when_full(s)
   q, began = s.ledger and queue_keys(8), true
   if not q then return false end
   if reap(q) then return true end

@@ -27,7 +27,6 @@ if packed then return { 2, packed } end
 local generation, deadline = tonumber(ARGV[4]), tonumber(ARGV[5])
 if s.ledger and generation >= s.generation and not s.halted then
   -- A reservation of this generation is missing, so the store has lost a write.
-  refuse_when_full(s)
   halt(s, LOST_WRITES)
   close_sale(s)
 end
@@ -58,7 +57,6 @@ for at = 1, #ranges, 3 do
 end
 refusal = not all_free and short_of(s, wanted, same)
 if refusal then return refusal end
-refuse_when_full(s)
 local q = s.ledger and queue_keys(8)
 if q and reap(q) then return AGAIN end
 if all_free then

@@ -14,7 +14,6 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-allow_when_full_sale(s)
 local EXPECTED = { confirmed = CONFIRMING, cancelled = CANCELLING, expired = EXPIRING }
 local KIND = {
   confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,

@@ -35,7 +35,6 @@ end
 
 if s.halted then return keep({ 4 }) end
 local k = sku(s, no)
-refuse_when_full(s)
 if free_of(k) < n then return keep({ 2, free_of(k) }) end
 local most = more > 0 and tonumber(ARGV[6]) - k.total or fresh_of(k) + tonumber(ARGV[7])
 if more + n > most then return keep({ 3, most }) end
