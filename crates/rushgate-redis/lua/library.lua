@@ -215,16 +215,16 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
--- What was valid in earlier calls: callers send the same short numbers, owners and keys again and again.
+-- What was valid in earlier calls: callers send the same short numbers, owners, carts and keys again and again.
 -- `keys` has the names of the keys of a group by that of the first.
-local known = { numbers = {}, owners = {}, keys = {}, count = 0 }
+local known = { numbers = {}, owners = {}, carts = {}, keys = {}, count = 0 }
 local KNOWN_MOST = 4000
 local KNOWN_DIGITS = 11
 
 local function remember_valid(list, value, meaning)
   known.count = known.count + 1
   if known.count > KNOWN_MOST then
-    known.numbers, known.owners, known.keys, known.count = {}, {}, {}, 0
+    known.numbers, known.owners, known.carts, known.keys, known.count = {}, {}, {}, {}, 0
   else
     list[value] = meaning
   end
@@ -309,6 +309,7 @@ end
 
 -- `any` or `same`, then for each line a space, the number of its SKU, `*` and a quantity.
 function is.cart(value)
+  if known.carts[value] then return true end
   local lines = string.match(value, '^any( .*)$') or string.match(value, '^same( .*)$')
   if not lines then return false end
   local seen, n = {}, 0
@@ -318,7 +319,7 @@ function is.cart(value)
     n = n + (fine and 1 or 33)
     return ''
   end)
-  return rest == '' and n >= 1 and n <= 32
+  return rest == '' and n >= 1 and n <= 32 and remember_valid(known.carts, value, true)
 end
 
 function is.specification(value)

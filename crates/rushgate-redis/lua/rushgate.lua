@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 15b9fc258720398a
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '15b9fc258720398a'
+-- Rushgate 0.1.0, protocol 1, build 182c2d5553446dde
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '182c2d5553446dde'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'm', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm' },
@@ -238,14 +238,14 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
--- What was valid in earlier calls: callers send the same short numbers, owners and keys again and again.
+-- What was valid in earlier calls: callers send the same short numbers, owners, carts and keys again and again.
 -- `keys` has the names of the keys of a group by that of the first.
-local known = { numbers = {}, owners = {}, keys = {}, count = 0 }
+local known = { numbers = {}, owners = {}, carts = {}, keys = {}, count = 0 }
 
 local function remember_valid(list, value, meaning)
   known.count = known.count + 1
   if known.count > 4000 then
-    known.numbers, known.owners, known.keys, known.count = {}, {}, {}, 0
+    known.numbers, known.owners, known.carts, known.keys, known.count = {}, {}, {}, {}, 0
   else
     list[value] = meaning
   end
@@ -330,6 +330,7 @@ end
 
 -- `any` or `same`, then for each line a space, the number of its SKU, `*` and a quantity.
 function is.cart(value)
+  if known.carts[value] then return true end
   local lines = string.match(value, '^any( .*)$') or string.match(value, '^same( .*)$')
   if not lines then return false end
   local seen, n = {}, 0
@@ -339,7 +340,7 @@ function is.cart(value)
     n = n + (fine and 1 or 33)
     return ''
   end)
-  return rest == '' and n >= 1 and n <= 32
+  return rest == '' and n >= 1 and n <= 32 and remember_valid(known.carts, value, true)
 end
 
 function is.specification(value)
