@@ -21,8 +21,11 @@ const LOCK_SLEEP_MAX = 10
 const QUEUE_SLEEP_MAX = 5
 
 const LOCK = ['lock', 'line', 'waiters', 'ends']
-const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', ...Array.from({ length: 10 }, (_, priority) => `d${priority}`), 'g', 'gh', 'gm']
-const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e']
+const QUEUE = [
+  'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners',
+  ...Array.from({ length: 10 }, (_, priority) => `waiting${priority}`), 'lines', 'keys', 'moot'
+]
+const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events']
 
 const RECORD = { arrival: 6, turn: 1, revision: 6, first: 7, due: 7, priority: 1, max: 2 }
 const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
@@ -188,8 +191,8 @@ class Queue {
     const client = gate.client.toString('hex')
     Object.assign(this, { gate, name })
     this.keys = under(`rg:{q:${name}}:`, QUEUE)
-    this.answers = under(`rg:{q:${name}}:`, [`o:${client}`, `p:${client}`])
-    this.unique = under(`rg:{q:${name}}:`, ['u'])
+    this.answers = under(`rg:{q:${name}}:`, [`young:${client}`, `old:${client}`])
+    this.unique = under(`rg:{q:${name}}:`, ['unique'])
   }
 
   /**
@@ -224,7 +227,7 @@ class Queue {
   async claim ({ n = 1, lease = 30, wait = 0 } = {}) {
     const until = now() + wait
     for (;;) {
-      const [nextDue, wakes, ...rows] = await this.once('claim', [n, us(lease), `node:${process.pid}`])
+      const [[nextDue, wakes, ...rows]] = await this.once('claim', [n, us(lease), `node:${process.pid}`])
       const left = until - now()
       if (rows.length > 0 || left <= 0) return chunks(rows, 3).map((row) => new Task(this, ...row))
       await this.sleep(wakes, Math.min(left, nextDue.length === 0 ? QUEUE_SLEEP_MAX : nextDue / 1e6, QUEUE_SLEEP_MAX))

@@ -118,7 +118,7 @@ final class RedisQueue
         $until = Rushgate::now() + $wait;
         while (true) {
             $arguments = [$this->rushgate->op(), $count, Rushgate::us($lease), 'php:' . getmypid()];
-            $answer = $this->call('claim', $name, $arguments);
+            [$answer] = $this->call('claim', $name, $arguments);
             [$nextDue, $wakes] = array_splice($answer, 0, 2);
             $left = $until - Rushgate::now();
             if ($answer !== [] || $left <= 0) {

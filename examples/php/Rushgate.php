@@ -13,8 +13,12 @@ final class Rushgate
     private const PROTOCOL = 1;
 
     private const LOCK = ['lock', 'line', 'waiters', 'ends'];
-    private const QUEUE = ['m', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm'];
-    private const SALE = ['c', 'f', 'w', 'b', 'h', 'd', 'e'];
+    private const QUEUE = [
+        'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1',
+        'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys',
+        'moot',
+    ];
+    private const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events'];
 
     /** @var ?WeakMap<Redis|RedisCluster, int> process that uses each connection */
     private static ?WeakMap $users = null;
@@ -134,14 +138,14 @@ final class Rushgate
     {
         $queue = self::nfc($queue);
         $client = bin2hex(self::client());
-        return self::under("rg:{q:$queue}:", ["o:$client", "p:$client"]);
+        return self::under("rg:{q:$queue}:", ["young:$client", "old:$client"]);
     }
 
     /** Key of a queue's uniqueness windows. */
     public static function uniqueKeys(string $queue): array
     {
         $queue = self::nfc($queue);
-        return self::under("rg:{q:$queue}:", ['u']);
+        return self::under("rg:{q:$queue}:", ['unique']);
     }
 
     /** Keys of a sale, in the same slot as its order queue, if it has one. */

@@ -27,8 +27,11 @@ PROTOCOL = 1
 LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["lock", "line", "waiters", "ends"]
-QUEUE = ["m", "r", "t", "n", "l", "x", "xi", "y"] + [f"d{priority}" for priority in range(10)] + ["g", "gh", "gm"]
-SALE = ["c", "f", "w", "b", "h", "d", "e"]
+QUEUE = [
+    "meta", "records", "runs", "newcomers", "leases", "dead", "dead_ids", "listeners",
+    *(f"waiting{priority}" for priority in range(10)), "lines", "keys", "moot",
+]
+SALE = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"]
 
 RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priority": 1, "max": 2}
 RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
@@ -249,7 +252,7 @@ class Queue:
         name = nfc(name)
         self.gate, self.name = gate, name
         self.keys = under(f"rg:{{q:{name}}}:", QUEUE)
-        self.unique = under(f"rg:{{q:{name}}}:", ["u"])
+        self.unique = under(f"rg:{{q:{name}}}:", ["unique"])
         gate.server.zadd("rg:queues", {name: 0})
 
     def enqueue(
@@ -287,7 +290,7 @@ class Queue:
         """Claims due tasks under a lease. Waits up to `wait` seconds for the first one."""
         until = time.monotonic() + wait
         while True:
-            next_due, wakes, *rows = self._once("claim", [n, us(lease), f"python:{os.getpid()}"])
+            [[next_due, wakes, *rows]] = self._once("claim", [n, us(lease), f"python:{os.getpid()}"])
             left = until - time.monotonic()
             if rows or left <= 0:
                 return [Task(self, *rows[at:at + 3]) for at in range(0, len(rows), 3)]
@@ -303,7 +306,7 @@ class Queue:
     def _once(self, verb, arguments, more=[]):
         """An idempotent call: repeating it has no further effect and returns the same answer."""
         client = self.gate.client.hex()
-        answers = under(f"rg:{{q:{self.name}}}:", [f"o:{client}", f"p:{client}"])
+        answers = under(f"rg:{{q:{self.name}}}:", [f"young:{client}", f"old:{client}"])
         return self.gate.call(f"queue_{verb}", self.keys + answers + more, [self.gate.number(), *arguments])
 
 

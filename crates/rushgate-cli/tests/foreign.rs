@@ -560,9 +560,10 @@ async fn two_spellings_of_a_name_are_one_name_in_every_language() {
 fn reserve_as_stranger(port: u16, buyer: &str) -> String {
     let home: Value = serde_json::from_str(&ask(port, &["GET", "rg:{s:soir\u{e9}e}:home"])).unwrap();
     let secret = u128::from_str_radix(home["secret"].as_str().unwrap(), 16).unwrap().to_be_bytes();
-    let sale =
-        ["c", "f", "w", "b", "h", "d", "e"].map(|end| format!("rg:{{q:orders}}:sale:soir\u{e9}e:1:{end}"));
-    let queue = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm";
+    let sale = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"]
+        .map(|end| format!("rg:{{q:orders}}:sale:soir\u{e9}e:1:{end}"));
+    let queue = "meta records runs newcomers leases dead dead_ids listeners \
+        waiting0 waiting1 waiting2 waiting3 waiting4 waiting5 waiting6 waiting7 waiting8 waiting9 lines keys moot";
     let queue = queue.split(' ').map(|end| format!("rg:{{q:orders}}:{end}"));
     let words = ["FCALL", "rushgate_1_sale_reserve_by_key", "28"].map(str::to_owned).into_iter().chain(sale);
     let mut words: Vec<_> = words.chain(queue).map(String::into_bytes).collect();
@@ -591,7 +592,7 @@ async fn a_sale_whose_rows_were_lost_is_created_again_in_every_language() {
             let builder = SaleBuilder::new("launch").sku("phone", 3, 1);
             gate.create_sale(orders.into_iter().fold(builder, SaleBuilder::orders)).await.unwrap();
             let tag = orders.map_or("s:launch".to_owned(), |orders| format!("q:{orders}"));
-            let rows = [format!("rg:{{{tag}}}:sale:launch:1:c"), format!("rg:{{{tag}}}:m")];
+            let rows = [format!("rg:{{{tag}}}:sale:launch:1:row"), format!("rg:{{{tag}}}:meta")];
             ask(port, &["DEL", &rows[0], &rows[1]]);
             ask(port, &["RPUSH", "go", "now"]);
             let language = &language;

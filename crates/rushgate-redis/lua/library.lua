@@ -394,30 +394,30 @@ function key_group.lock(first)
 end
 
 function key_group.queue(first)
-  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:m') end
+  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)meta$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:meta') end
   return with_endings(first, tag, ENDINGS.queue)
 end
 
 function key_group.schedules(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)c$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:c') end
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)schedules$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:schedules') end
   return with_endings(first, tag, ENDINGS.schedules)
 end
 
 function key_group.unique(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)u$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:u') end
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)unique$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:unique') end
   return with_endings(first, tag, ENDINGS.unique)
 end
 
 function key_group.sale(first)
   local beginning = known_beginning(first, ENDINGS.sale)
   if beginning then return with_endings(first, beginning, ENDINGS.sale) end
-  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
+  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:row$')
   local queue = string.match(tag or '', '^q:(.*)$')
   if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
-    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:c` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:c')
+    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:row` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:row')
   end
   return with_endings(first, 'rg:{' .. tag .. '}:sale:' .. id .. ':1:', ENDINGS.sale)
 end
@@ -431,9 +431,9 @@ end
 function key_group.answers(first, beginning)
   local client = string.sub(KEYS[first] or '', -16)
   if not is.hexadecimal(client, 16) then
-    return nil, wrong.key(first, beginning .. 'o:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
   end
-  return with_endings(first, beginning, { 'o:' .. client, 'p:' .. client })
+  return with_endings(first, beginning, { 'young:' .. client, 'old:' .. client })
 end
 
 function key_group.home(first)
@@ -449,7 +449,7 @@ end
 
 -- No other key follows, except for the one with which order workers may change a reserved queue (include/queue.lua).
 function key_group.ends(count, tag)
-  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'm:orders' then return tag end
+  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'meta:orders' then return tag end
   return nil, wrong.count('keys', #KEYS, count)
 end
 

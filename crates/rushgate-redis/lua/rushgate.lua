@@ -1,13 +1,13 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 182c2d5553446dde
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '182c2d5553446dde'
+-- Rushgate 0.1.0, protocol 1, build c9654817fc735f98
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c9654817fc735f98'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
-  queue = { 'm', 'r', 't', 'n', 'l', 'x', 'xi', 'y', 'd0', 'd1', 'd2', 'd3', 'd4', 'd5', 'd6', 'd7', 'd8', 'd9', 'g', 'gh', 'gm' },
-  schedules = { 'c', 'ci', 'cm' },
-  unique = { 'u' },
+  queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
+  schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
+  unique = { 'unique' },
   room = { 'room', 'tickets' },
-  sale = { 'c', 'f', 'w', 'b', 'h', 'd', 'e' },
+  sale = { 'row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events' },
 }
 
 local LIMITS = {
@@ -414,30 +414,30 @@ function key_group.lock(first)
 end
 
 function key_group.queue(first)
-  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)m$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:m') end
+  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)meta$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:meta') end
   return with_endings(first, tag, ENDINGS.queue)
 end
 
 function key_group.schedules(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)c$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:c') end
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)schedules$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:schedules') end
   return with_endings(first, tag, ENDINGS.schedules)
 end
 
 function key_group.unique(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)u$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:u') end
+  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)unique$')
+  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:unique') end
   return with_endings(first, tag, ENDINGS.unique)
 end
 
 function key_group.sale(first)
   local beginning = known_beginning(first, ENDINGS.sale)
   if beginning then return with_endings(first, beginning, ENDINGS.sale) end
-  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:c$')
+  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:row$')
   local queue = string.match(tag or '', '^q:(.*)$')
   if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
-    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:c` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:c')
+    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:row` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:row')
   end
   return with_endings(first, 'rg:{' .. tag .. '}:sale:' .. id .. ':1:', ENDINGS.sale)
 end
@@ -451,9 +451,9 @@ end
 function key_group.answers(first, beginning)
   local client = string.sub(KEYS[first] or '', -16)
   if not is.hexadecimal(client, 16) then
-    return nil, wrong.key(first, beginning .. 'o:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
   end
-  return with_endings(first, beginning, { 'o:' .. client, 'p:' .. client })
+  return with_endings(first, beginning, { 'young:' .. client, 'old:' .. client })
 end
 
 function key_group.home(first)
@@ -469,7 +469,7 @@ end
 
 -- No other key follows, except for the one with which order workers may change a reserved queue (include/queue.lua).
 function key_group.ends(count, tag)
-  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'm:orders' then return tag end
+  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'meta:orders' then return tag end
   return nil, wrong.count('keys', #KEYS, count)
 end
 
@@ -805,7 +805,7 @@ local events = {
   tell = function(q, field, what)
     local inboxes = read(q.keys, field)
     if not inboxes then return end
-    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:m$')
+    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
       redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
     end
@@ -821,7 +821,7 @@ local function refuse_foreign(q)
   end
 end
 
--- Something is put in, so the queue exists from now on.
+-- The call adds something, so the queue exists from now on.
 local function touch(q)
   refuse_foreign(q)
   if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
@@ -1449,7 +1449,7 @@ end
 local function ring(q, tasks)
   q.wakes = q.wakes + tasks
   q.changed = true
-  local name, woken = string.match(q.meta, '^rg:{q:(.*)}:m$'), 0
+  local name, woken = string.match(q.meta, '^rg:{q:(.*)}:meta$'), 0
   while woken < math.min(tasks, 8) do
     local inbox = redis.call('ZPOPMIN', q.listeners)[1]
     if not inbox then return end
@@ -1923,7 +1923,7 @@ verb('lock_acquire', {}, function()
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -2032,7 +2032,7 @@ verb('lock_confirm', { 'allow-oom' }, function()
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -2224,7 +2224,7 @@ verb('lock_release', { 'allow-oom' }, function()
       return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
     end
     if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for so many keys')
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for that number of keys')
     end
     for at = 1, #ARGV, 1 do
       if #ARGV[at] ~= 16 then
@@ -2667,10 +2667,10 @@ local function put_asked(q, id, text, body)
 end
 
 -- The schedules of a queue. Their three keys, in this order:
---   schedules  HASH  id -> revision(6) paused(1) next(7) previous(7) priority(1) max attempts(2) recurrence's length(2)
---                    recurrence body. Next and previous are 0 for none
---   ids        ZSET  id -> 0
---   moments    ZSET  id -> next, of schedules that are not paused
+--   schedules         HASH  id -> revision(6) paused(1) next(7) previous(7) priority(1) max attempts(2) recurrence's
+--                           length(2) recurrence body. Next and previous are 0 for none
+--   schedule_ids      ZSET  id -> 0
+--   schedule_moments  ZSET  id -> next, of schedules that are not paused
 -- The functions do not read the recurrence. The revision comes from the queue's counter.
 local SCHEDULE, STATE, TEMPLATE, TEMPLATE_AT = '>I6I1I7I7I1I2I2', '>I6I1I7I7', '>I1I2I2', 22
 
@@ -6624,7 +6624,7 @@ verb('sale_reserve_by_key', {}, function()
       end
     end
   end
-  local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
+  local sale = string.match(KEYS[1], '}:sale:(.*):1:row$')
   local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
   local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
   for at = 5, #ARGV, 2 do

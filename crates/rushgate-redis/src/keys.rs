@@ -47,8 +47,27 @@ pub(crate) fn lock_name(key: &[u8]) -> Option<LockName> {
 /// The keys of a queue, in the order of `lua/include/queue.lua`.
 pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     const SUFFIXES: [&str; 21] = [
-        "m", "r", "t", "n", "l", "x", "xi", "y", "d0", "d1", "d2", "d3", "d4", "d5", "d6", "d7", "d8", "d9",
-        "g", "gh", "gm",
+        "meta",
+        "records",
+        "runs",
+        "newcomers",
+        "leases",
+        "dead",
+        "dead_ids",
+        "listeners",
+        "waiting0",
+        "waiting1",
+        "waiting2",
+        "waiting3",
+        "waiting4",
+        "waiting5",
+        "waiting6",
+        "waiting7",
+        "waiting8",
+        "waiting9",
+        "lines",
+        "keys",
+        "moot",
     ];
     let tag = format!("q:{name}");
     SUFFIXES.into_iter().map(move |suffix| under(&tag, suffix))
@@ -57,22 +76,22 @@ pub(crate) fn queue(name: &QueueName) -> impl Iterator<Item = Vec<u8>> {
 /// The keys of a queue's schedules, in the order of `lua/include/schedule.lua`.
 pub(crate) fn schedules(queue: &QueueName) -> impl Iterator<Item = Vec<u8>> {
     let tag = format!("q:{queue}");
-    ["c", "ci", "cm"].into_iter().map(move |suffix| under(&tag, suffix))
+    ["schedules", "schedule_ids", "schedule_moments"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
 /// The uniqueness windows of a queue, as in `lua/include/unique.lua`.
 pub(crate) fn unique(queue: &QueueName) -> Vec<u8> {
-    under(&format!("q:{queue}"), "u")
+    under(&format!("q:{queue}"), "unique")
 }
 
 /// The key that exists once a queue was used.
 pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
-    under(&format!("q:{name}"), "m")
+    under(&format!("q:{name}"), "meta")
 }
 
 /// The last key of calls that may change a queue that is reserved for orders. No value is stored there.
 pub(crate) fn for_orders(queue: &QueueName) -> Vec<u8> {
-    under(&format!("q:{queue}"), "m:orders")
+    under(&format!("q:{queue}"), "meta:orders")
 }
 
 /// The kinds of sets that hold a queue's tasks.
@@ -106,7 +125,7 @@ pub(crate) fn replays(queue: &QueueName, client: ClientId) -> [Vec<u8>; 2] {
 }
 
 fn replays_under(tag: &str, client: ClientId) -> [Vec<u8>; 2] {
-    ["o", "p"].map(|suffix| under(tag, &format!("{suffix}:{:016x}", client.as_u64())))
+    ["young", "old"].map(|suffix| under(tag, &format!("{suffix}:{:016x}", client.as_u64())))
 }
 
 /// The key of a sale's specification, whatever the tag of its other keys.
@@ -148,13 +167,13 @@ impl SaleKeys {
     }
 
     fn part(&self, part: &'static str) -> impl Iterator<Item = Vec<u8>> {
-        let suffixes = ["c", "f", "w", "b", "h", "d", "e"];
+        let suffixes = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"];
         suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{}{part}:{suffix}", self.stem)))
     }
 
     /// The replay cache of a client for changes of the stock.
     pub(crate) fn replays(&self, client: ClientId) -> [Vec<u8>; 2] {
-        ["o", "p"]
+        ["young", "old"]
             .map(|suffix| under(&self.tag, &format!("{}{LIVE}:{suffix}:{:016x}", self.stem, client.as_u64())))
     }
 }

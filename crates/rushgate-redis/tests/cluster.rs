@@ -14,7 +14,7 @@ use rushgate_testkit::ManualClock;
 use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
 
 /// A key of each kind that the crew uses.
-const HOT: [&str; 4] = ["rg:{l:door}:lock", "rg:{q:mail}:m", "rg:{s:phones}:home", "rg:queues"];
+const HOT: [&str; 4] = ["rg:{l:door}:lock", "rg:{q:mail}:meta", "rg:{s:phones}:home", "rg:queues"];
 
 on_each_kind! {
     a_killed_primary_is_replaced_by_its_replica_and_work_goes_on

@@ -682,7 +682,7 @@ async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
     let store = open(&server).await;
     store.create(spec()).await.unwrap();
     // As if the creator had died after storing the specification.
-    assert_eq!(server.command(&["DEL", "rg:{s:s}:sale:s:1:c"]), ":1");
+    assert_eq!(server.command(&["DEL", "rg:{s:s}:sale:s:1:row"]), ":1");
     let other = open(&server).await;
     other.open(&SaleId::new("s").unwrap()).await.unwrap();
     assert!(matches!(store.reserve(wish("a")).await.unwrap(), Reserved::Reserved(_)));

@@ -120,17 +120,21 @@ fn call(server: &RedisServer, line: &str) -> String {
 
 const TOKEN: &str = "0123456789abcdef";
 const TERMS: &str = "+0·5·0·0·20";
+/// The ends of the keys of a queue and of a sale.
+const QUEUE: &str = "meta records runs newcomers leases dead dead_ids listeners waiting0 \
+    waiting1 waiting2 waiting3 waiting4 waiting5 waiting6 waiting7 waiting8 waiting9 lines keys moot";
+const SALE: &str = "row returned withdrawn buyers holds deadlines events";
 const LOCK: &str = "4 rg:{l:a}:lock rg:{l:a}:line rg:{l:a}:waiters rg:{l:a}:ends";
 
 fn queue_keys(name: &str) -> String {
-    let ends = "m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm o:00000000000000ff p:00000000000000ff";
+    let ends = format!("{QUEUE} young:00000000000000ff old:00000000000000ff");
     let keys: Vec<_> = ends.split(' ').map(|end| format!("rg:{{q:{name}}}:{end}")).collect();
     format!("23 {}", keys.join(" "))
 }
 
 /// The same keys, followed by that of the uniqueness windows.
 fn enqueue_keys(name: &str) -> String {
-    format!("{} rg:{{q:{name}}}:u", queue_keys(name).replacen("23", "24", 1))
+    format!("{} rg:{{q:{name}}}:unique", queue_keys(name).replacen("23", "24", 1))
 }
 
 #[tokio::test]
@@ -142,10 +146,13 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
     let with_terms = |terms: &str| format!("{enqueue} a {terms} \0x");
     let (wrong_client, swapped) = (
         to_enqueue.replace("ff ", "FF "),
-        to_enqueue.replace(":d0 ", ":D ").replace(":d1 ", ":d0 ").replace(":D ", ":d1 "),
+        to_enqueue
+            .replace(":waiting0 ", ":W ")
+            .replace(":waiting1 ", ":waiting0 ")
+            .replace(":W ", ":waiting1 "),
     );
-    let listen = queue.replacen("23", "21", 1).split(" rg:{q:q}:o").next().unwrap().to_owned();
-    let ends = "c f w b h d e".split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
+    let listen = queue.replacen("23", "21", 1).split(" rg:{q:q}:young").next().unwrap().to_owned();
+    let ends = SALE.split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
     let sale = format!("7 {}", ends.collect::<Vec<_>>().join(" "));
     let create = format!("rushgate_1_sale_create {sale} {TOKEN} 10000 '' '' 0 \"a\"");
     let owner = "\0\0\0\u{1}\u{1}hlabel";
@@ -177,7 +184,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         ),
         (
             format!("rushgate_1_lock_release 8 {} {} {TOKEN}", &LOCK[2..], LOCK[2..].replace("l:a", "l:b")),
-            "the number of arguments is `1`; it must be 2, for so many keys",
+            "the number of arguments is `1`; it must be 2, for that number of keys",
         ),
         (acquire(TOKEN, "0x9999", inbox, owner), "the lease, is `0x9999`"),
         (acquire(TOKEN, "10000", "short", owner), "the inbox, is `short`; it must be 8 bytes"),
@@ -201,9 +208,9 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (with_terms("+0·5·0·0·20!5000<+9"), "the terms, is"),
         (
             format!("rushgate_1_queue_enqueue {queue} 12345678 a {TERMS} \0x"),
-            "KEYS[24] is ``; it must be `rg:{q:q}:u`",
+            "KEYS[24] is ``; it must be `rg:{q:q}:unique`",
         ),
-        ("rushgate_1_queue_unique_until 1 rg:{q:q}:v a".to_owned(), "`rg:{q:NAME}:u`"),
+        ("rushgate_1_queue_unique_until 1 rg:{q:q}:v a".to_owned(), "`rg:{q:NAME}:unique`"),
         (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
         (format!("{enqueue} a\u{2003}b {TERMS} \0x"), "the id, is `a\u{2003}b`; it must be 1 to 200 bytes"),
         (format!("{enqueue} {} {TERMS} \0x", "x".repeat(201)), "the id, is"),
@@ -230,7 +237,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         ),
         (
             format!("rushgate_1_sale_end {} {TOKEN}", sale.replace("{s:a}", "{s:b}")),
-            "`rg:{s:SALE}:sale:SALE:1:c`",
+            "`rg:{s:SALE}:sale:SALE:1:row`",
         ),
         (
             format!("rushgate_1_sale_confirm {} {TOKEN} {TOKEN}", sale.replace("{s:a}", "{q:a}")),
@@ -441,7 +448,7 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
     assert_eq!(call(&server, &format!("rushgate_1_lock_extend {LOCK} {next} 60000000")), "*3");
     assert!(call(&server, &enqueue(2, "b")).starts_with("-OOM"));
     assert_eq!(call(&server, &format!("rushgate_1_queue_claim {queue} 00000003 1 1000000 me")), "*1");
-    assert_eq!(server.command(&["HLEN", "rg:{q:q}:r"]), ":1");
+    assert_eq!(server.command(&["HLEN", "rg:{q:q}:records"]), ":1");
 }
 
 #[tokio::test]
@@ -452,9 +459,9 @@ async fn no_function_changes_the_orders_queue_of_a_sale() {
     let spec = SaleSpec { orders: Some(QueueName::new("orders").unwrap()), ..phones([7; 16]) };
     store.create(spec.clone()).await.unwrap();
     let ends = |ends: &str| ends.split(' ').map(|end| format!(" rg:{{q:orders}}:{end}")).collect::<String>();
-    let (queue, stale) = (ends("m r t n l x xi y d0 d1 d2 d3 d4 d5 d6 d7 d8 d9 g gh gm"), "a 1");
-    let answers = ends("o:00000000000000ff p:00000000000000ff");
-    let (unique, schedules) = (ends("u"), ends("c ci cm"));
+    let (queue, stale) = (ends(QUEUE), "a 1");
+    let answers = ends("young:00000000000000ff old:00000000000000ff");
+    let (unique, schedules) = (ends("unique"), ends("schedules schedule_ids schedule_moments"));
     let calls = [
         format!("queue_enqueue 24{queue}{answers}{unique} opopopop a {TERMS} {BODY}"),
         format!("queue_relay 22{queue}{unique} shop 1 a {TERMS} {BODY}"),
@@ -515,8 +522,7 @@ async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_s
     let spec = phones(*SECRET.as_bytes().first_chunk().unwrap());
     store.create(spec.clone()).await.unwrap();
     store.open(&spec.id).await.unwrap();
-    let ends: Vec<_> =
-        "c f w b h d e".split(' ').map(|end| format!("rg:{{s:phones}}:sale:phones:1:{end}")).collect();
+    let ends: Vec<_> = SALE.split(' ').map(|end| format!("rg:{{s:phones}}:sale:phones:1:{end}")).collect();
     for number in 0..24 {
         let (buyer, key) = ("b".repeat(number % 12 + 1) + &number.to_string(), format!("click-{number}"));
         let line = |at: usize, quantity| Line { sku: spec.skus[at].sku.clone(), quantity };

@@ -57,7 +57,7 @@ async fn a_set_that_was_empty_in_between_ends_like_the_first() {
         Ok(UniqueCleared::Cleared { .. })
     ));
     assert_eq!(put(&store, 3, 1..2, Some(Duration::from_secs(1))).await, 1);
-    assert!(number(&server, &["PTTL", "rg:{q:q}:u"]) > 0);
+    assert!(number(&server, &["PTTL", "rg:{q:q}:unique"]) > 0);
 }
 
 #[tokio::test]
@@ -67,9 +67,9 @@ async fn periods_that_are_over_leave_nothing_behind() {
     for turn in 0..20 {
         let ids = 500 * turn..500 * (turn + 1);
         assert_eq!(put(&store, turn.into(), ids, Some(Duration::from_millis(1))).await, 500);
-        let kept = number(&server, &["ZCARD", "rg:{q:q}:u"]);
+        let kept = number(&server, &["ZCARD", "rg:{q:q}:unique"]);
         assert!((1..=1_500).contains(&kept), "{kept} after {turn}");
     }
-    let left_ms = number(&server, &["PTTL", "rg:{q:q}:u"]);
+    let left_ms = number(&server, &["PTTL", "rg:{q:q}:unique"]);
     assert!((1..=3_600_100).contains(&left_ms), "{left_ms}");
 }

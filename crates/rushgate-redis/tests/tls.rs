@@ -96,12 +96,12 @@ async fn work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_kil
     admit(&group.nodes, &IN_A_CLUSTER);
     let url = as_user(&group.url());
     let crew = Crew::start(&[open(&url).await, open(&url).await], Writes::MayBeLost, common::seed()).await;
-    for key in ["rg:{l:door}:lock", "rg:{q:mail}:m", "rg:{s:phones}:home"] {
+    for key in ["rg:{l:door}:lock", "rg:{q:mail}:meta", "rg:{s:phones}:home"] {
         crew.does(10).await;
         group.move_slot(key, (group.owner(key) + 1) % 3);
     }
     crew.does(50).await;
-    let hot = group.owner("rg:{q:mail}:m");
+    let hot = group.owner("rg:{q:mail}:meta");
     group.nodes[hot].kill();
     crew.does(50).await;
     crew.end().await;

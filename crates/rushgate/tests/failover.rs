@@ -53,7 +53,7 @@ async fn a_guard_and_a_worker_outlive_their_node_of_a_cluster(kind: Kind) {
         let names = (0..).map(|n| format!("{n}"));
         names.into_iter().find(|name| group.owner(&format!("rg:{{{kind}:{name}}}:{end}")) == hit).unwrap()
     };
-    let (till, mail) = (on_it("l", "s"), on_it("q", "m"));
+    let (till, mail) = (on_it("l", "lock"), on_it("q", "meta"));
     let url = group.url();
     outlive(&url, "door", &till, &mail, async || {
         group.nodes[hit].kill();

@@ -694,7 +694,7 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     let early = bought(&sale, "early").await;
     carried(&gate, &sale, &ledger).await;
     // The sale is on the same node as its order queue.
-    let key = "rg:{q:orders}:m";
+    let key = "rg:{q:orders}:meta";
     let owner = group.owner(key);
     replicated(&group.nodes[owner], group.replica_of(owner)).await;
     group.cut_off_replicas(owner);

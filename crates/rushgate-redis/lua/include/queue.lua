@@ -197,7 +197,7 @@ local events = {
   tell = function(q, field, what)
     local inboxes = read(q.keys, field)
     if not inboxes then return end
-    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:m$')
+    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
       redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
     end
@@ -213,7 +213,7 @@ local function refuse_foreign(q)
   end
 end
 
--- Something is put in, so the queue exists from now on.
+-- The call adds something, so the queue exists from now on.
 local function touch(q)
   refuse_foreign(q)
   if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
@@ -842,7 +842,7 @@ end
 local function ring(q, tasks)
   q.wakes = q.wakes + tasks
   q.changed = true
-  local name, woken = string.match(q.meta, '^rg:{q:(.*)}:m$'), 0
+  local name, woken = string.match(q.meta, '^rg:{q:(.*)}:meta$'), 0
   while woken < math.min(tasks, WOKEN_MAX) do
     local inbox = redis.call('ZPOPMIN', q.listeners)[1]
     if not inbox then return end

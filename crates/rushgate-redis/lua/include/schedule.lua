@@ -1,8 +1,8 @@
 -- The schedules of a queue. Their three keys, in this order:
---   schedules  HASH  id -> revision(6) paused(1) next(7) previous(7) priority(1) max attempts(2) recurrence's length(2)
---                    recurrence body. Next and previous are 0 for none
---   ids        ZSET  id -> 0
---   moments    ZSET  id -> next, of schedules that are not paused
+--   schedules         HASH  id -> revision(6) paused(1) next(7) previous(7) priority(1) max attempts(2) recurrence's
+--                           length(2) recurrence body. Next and previous are 0 for none
+--   schedule_ids      ZSET  id -> 0
+--   schedule_moments  ZSET  id -> next, of schedules that are not paused
 -- The functions do not read the recurrence. The revision comes from the queue's counter.
 local SCHEDULE, STATE, TEMPLATE, TEMPLATE_AT = '>I6I1I7I7I1I2I2', '>I6I1I7I7', '>I1I2I2', 22
 

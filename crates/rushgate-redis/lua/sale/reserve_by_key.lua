@@ -22,7 +22,7 @@
 -- {9, line}                     no such SKU; lines count from 0
 -- {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
 -- include: siphash
-local sale = string.match(KEYS[1], '}:sale:(.*):1:c$')
+local sale = string.match(KEYS[1], '}:sale:(.*):1:row$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
 local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
 for at = 5, #ARGV, 2 do

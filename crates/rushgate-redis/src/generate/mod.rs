@@ -275,7 +275,7 @@ fn number_of_arguments(header: &Header<'_>, each: &Each<'_>) -> String {
         let _ = writeln!(
             text,
             "  if times * {0} ~= #KEYS then\n    return wrong.count('arguments', #ARGV, #KEYS / {0} * {width} .. \
-             ', for so many keys')\n  end",
+             ', for that number of keys')\n  end",
             keys.count()
         );
     }

@@ -167,7 +167,7 @@ fn every_verb_is_a_function_once_and_every_piece_is_there_once() {
 }
 
 /// Hash of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
-const CONTRACT: &str = "5e08eef8979e8d80";
+const CONTRACT: &str = "a95ae4c1ebf82598";
 
 #[test]
 fn the_protocol_has_another_number_when_the_contract_is_another() {

@@ -96,6 +96,8 @@ struct Desk {
     client: ClientId,
 }
 
+/// A worker without an answer for this long hangs: no failover takes longer.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 const QUEUES: [&str; 3] = ["mail", "print", "ship"];
 const LOCKS: [&str; 3] = ["door", "till", "van"];
 /// What the servers may do to an acknowledged write.
@@ -158,15 +160,28 @@ impl Crew {
         }));
     }
 
-    /// Waits until each worker has had this many more answers.
+    /// Waits until each worker has had this many more answers. Panics with what each of them does if one has none for a
+    /// minute.
     pub async fn does(&self, answers: u64) {
         let goals: Vec<_> =
             self.members.iter().map(|member| member.answers.load(Ordering::Relaxed) + answers).collect();
         for (member, goal) in self.members.iter().zip(goals) {
             while member.answers.load(Ordering::Relaxed) < goal {
+                let silent = member.last.lock().unwrap().elapsed();
+                assert!(silent < SILENCE_MAX, "no answer for {silent:?}: {}", self.describe());
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }
+    }
+
+    fn describe(&self) -> String {
+        let member = |member: &Arc<Member>| {
+            let (answers, silent) =
+                (member.answers.load(Ordering::Relaxed), member.last.lock().unwrap().elapsed());
+            format!("\n  {}: {answers} answers, the latest {silent:?} ago", member.trade)
+        };
+        let errors = self.ledger.errors.load(Ordering::Relaxed);
+        format!("{errors} errors{}", self.members.iter().map(member).collect::<String>())
     }
 
     /// Lets the workers finish their turns, processes the remaining tasks, compares the records and prints what it

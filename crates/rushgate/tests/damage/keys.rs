@@ -244,20 +244,20 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
             let is_hash = matches!(content, Content::Hash(_));
             let made = |fields| if is_hash { Content::Hash(fields) } else { Content::Sorted(fields) };
             for (at, (field, value)) in fields.iter().enumerate() {
-                let is_sku = name == "c" && field.starts_with(b"S");
+                let is_sku = name == "row" && field.starts_with(b"S");
                 let mut others: Vec<(String, Field)> = Vec::new();
                 let values = match name {
-                    "c" if is_sku => packed(SKU, value),
-                    "h" => packed(&hold(value), value),
-                    "r" | "n" => packed(TASK, value),
-                    "t" => packed(&run(value), value),
+                    "row" if is_sku => packed(SKU, value),
+                    "holds" => packed(&hold(value), value),
+                    "records" | "newcomers" => packed(TASK, value),
+                    "runs" => packed(&run(value), value),
                     _ => texts(value),
                 };
                 let shown = match name {
-                    "c" if !is_sku => format!("{}: ", String::from_utf8_lossy(field)),
-                    "m" => format!("{}: ", String::from_utf8_lossy(field)),
-                    "c" | "h" | "r" | "n" | "t" => String::new(),
-                    "b" => "count: ".to_owned(),
+                    "row" if !is_sku => format!("{}: ", String::from_utf8_lossy(field)),
+                    "meta" => format!("{}: ", String::from_utf8_lossy(field)),
+                    "row" | "holds" | "records" | "newcomers" | "runs" => String::new(),
+                    "buyers" => "count: ".to_owned(),
                     _ => "score: ".to_owned(),
                 };
                 others.extend(
@@ -266,14 +266,14 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                         .map(|(label, value)| (format!("{shown}{label}"), (field.clone(), value))),
                 );
                 let names = match name {
-                    "f" => texts(field),
-                    "w" => packed(RANGE, field),
-                    "d" => packed(DEADLINE, field),
-                    "h" => packed(&[Bytes("reservation", 16)], field),
-                    "l" => packed(LEASE, field),
-                    "d5" => packed(PLACE, field),
-                    "r" | "n" | "t" | "sales" | "queues" => texts(field),
-                    "b" => packed(&[Bytes("buyer", 3), Number("NUL", 1), Text("sku")], field),
+                    "returned" => texts(field),
+                    "withdrawn" => packed(RANGE, field),
+                    "deadlines" => packed(DEADLINE, field),
+                    "holds" => packed(&[Bytes("reservation", 16)], field),
+                    "leases" => packed(LEASE, field),
+                    "waiting5" => packed(PLACE, field),
+                    "records" | "newcomers" | "runs" | "sales" | "queues" => texts(field),
+                    "buyers" => packed(&[Bytes("buyer", 3), Number("NUL", 1), Text("sku")], field),
                     _ => Vec::new(),
                 };
                 others.extend(
@@ -293,16 +293,19 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                 let mut lost = fields.clone();
                 lost.remove(at);
                 // Each field of a queue's counters has its own meaning, like a column.
-                let which =
-                    if name == "m" { format!(".{}", String::from_utf8_lossy(field)) } else { String::new() };
+                let which = if name == "meta" {
+                    format!(".{}", String::from_utf8_lossy(field))
+                } else {
+                    String::new()
+                };
                 found.push((format!("{which}: lost"), made(lost)));
             }
-            for absent in ABSENT_IN_QUEUE.iter().filter(|_| name == "m") {
+            for absent in ABSENT_IN_QUEUE.iter().filter(|_| name == "meta") {
                 let mut added = fields.clone();
                 added.push((absent.as_bytes().to_vec(), b"1".to_vec()));
                 found.push((format!(".{absent}: added"), made(added)));
             }
-            for absent in ABSENT.iter().filter(|_| name == "c") {
+            for absent in ABSENT.iter().filter(|_| name == "row") {
                 let mut added = fields.clone();
                 let value = if *absent == "B" { vec![1; 16] } else { b"1".to_vec() };
                 added.push((absent.as_bytes().to_vec(), value));
@@ -327,9 +330,9 @@ impl Content {
 /// Keys under the order queue's tag that are not damaged here, by the beginning of their name, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("sale:", "the keys of the sale, which are damaged as such"),
-    ("o:", "answers to calls, which only a repeated call reads"),
-    ("p:", "answers to calls, which only a repeated call reads"),
-    ("y", "processes that are notified of tasks, and poll as well"),
+    ("young:", "answers to calls, which only a repeated call reads"),
+    ("old:", "answers to calls, which only a repeated call reads"),
+    ("listeners", "processes that are notified of tasks, and poll as well"),
 ];
 
 impl Keys {
@@ -339,13 +342,13 @@ impl Keys {
 
     /// All changes to all keys of the sale and of its order queue, and to the lists of names.
     pub fn damages(&mut self) -> Vec<Damage> {
-        let mut keys = self.list(&[b"KEYS", b"rg:{*}:sale:*:1:?"]);
+        let mut keys = self.list(&[b"KEYS", b"rg:{*}:sale:*:1:[^yo]*"]);
         keys.extend(self.list(&[b"KEYS", b"rg:{s:*}:home"]));
         // An ended sale has no deadlines key.
         assert!(keys.len() >= 7, "a sale has seven keys and a home: {}", keys.len());
         keys.extend([b"rg:sales".to_vec(), b"rg:queues".to_vec()]);
         let queue = self.list(&[b"KEYS", b"rg:{q:orders}:*"]);
-        assert!(queue.contains(&b"rg:{q:orders}:m".to_vec()), "the order queue has counters");
+        assert!(queue.contains(&b"rg:{q:orders}:meta".to_vec()), "the order queue has counters");
         let is_left_out = |key: &Vec<u8>| {
             let name = &key["rg:{q:orders}:".len()..];
             LEFT_OUT.iter().any(|(start, _)| name.starts_with(start.as_bytes()))
