@@ -101,7 +101,7 @@ async fn connections_and_functions_are_lost_while_callers_work(kind: Kind) {
     for _ in 0..30 {
         let node = &group.nodes[rng.random_range(0..3)];
         let fault: &[&str] = match rng.random_range(0..3) {
-            0 => &["FUNCTION", "FLUSH"],
+            0 => &["FUNCTION", "FLUSH", "SYNC"],
             1 => &["CLIENT", "KILL", "TYPE", "normal"],
             _ => &["CLIENT", "KILL", "TYPE", "pubsub"],
         };

@@ -164,7 +164,7 @@ async fn deleted_functions_are_installed_again(kind: Kind) {
     let server = server(kind);
     let store = open(&server).await;
     for number in 1..=3 {
-        assert_eq!(server.command(&["FUNCTION", "FLUSH"]), "+OK");
+        assert_eq!(server.command(&["FUNCTION", "FLUSH", "SYNC"]), "+OK");
         let together = (0..20).map(|n| put(&store, 100 * number + n));
         for answer in futures_util::future::join_all(together).await {
             assert!(matches!(answer.unwrap()[0], Enqueued::Added { .. }));

@@ -49,7 +49,7 @@ async fn a_library_is_replaced_by_a_newer_one_alone(kind: Kind) {
     load(&server, &code().replace(build, "0123456789abcdef"));
     assert_eq!(library.install(false).await.unwrap(), Installed::Done { was: State::OtherBuild });
 
-    server.command(&["FUNCTION", "FLUSH"]);
+    server.command(&["FUNCTION", "FLUSH", "SYNC"]);
     load_as(&server, "#!lua name=rushgate_1\nredis.register_function('f', function() return 1 end)", "$10");
     let error = library.install(false).await.unwrap_err();
     assert!(error.is_misconfigured() && error.to_string().contains("a library named rushgate_1"), "{error}");
@@ -90,7 +90,7 @@ async fn every_primary_of_a_cluster_has_the_library() {
     for node in &cluster.nodes {
         assert_eq!(node.command(&["FCALL_RO", "rushgate_1_version", "0"]), "*3");
     }
-    cluster.nodes[2].command(&["FUNCTION", "FLUSH"]);
+    cluster.nodes[2].command(&["FUNCTION", "FLUSH", "SYNC"]);
     assert_eq!(library.state().await.unwrap(), State::Missing);
     load(&cluster.nodes[1], &code().replace(version(), "99.0.0"));
     let newer = State::Newer { version: "99.0.0".into() };

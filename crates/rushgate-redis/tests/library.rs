@@ -67,7 +67,7 @@ async fn processes_that_open_an_empty_server_install_the_library_once_among_them
     let stores = join_all((0..PROCESSES).map(|_| open(&server))).await;
     assert_eq!(installed(&server), 1);
     // The same for a fleet that is connected when the server loses it.
-    assert_eq!(server.command(&["FUNCTION", "FLUSH"]), "+OK");
+    assert_eq!(server.command(&["FUNCTION", "FLUSH", "SYNC"]), "+OK");
     join_all(stores.iter().zip(1..).map(|(store, n)| use_lock(store, n))).await;
     assert_eq!(installed(&server), 2);
 }
@@ -78,7 +78,7 @@ async fn calls_stand_while_the_server_loses_the_library_again_and_again(kind: Ki
     let callers = stores.iter().zip(1..).map(async |(store, caller)| {
         for number in 0..100 {
             if caller == 1 && number % 10 == 0 {
-                assert_eq!(server.command(&["FUNCTION", "FLUSH"]), "+OK");
+                assert_eq!(server.command(&["FUNCTION", "FLUSH", "SYNC"]), "+OK");
             }
             use_lock(store, 1_000 * caller + number).await;
         }
