@@ -388,7 +388,12 @@ fn many_processes_that_meet_a_fresh_server_all_get_their_locks() {
         assert_eq!(said.status, 0, "{}", said.err);
     }
     let text = server.ask(&["INFO", "commandstats"]).concat();
-    let loads = text.lines().find_map(|line| line.strip_prefix("cmdstat_function|load:calls=")).unwrap();
-    let loads: u64 = loads.split(',').next().unwrap().parse().unwrap();
-    assert!(loads <= 3, "{loads} of 40 processes installed the library");
+    let stats = text.lines().find_map(|line| line.strip_prefix("cmdstat_function|load:")).unwrap();
+    let number = |name: &str| -> u64 {
+        let value = stats.trim().split(',').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        value.unwrap().parse().unwrap()
+    };
+    let (tried, failed) = (number("calls"), number("failed_calls"));
+    assert_eq!(tried - failed, 1, "one of 40 processes installs the library: {stats}");
+    assert!(tried <= 10, "most find it installed: {stats}");
 }

@@ -433,7 +433,11 @@ function key_group.answers(first, beginning)
   if not is.hexadecimal(client, 16) then
     return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
   end
-  return with_endings(first, beginning, { 'young:' .. client, 'old:' .. client })
+  -- Not remembered: each client has its own.
+  local young, old = beginning .. 'young:' .. client, beginning .. 'old:' .. client
+  if KEYS[first] ~= young then return nil, wrong.key(first, young) end
+  if KEYS[first + 1] ~= old then return nil, wrong.key(first + 1, old) end
+  return beginning
 end
 
 function key_group.home(first)

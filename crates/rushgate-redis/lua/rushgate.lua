@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build c9654817fc735f98
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c9654817fc735f98'
+-- Rushgate 0.1.0, protocol 1, build 500a4633e4fd68c0
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '500a4633e4fd68c0'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
@@ -453,7 +453,11 @@ function key_group.answers(first, beginning)
   if not is.hexadecimal(client, 16) then
     return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
   end
-  return with_endings(first, beginning, { 'young:' .. client, 'old:' .. client })
+  -- Not remembered: each client has its own.
+  local young, old = beginning .. 'young:' .. client, beginning .. 'old:' .. client
+  if KEYS[first] ~= young then return nil, wrong.key(first, young) end
+  if KEYS[first + 1] ~= old then return nil, wrong.key(first + 1, old) end
+  return beginning
 end
 
 function key_group.home(first)

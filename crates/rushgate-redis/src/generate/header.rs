@@ -93,7 +93,7 @@ pub(super) enum Kind<'a> {
     Named(&'static str, &'static str),
 }
 
-/// Named kinds: the name, the check in `lua/functions/library.lua`, and the valid values in words.
+/// Named kinds: the name, the check in `lua/library.lua`, and the valid values in words.
 pub(super) const NAMED: [(&str, &str, &str); 8] = [
     (
         "name",
