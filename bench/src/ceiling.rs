@@ -31,7 +31,7 @@ const RELEASE: &str =
 const HAND_ON: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end \
     redis.call('SET', KEYS[1], ARGV[3]) return redis.call('PUBLISH', ARGV[2], ARGV[3])";
 /// Reserves the next unit, if one is left: repeats the answer to the same buyer, records the end of the hold,
-/// and queues the order.
+/// and appends an event.
 const RESERVE: &str = "local unit = redis.call('HGET', KEYS[2], ARGV[1]) if unit then return unit end \
     local sold = tonumber(redis.call('GET', KEYS[1])) if sold >= 1000000000 then return 0 end \
     unit = redis.call('INCR', KEYS[1]) redis.call('HSET', KEYS[2], ARGV[1], unit) \
@@ -101,7 +101,7 @@ impl Ceiling<'_> {
             "raw:sold",
             "raw:buyers",
             "raw:holds",
-            "raw:orders",
+            "raw:events",
             "__rand_int__",
             "1700000000",
         ];

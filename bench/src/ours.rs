@@ -201,7 +201,7 @@ pub async fn fill_queue(url: &str, queue: &str, tasks: u64) -> Result<()> {
 
 pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
     let gate = Rushgate::connect(url).await?;
-    let spec = SaleBuilder::new("bench").sku("unit", 10_000_000, 1).hold(LEASE).orders("orders");
+    let spec = SaleBuilder::new("bench").sku("unit", 10_000_000, 1).hold(LEASE).ledger();
     gate.create_sale(spec).await?;
     let sale = gate.sale("bench")?;
     sale.open().await?;

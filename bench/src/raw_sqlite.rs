@@ -119,21 +119,17 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     Ok(rate / 3.0)
 }
 
-/// Reservations of one unit each by new buyers, with the event and the order in the same step: reservations
-/// per second.
+/// Reservations of one unit each by new buyers, with the event in the same step: reservations per second.
 pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
-    conn.execute("INSERT INTO queue (name) VALUES ('orders')", [])?;
-    let created = ("bench", 1, None::<i64>, None::<i64>, "orders", [0; 16], 0);
+    let created = ("bench", 1, None::<i64>, None::<i64>, true, [0; 16], 0);
     conn.query_row(verb!("sale/create", "sale"), created, |row| row.get::<_, i64>(0))?;
     conn.execute(verb!("sale/create", "sku"), (1, 0, "unit", 10_000_000, 1))?;
     let (one, has, own) =
         (verb!("sale/hold", "one"), verb!("sale/reserve", "has"), verb!("sale/reserve", "own"));
     let (count, append, hold) =
         (verb!("sale/reserve", "count"), verb!("sale/event", "append"), verb!("sale/reserve", "hold"));
-    let add = verb!("queue/enqueue", "add");
     let (sale, skus) = (verb!("sale/row", "sale"), verb!("sale/row", "skus"));
     let (store_sale, store_sku) = (verb!("sale/row", "store_sale"), verb!("sale/row", "store_sku"));
-    let order = [b'x'; 190];
     grouped(conn, group, length, |n| {
         let at = now();
         // IDs are hashes, so they are in random order.
@@ -151,23 +147,6 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
         conn.prepare_cached(count)?.execute((1, &buyer, 0, 1))?;
         conn.prepare_cached(append)?.execute((1, n + 1, at, 0, id, "0:1"))?;
         conn.prepare_cached(hold)?.execute((1, id, &buyer, at, n + 1, 1, "any unit*1", "0:1"))?;
-        let task = format!("{:032x}", u128::from_be_bytes(id));
-        let params = (
-            1,
-            task,
-            5,
-            at,
-            n + 1,
-            at,
-            1_000,
-            "application/json",
-            order,
-            n,
-            false,
-            None::<i64>,
-            None::<String>,
-        );
-        conn.prepare_cached(add)?.execute(params)?;
         if n % group == group - 1 {
             let never = None::<i64>;
             conn.prepare_cached(store_sale)?.execute((
@@ -181,6 +160,9 @@ pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
                 never,
                 never,
                 never,
+                0,
+                None::<[u8; 16]>,
+                0,
             ))?;
             conn.prepare_cached(store_sku)?.execute((1, 0, 10_000_000, n + 1, 0, 0, n + 1, 0, 0))?;
         }

@@ -25,7 +25,7 @@ const QUEUE = [
   'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners',
   ...Array.from({ length: 10 }, (_, priority) => `waiting${priority}`), 'lines', 'keys', 'moot'
 ]
-const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events']
+const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed']
 
 const RECORD = { arrival: 6, turn: 1, revision: 6, first: 7, due: 7, priority: 1, max: 2 }
 const RUN = { claim: 7, turn: 1, attempts: 2, flags: 1, until: 7, due: 7 }
@@ -321,10 +321,11 @@ class Sale {
 
   async call (verb, args) {
     for (;;) {
-      const answer = await this.gate.call(`sale_${verb}`, [...this.keys, ...this.orders], [this.secret, ...args])
+      const { secret } = this
+      const answer = await this.gate.call(`sale_${verb}`, this.keys, [secret, ...args])
       if (!is(answer, 'MISSING')) return answer
       await this.read()
-      await this.make()
+      if (secret.equals(this.secret)) throw new Error(`the keys of the sale \`${this.id}\` are missing`)
     }
   }
 
@@ -333,24 +334,7 @@ class Sale {
     if (home === null) throw new Error(`there is no sale \`${this.id}\``)
     this.spec = JSON.parse(home)
     this.secret = Buffer.from(this.spec.secret, 'hex')
-    const tag = this.spec.orders === null ? `s:${this.id}` : `q:${this.spec.orders}`
-    this.keys = under(`rg:{${tag}}:sale:${this.id}:1:`, SALE)
-    this.orders = this.spec.orders === null ? [] : under(`rg:{${tag}}:`, QUEUE)
-  }
-
-  /** Creates the sale's keys: its creator died before it did, or the server lost them. */
-  async make () {
-    const { hold_us: hold, opens_us: opens, closes_us: closes, orders, skus } = this.spec
-    if (orders !== null) {
-      await this.gate.redis.zadd('rg:queues', 0, orders)
-      if (await this.gate.call('sale_orders', this.orders, []) !== 1) {
-        throw new Error(`the queue \`${orders}\` has other tasks, so it cannot have the orders of a sale`)
-      }
-    }
-    await this.gate.call('sale_create', [...this.keys, ...this.orders], [
-      this.secret, hold, opens ?? '', closes ?? '', Number(orders !== null), JSON.stringify(this.id),
-      ...skus.flatMap(([sku, units, perBuyer]) => [units, perBuyer, JSON.stringify(sku)])
-    ])
+    this.keys = under(`rg:{s:${this.id}}:`, SALE)
   }
 
   hold (packed) {

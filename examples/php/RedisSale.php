@@ -79,20 +79,16 @@ final class RedisSale
     private function call(string $verb, array $arguments): array
     {
         while (true) {
-            $answer = $this->rushgate->call("sale_$verb", $this->keys(), [hex2bin($this->spec['secret']), ...$arguments]);
+            $secret = $this->spec['secret'];
+            $answer = $this->rushgate->call("sale_$verb", Rushgate::saleKeys($this->id), [hex2bin($secret), ...$arguments]);
             if ($answer !== 'MISSING') {
                 return $answer;
             }
             $this->read();
-            $this->make();
+            if ($this->spec['secret'] === $secret) {
+                throw new RuntimeException("the keys of the sale `$this->id` are missing");
+            }
         }
-    }
-
-    /** Keys of the sale, and of its order queue, if it has one. */
-    private function keys(): array
-    {
-        $orders = $this->spec['orders'];
-        return [...Rushgate::saleKeys($this->id, $orders), ...($orders === null ? [] : Rushgate::queueKeys($orders))];
     }
 
     private function read(): void
@@ -101,26 +97,6 @@ final class RedisSale
         $home = $this->rushgate->send($key, ['GET', $key]);
         $this->spec = $home ? json_decode($home, true, 512, JSON_THROW_ON_ERROR)
             : throw new RuntimeException("there is no sale `$this->id`");
-    }
-
-    /** Creates the sale's keys: its creator died before it did, or the server lost them. */
-    private function make(): void
-    {
-        $spec = $this->spec;
-        $arguments = [
-            hex2bin($spec['secret']), $spec['hold_us'], (string) $spec['opens_us'], (string) $spec['closes_us'],
-            (int) ($spec['orders'] !== null), json_encode($this->id),
-        ];
-        foreach ($spec['skus'] as [$sku, $units, $perBuyer]) {
-            array_push($arguments, $units, $perBuyer, json_encode($sku));
-        }
-        if (($orders = $spec['orders']) !== null) {
-            $this->rushgate->send('rg:queues', ['ZADD', 'rg:queues', 0, $orders]);
-            if ($this->rushgate->call('sale_orders', Rushgate::queueKeys($orders), []) !== 1) {
-                throw new RuntimeException("the queue `$orders` has other tasks, so it cannot have the orders of a sale");
-            }
-        }
-        $this->rushgate->call('sale_create', $this->keys(), $arguments);
     }
 
     private function hold(string $packed): array

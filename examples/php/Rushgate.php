@@ -18,7 +18,7 @@ final class Rushgate
         'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys',
         'moot',
     ];
-    private const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events'];
+    private const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed'];
 
     /** @var ?WeakMap<Redis|RedisCluster, int> process that uses each connection */
     private static ?WeakMap $users = null;
@@ -148,10 +148,10 @@ final class Rushgate
         return self::under("rg:{q:$queue}:", ['unique']);
     }
 
-    /** Keys of a sale, in the same slot as its order queue, if it has one. */
-    public static function saleKeys(string $id, ?string $orders): array
+    /** Keys of a sale. */
+    public static function saleKeys(string $id): array
     {
-        return self::under(($orders === null ? "rg:{s:$id}:" : "rg:{q:$orders}:") . "sale:$id:1:", self::SALE);
+        return self::under("rg:{s:$id}:", self::SALE);
     }
 
     private static function under(string $beginning, array $endings): array

@@ -31,7 +31,7 @@ QUEUE = [
     "meta", "records", "runs", "newcomers", "leases", "dead", "dead_ids", "listeners",
     *(f"waiting{priority}" for priority in range(10)), "lines", "keys", "moot",
 ]
-SALE = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"]
+SALE = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed"]
 
 RECORD = {"arrival": 6, "turn": 1, "revision": 6, "first": 7, "due": 7, "priority": 1, "max": 2}
 RUN = {"claim": 7, "turn": 1, "attempts": 2, "flags": 1, "until": 7, "due": 7}
@@ -378,11 +378,13 @@ class Sale:
 
     def _call(self, verb, arguments):
         while True:
-            answer = self.gate.call(f"sale_{verb}", self.keys + self.orders, [self.secret, *arguments])
+            answer = self.gate.call(f"sale_{verb}", self.keys, [self.secret, *arguments])
             if answer != b"MISSING":
                 return answer
+            secret = self.secret
             self._read()
-            self._make()
+            if self.secret == secret:
+                raise RuntimeError(f"the keys of the sale `{self.id}` are missing")
 
     def _read(self):
         home = self.gate.server.get(f"rg:{{s:{self.id}}}:home")
@@ -390,21 +392,7 @@ class Sale:
             raise KeyError(f"there is no sale `{self.id}`")
         self.spec = json.loads(home)
         self.secret = bytes.fromhex(self.spec["secret"])
-        tag = f"q:{self.spec['orders']}" if self.spec["orders"] else f"s:{self.id}"
-        self.keys = under(f"rg:{{{tag}}}:sale:{self.id}:1:", SALE)
-        self.orders = under(f"rg:{{{tag}}}:", QUEUE) if self.spec["orders"] else []
-
-    def _make(self):
-        """Creates the sale's keys: its creator died before it did, or the server lost them."""
-        if self.orders:
-            self.gate.server.zadd("rg:queues", {self.spec["orders"]: 0})
-            if self.gate.call("sale_orders", self.orders, []) != 1:
-                raise RuntimeError(f"the queue `{self.spec['orders']}` has other tasks, so it cannot have the orders of a sale")
-        moments = ["" if self.spec[name] is None else self.spec[name] for name in ("opens_us", "closes_us")]
-        arguments = [self.secret, self.spec["hold_us"], *moments, int(bool(self.spec["orders"])), json.dumps(self.id)]
-        for sku, units, per_buyer in self.spec["skus"]:
-            arguments += [units, per_buyer, json.dumps(sku)]
-        self.gate.call("sale_create", self.keys + self.orders, arguments)
+        self.keys = under(f"rg:{{s:{self.id}}}:", SALE)
 
     def _hold(self, packed):
         hold = unpack(packed, HOLD)

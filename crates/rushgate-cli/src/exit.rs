@@ -63,7 +63,7 @@ impl Exit {
             () if error.may_have_happened() => Self::MayHaveHappened,
             () if down => Self::Unavailable,
             () if error.is_invalid() => Self::Usage,
-            () if error.is_not_found() || error.is_queue_reserved() => Self::Refused,
+            () if error.is_not_found() => Self::Refused,
             () => Self::Bug,
         }
     }

@@ -75,7 +75,7 @@ async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
         let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
         let mut sale = SaleBuilder::new(&name).sku(sku, units, 1).hold(DEMO_HOLD);
         if has_ledger {
-            sale = sale.orders(format!("orders:{name}"));
+            sale = sale.ledger();
         }
         gate.create_sale(sale).await?;
         let sale = gate.sale(&name)?;

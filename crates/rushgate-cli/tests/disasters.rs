@@ -9,6 +9,7 @@ mod common;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -18,7 +19,7 @@ use mortal::DiesAfterCommit;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate::sale::{EventKind, SaleId, SaleState};
-use rushgate::{CancellationToken, Error, OrderWorker, Rushgate, connect_ledger};
+use rushgate::{CancellationToken, Error, OrderWorker, Rushgate, SaleBuilder, connect_ledger};
 use rushgate_core::Verbs;
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{DOWN_AFTER, Kind, PostgresServer, SentinelGroup, SentinelSetup};
@@ -64,7 +65,8 @@ impl Scene {
             Loss::OfWhatOnlyThePrimaryHad => setup.start(),
         };
         let ledger = PostgresServer::start();
-        let worker = doomed_worker(&group.url(), &ledger.url());
+        // It creates the sale, so it is the first to follow it.
+        let worker = doomed_worker(&group.url(), &ledger.url(), hold(loss));
         let looker = Looker::new(&group.url());
         let mut sell = |buyers| start_telling(&words(&group, &ledger, loss, random.random(), buyers));
         let mut members = ["1000000000", "100000", "100000"].map(&mut sell);
@@ -191,8 +193,8 @@ impl Death {
     }
 }
 
-/// Lets the doomed worker start. It dies as soon as the ledger has committed its first batch, unless the others have
-/// left it none.
+/// Lets the doomed worker die as soon as the ledger has committed its next batch, unless another worker follows the
+/// sale by then and leaves it none.
 fn have_worker_die(worker: &mut Member, looker: &Looker) {
     let mut begin = worker.stdin.take().expect("stdin is piped");
     begin.write_all(b"\n").expect("it waits for this");
@@ -213,14 +215,18 @@ fn have_worker_die(worker: &mut Member, looker: &Looker) {
     }
 }
 
-fn words(group: &SentinelGroup, ledger: &PostgresServer, loss: Loss, seed: u64, buyers: &str) -> Vec<String> {
-    let hold = match loss {
-        Loss::None => "500ms",
+fn hold(loss: Loss) -> Duration {
+    match loss {
+        Loss::None => Duration::from_millis(500),
         // A hold must outlast the failover, so that its receipt still counts.
-        Loss::OfWhatOnlyThePrimaryHad => "4s",
-    };
+        Loss::OfWhatOnlyThePrimaryHad => Duration::from_secs(4),
+    }
+}
+
+fn words(group: &SentinelGroup, ledger: &PostgresServer, loss: Loss, seed: u64, buyers: &str) -> Vec<String> {
+    let hold = format!("{}ms", hold(loss).as_millis());
     let (store, orders, stock, seed) = (group.url(), ledger.url(), STOCK.to_string(), seed.to_string());
-    let sale = ["--join", SALE, "--store", &store, "--orders", &orders, "--stock", &stock, "--hold", hold];
+    let sale = ["--join", SALE, "--store", &store, "--orders", &orders, "--stock", &stock, "--hold", &hold];
     [&sale[..], &["--seed", &seed, "--buyers", buyers]].concat().into_iter().map(str::to_owned).collect()
 }
 
@@ -245,9 +251,9 @@ impl Looker {
     fn everything_is_recorded(&self) -> bool {
         let recorded = async {
             let state = self.store.sale(&sale()).await?;
-            let orders = self.store.stats(state.spec.orders.as_ref().expect("it has an order queue")).await?;
+            let orders = state.orders.expect("the sale has a ledger");
             let sold_out = state.skus[0].confirmed == STOCK;
-            Ok::<_, Error>(sold_out && orders.ready + orders.scheduled + orders.leased == 0)
+            Ok::<_, Error>(sold_out && orders.through == state.seq && orders.failed == 0)
         };
         self.runtime.block_on(recorded).unwrap_or(false)
     }
@@ -276,10 +282,13 @@ fn sale() -> SaleId {
 
 const STORE: &str = "RUSHGATE_TEST_STORE";
 const ORDERS: &str = "RUSHGATE_TEST_ORDERS";
+const HOLD_MS: &str = "RUSHGATE_TEST_HOLD_MS";
+/// Lease of the doomed worker: how long orders wait after its death.
+const LEASE: Duration = Duration::from_secs(3);
 const READY: &str = "» ready";
 
-/// Runs this binary again as an order worker that starts on request and dies after a commit.
-fn doomed_worker(store: &str, orders: &str) -> Member {
+/// Runs this binary again as an order worker that dies after a commit, on request.
+fn doomed_worker(store: &str, orders: &str, hold: Duration) -> Member {
     let part = [
         "order_worker_that_dies_after_the_commit",
         "--exact",
@@ -288,11 +297,12 @@ fn doomed_worker(store: &str, orders: &str) -> Member {
         "--test-threads=1",
     ];
     let mut command = Command::new(std::env::current_exe().expect("a test has a binary"));
-    command.args(part).env(STORE, store).env(ORDERS, orders).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.args(part).env(STORE, store).env(ORDERS, orders).env(HOLD_MS, hold.as_millis().to_string());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = Member::of(command.spawn().expect("the part starts"));
     let mut lines =
         BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
-    assert!(lines.any(|line| line.contains(READY)), "the worker has connected to store and ledger");
+    assert!(lines.any(|line| line.contains(READY)), "the worker follows the sale");
     // Read on: the worker could not say anything about an outage otherwise.
     thread::spawn(move || lines.for_each(drop));
     child
@@ -303,12 +313,33 @@ fn doomed_worker(store: &str, orders: &str) -> Member {
 async fn order_worker_that_dies_after_the_commit() {
     let url = |name| std::env::var(name).expect("a part is started by a scene");
     let gate = Rushgate::connect(&url(STORE)).await.expect("the store answers");
-    let ledger = Arc::new(DiesAfterCommit(connect_ledger(&url(ORDERS)).expect("the ledger answers")));
-    note(READY);
-    std::io::stdin().read_line(&mut String::new()).expect("the test starts the worker");
-    let sale = gate.sale(SALE).expect("a name");
+    let hold = Duration::from_millis(url(HOLD_MS).parse().expect("a number"));
+    let phones = SaleBuilder::new(SALE).sku("phone", STOCK, 1).hold(hold).ledger();
+    gate.create_sale(phones).await.expect("the store answers");
+    let (sale, ledger) =
+        (gate.sale(SALE).expect("a name"), connect_ledger(&url(ORDERS)).expect("it answers"));
+    let (ledger, doom) = DiesAfterCommit::on_request(ledger);
+    tokio::spawn({
+        let sale = sale.clone();
+        async move {
+            while sale
+                .state()
+                .await
+                .is_ok_and(|state| state.orders.is_some_and(|of| of.worker_until.is_none()))
+            {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            note(READY);
+        }
+    });
+    thread::spawn(move || {
+        std::io::stdin().read_line(&mut String::new()).expect("the test sends the request");
+        doom.store(true, Ordering::SeqCst);
+    });
+    let ledger = Arc::new(ledger);
     // An outage of the store may end the worker before it has started.
-    while let Err(error) = OrderWorker::new(sale.clone(), ledger.clone()).run(CancellationToken::new()).await
+    while let Err(error) =
+        OrderWorker::new(sale.clone(), ledger.clone()).lease(LEASE).run(CancellationToken::new()).await
     {
         note(&error.to_string());
     }

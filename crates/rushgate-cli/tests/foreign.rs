@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use common::Shop;
 use rushgate::queue::{ContentType, Payload};
-use rushgate::sale::Decision;
+use rushgate::sale::{Decision, Rebuild};
 use rushgate::{
     BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku, Worker, connect_ledger,
@@ -405,7 +405,7 @@ async fn four_languages_sell_exactly_what_there_is() {
     const UNITS: u32 = 200;
     let (server, shop) = (server(Kind::Redis), Shop::new());
     let gate = Rushgate::connect(&server.url()).await.unwrap();
-    let sale = SaleBuilder::new("launch").sku("cover", 1, 1).sku("phone", UNITS, 1).orders("orders");
+    let sale = SaleBuilder::new("launch").sku("cover", 1, 1).sku("phone", UNITS, 1).ledger();
     gate.create_sale(sale).await.unwrap();
     let sale = gate.sale("launch").unwrap();
     sale.open().await.unwrap();
@@ -434,10 +434,7 @@ async fn four_languages_sell_exactly_what_there_is() {
     );
 
     // The last cancellations may still be in flight.
-    let orders = gate.queue("orders").unwrap();
-    while sale.state().await.unwrap().skus[1].held > 0 || orders.stats().await.unwrap().leased > 0 {
-        tokio::task::yield_now().await;
-    }
+    delivered(&sale).await;
     stop.cancel();
     worker.await.unwrap().unwrap();
     let phone = sale.state().await.unwrap().skus[1].clone();
@@ -457,7 +454,7 @@ async fn a_stopped_sale_says_so_in_four_languages() {
     let (server, shop) = (server(Kind::Redis), Shop::new());
     let (port, url) = (server.port(), server.url());
     let gate = Rushgate::connect(&url).await.unwrap();
-    gate.create_sale(SaleBuilder::new("launch").sku("phone", 30, 2).orders("orders")).await.unwrap();
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 30, 2).ledger()).await.unwrap();
     let sale = gate.sale("launch").unwrap();
     sale.open().await.unwrap();
     let Reserved::Reserved(hold) = reserve(&sale, "ann").await else { panic!("there are phones") };
@@ -494,7 +491,7 @@ async fn two_spellings_of_a_name_are_one_name_in_every_language() {
     let (server, shop) = (server(Kind::Redis), Shop::new());
     let (port, url) = (server.port(), server.url());
     let gate = Rushgate::connect(&url).await.unwrap();
-    gate.create_sale(SaleBuilder::new("soir\u{e9}e").sku("caf\u{e9}", 20, 1).orders("orders")).await.unwrap();
+    gate.create_sale(SaleBuilder::new("soir\u{e9}e").sku("caf\u{e9}", 20, 1).ledger()).await.unwrap();
     let sale = gate.sale("soir\u{e9}e").unwrap();
     sale.open().await.unwrap();
     let ledger = connect_ledger(&format!("sqlite:{}", shop.path("orders.db").display())).unwrap();
@@ -539,14 +536,7 @@ async fn two_spellings_of_a_name_are_one_name_in_every_language() {
         assert!(takes || said.contains("in Normalization Form C"), "{buyer:?}: {said}");
         sold += u32::from(takes);
     }
-    let orders = gate.queue("orders").unwrap();
-    let is_idle = async || {
-        let stats = orders.stats().await.unwrap();
-        stats.ready + stats.scheduled + stats.leased == 0
-    };
-    while !is_idle().await {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    delivered(&sale).await;
     stop.cancel();
     worker.await.unwrap().unwrap();
     assert!(sale.state().await.unwrap().halted.is_none());
@@ -556,17 +546,25 @@ async fn two_spellings_of_a_name_are_one_name_in_every_language() {
     gate.close().await.unwrap();
 }
 
+/// Waits until the ledger has every order of the sale.
+async fn delivered(sale: &Sale) {
+    let has_all = async || {
+        let state = sale.state().await.unwrap();
+        state.orders.is_some_and(|orders| orders.through == state.seq && orders.failed == 0)
+    };
+    while !has_all().await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
 /// Reserves a unit as a client does that sends names as they are. Returns the refusal, or another text.
 fn reserve_as_stranger(port: u16, buyer: &str) -> String {
     let home: Value = serde_json::from_str(&ask(port, &["GET", "rg:{s:soir\u{e9}e}:home"])).unwrap();
     let secret = u128::from_str_radix(home["secret"].as_str().unwrap(), 16).unwrap().to_be_bytes();
-    let sale = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"]
-        .map(|end| format!("rg:{{q:orders}}:sale:soir\u{e9}e:1:{end}"));
-    let queue = "meta records runs newcomers leases dead dead_ids listeners \
-        waiting0 waiting1 waiting2 waiting3 waiting4 waiting5 waiting6 waiting7 waiting8 waiting9 lines keys moot";
-    let queue = queue.split(' ').map(|end| format!("rg:{{q:orders}}:{end}"));
-    let words = ["FCALL", "rushgate_1_sale_reserve_by_key", "28"].map(str::to_owned).into_iter().chain(sale);
-    let mut words: Vec<_> = words.chain(queue).map(String::into_bytes).collect();
+    let sale = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed"]
+        .map(|end| format!("rg:{{s:soir\u{e9}e}}:{end}"));
+    let words = ["FCALL", "rushgate_1_sale_reserve_by_key", "8"].map(str::to_owned).into_iter().chain(sale);
+    let mut words: Vec<_> = words.map(String::into_bytes).collect();
     words.push(secret.to_vec());
     words.extend(["click", buyer, "0", "0", "1"].map(|word| word.as_bytes().to_vec()));
     let mut request = format!("*{}\r\n", words.len()).into_bytes();
@@ -580,34 +578,45 @@ fn reserve_as_stranger(port: u16, buyer: &str) -> String {
     String::from_utf8(line).expect("it is text")
 }
 
-/// The store lost the rows of a sale, but not its specification. Each language creates the sale again.
+/// The store lost the rows of a sale, but not its specification. No client sells before the sale is rebuilt.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sale_whose_rows_were_lost_is_created_again_in_every_language() {
-    for language in languages() {
-        let name = language.name;
-        for orders in [Some("orders"), None] {
-            let server = server(Kind::Redis);
-            let port = server.port();
-            let gate = Rushgate::connect(&server.url()).await.unwrap();
-            let builder = SaleBuilder::new("launch").sku("phone", 3, 1);
-            gate.create_sale(orders.into_iter().fold(builder, SaleBuilder::orders)).await.unwrap();
-            let tag = orders.map_or("s:launch".to_owned(), |orders| format!("q:{orders}"));
-            let rows = [format!("rg:{{{tag}}}:sale:launch:1:row"), format!("rg:{{{tag}}}:meta")];
-            ask(port, &["DEL", &rows[0], &rows[1]]);
+async fn a_sale_whose_rows_were_lost_is_sold_by_no_language_until_it_is_rebuilt() {
+    let server = server(Kind::Redis);
+    let port = server.port();
+    let gate = Rushgate::connect(&server.url()).await.unwrap();
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 3, 1).ledger()).await.unwrap();
+    let sale = gate.sale("launch").unwrap();
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
+    let stop = CancellationToken::new();
+    let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
+    sale.withdraw_stock(&Sku::new("phone").unwrap(), 1).await.unwrap();
+    delivered(&sale).await;
+    stop.cancel();
+    worker.await.unwrap().unwrap();
+    ask(port, &["DEL", "rg:{s:launch}:row"]);
+
+    let said_by_all = || {
+        languages().map(|language| {
             ask(port, &["RPUSH", "go", "now"]);
-            let language = &language;
-            let said = tokio::task::block_in_place(|| language.play(port, &["remake", "launch"]).end());
-            assert_eq!(said, "not_open", "{name}");
-            if orders.is_some() {
-                assert_eq!(ask(port, &["HGET", &rows[1], "R"]), "1", "{name}: the queue is reserved again");
-                assert_eq!(ask(port, &["ZSCORE", "rg:queues", "orders"]), "0", "{name}");
-            }
-            let sale = gate.sale("launch").unwrap();
-            sale.open().await.unwrap();
-            assert!(matches!(reserve(&sale, "ann").await, Reserved::Reserved(_)), "{name}");
-            gate.close().await.unwrap();
-        }
+            let said = tokio::task::block_in_place(|| language.play(port, &["try", "launch"]).end());
+            (language.name, said)
+        })
+    };
+    for (name, said) in said_by_all() {
+        assert_eq!(said, "the keys of the sale `launch` are missing", "{name}");
     }
+    let error = sale.state().await.unwrap_err();
+    assert!(
+        error.is_corrupt() && error.hint_text().is_some_and(|hint| hint.contains("rebuild")),
+        "{error:?}"
+    );
+    Rebuild::new(sale.clone(), ledger).receipts_first(Duration::ZERO).run().await.unwrap();
+    for (name, said) in said_by_all() {
+        assert_eq!(said, "not_open", "{name}");
+    }
+    sale.open().await.unwrap();
+    assert!(matches!(reserve(&sale, "ann").await, Reserved::Reserved(_)));
+    gate.close().await.unwrap();
 }
 
 #[test]

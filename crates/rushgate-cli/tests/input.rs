@@ -284,7 +284,7 @@ fn doctor_looks_at_the_ledger_and_at_what_a_server_is_told() {
         let warnings = shop.json(args)["warnings"].clone();
         warnings.as_array().unwrap().iter().map(|of| of["what"].as_str().unwrap().to_owned()).collect()
     };
-    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
+    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--ledger", "true"]);
     shop.ok(&["sale", "open", "s"]);
     assert_eq!(whats(&["doctor"]), ["sale s has a ledger, which was not checked"]);
     let ledger = ["--orders", "sqlite:orders.db", "doctor", "--strict"];
@@ -333,6 +333,7 @@ fn a_look_makes_no_file() {
         &["sale", "ls"],
         &["sale", "show", "s"],
         &["sale", "events", "s"],
+        &["sale", "orders", "ls", "s"],
         &["sale", "audit", "s"],
     ];
     for args in looks {
@@ -341,7 +342,7 @@ fn a_look_makes_no_file() {
         assert!(said.err.contains("file `rushgate.db` does not exist\nhint: "), "{args:?}: {}", said.err);
     }
     assert!(!shop.path("rushgate.db").exists());
-    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--orders-queue", "orders"]);
+    shop.ok(&["sale", "create", "s", "--sku", "phone=1", "--ledger", "true"]);
     let said = shop.run(&["sale", "audit", "s", "--orders", "sqlite:typo.db"]);
     assert_eq!(said.status, 4, "{}", said.err);
     assert!(said.err.contains("file `typo.db` does not exist"), "{}", said.err);

@@ -140,7 +140,7 @@ fn what_does_not_exist_is_refused() {
 
 #[test]
 fn with_a_ledger_orders_are_carried_and_the_audit_reads_it() {
-    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+    let shop = open("phone=2:1", &["--ledger", "true"]);
     let ann = shop.json(&reserve("ann", "k"));
     assert_eq!(shop.json(&["sale", "confirm", "phones", id(&ann)])["outcome"], "pending");
     assert_eq!(shop.run(&["sale", "work", "phones", "--until-empty"]).status, 2, "no ledger is named");
@@ -161,7 +161,7 @@ fn with_a_ledger_orders_are_carried_and_the_audit_reads_it() {
 
 #[test]
 fn a_confirmation_can_wait_for_the_ledger() {
-    let shop = open("phone=1:1", &["--orders-queue", "orders"]);
+    let shop = open("phone=1:1", &["--ledger", "true"]);
     let ann = shop.json(&reserve("ann", "k"));
     let worker = shop.start(&["sale", "work", "phones", "--orders", "sqlite:orders.db"]);
     let done = shop.json(&["sale", "confirm", "phones", id(&ann), "--wait", "1m"]);
@@ -173,7 +173,7 @@ fn a_confirmation_can_wait_for_the_ledger() {
 
 #[test]
 fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
-    let shop = open("phone=3:1", &["--orders-queue", "orders"]);
+    let shop = open("phone=3:1", &["--ledger", "true"]);
     let ledger = format!("sqlite:{}", shop.path("ledger.db").display());
     let ann = shop.json(&reserve("ann", "k"));
     let receipt = ann["receipt"].as_str().unwrap();
@@ -196,40 +196,65 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
 }
 
 #[test]
-fn the_orders_of_a_sale_are_changed_by_its_own_verbs_alone() {
-    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+fn orders_that_the_ledger_cannot_record_are_listed_and_retried() {
+    let shop = open("phone=3:1", &["--ledger", "true"]);
+    let work = ["sale", "work", "phones", "--until-empty", "--orders", "sqlite:orders.db"];
     let ann = shop.json(&reserve("ann", "k"));
-    let (task, one) = (id(&ann), ["--json"]);
-    for foreign in [
-        &["queue", "enqueue", "orders", "a"][..],
-        &["queue", "pop", "orders"],
-        &["queue", "claim", "orders"],
-        &["queue", "cancel", "orders", task],
-        &["queue", "pause", "orders"],
-        &["queue", "limit", "orders", "--bound", "1"],
-        &["queue", "dead", "requeue", "orders", "--all"],
-        &["queue", "dead", "delete", "orders", "--all"],
-    ] {
-        let said = shop.run(&[foreign, &one].concat());
-        assert_eq!(said.status, 1, "{foreign:?}: {}{}", said.out, said.err);
-        assert!(said.err.contains("queue_reserved"), "{foreign:?}: {}", said.err);
-        assert!(said.err.contains("rushgate sale orders"), "{foreign:?}: {}", said.err);
-    }
-    assert_eq!(shop.json(&["queue", "stats", "orders"])["ready"], 1);
-    assert_eq!(shop.json(&["sale", "orders", "pause", "phones"])["paused"], true);
-    assert_eq!(shop.json(&["sale", "orders", "resume", "phones"])["paused"], false);
-    assert_eq!(shop.json(&["sale", "orders", "requeue", "phones", "--all"])["requeued"], 0);
-    assert_eq!(shop.json_as(1, &["sale", "orders", "delete", "phones", task])["deleted"], 0);
+    assert_eq!(shop.json(&work)["failed"], 0);
+    let books = rusqlite::Connection::open(shop.path("orders.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.buyer = 'eve'
+                  BEGIN SELECT RAISE(ABORT, 'out of ink'); END";
+    books.execute_batch(refuse).unwrap();
+    let eve = shop.json(&reserve("eve", "k"));
+    shop.ok(&["sale", "confirm", "phones", id(&ann)]);
+    shop.ok(&["sale", "confirm", "phones", id(&eve)]);
+    let said = shop.run(&work);
+    assert_eq!(said.status, 1, "{}", said.err);
+    assert!(
+        said.err.contains("1 failed order left: `rushgate sale orders ls phones` says why"),
+        "{}",
+        said.err
+    );
+    assert!(said.out.contains("1 reservation settled, 0 rejected, "), "{}", said.out);
 
-    shop.ok(&["queue", "enqueue", "mail", "a"]);
-    let said = shop.run(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "mail"]);
-    assert_eq!(said.status, 2, "{}", said.err);
-    assert!(said.err.contains("`mail` has been used for other tasks"), "{}", said.err);
+    let failed = shop.json(&["sale", "orders", "ls", "phones"]);
+    let seq = failed[0]["seq"].as_u64().unwrap();
+    assert!(failed.as_array().unwrap().len() == 1 && failed[0]["attempts"].as_u64() >= Some(1), "{failed}");
+    assert!(failed[0]["reason"].as_str().unwrap().contains("refused a statement of the ledger"), "{failed}");
+    let after = seq.to_string();
+    assert_eq!(shop.json(&["sale", "orders", "ls", "phones", "--after", &after]), json!([]));
+    let text = shop.ok(&["sale", "orders", "ls", "phones"]);
+    assert!(text.starts_with("SEQ  ATTEMPTS  RETRY AT") && text.contains("refused a statement"), "{text}");
+    let shown = shop.json(&["sale", "show", "phones"]);
+    assert_eq!((&shown["orders"]["failed"], &shown["orders"]["through"]), (&1.into(), &shown["seq"]));
+    let text = shop.ok(&["sale", "show", "phones"]);
+    assert!(text.contains("no order worker runs; 1 failed order, see `sale orders ls`"), "{text}");
+    let warnings = shop.json(&["doctor", "--orders", "sqlite:orders.db"])["warnings"].clone();
+    assert!(warnings.to_string().contains("sale phones has 1 failed order"), "{warnings}");
+
+    books.execute_batch("DROP TRIGGER refuse").unwrap();
+    assert_eq!(shop.json(&["sale", "orders", "retry", "phones"])["failed"], 1);
+    assert_eq!(shop.json(&work)["settled"], 1);
+    assert_eq!(shop.json(&["sale", "orders", "ls", "phones"]), json!([]));
+    assert_eq!(shop.ok(&["sale", "orders", "retry", "phones"]), "0 failed orders due now\n");
+    assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", "sqlite:orders.db"])["ok"], true);
+}
+
+#[test]
+fn a_queue_called_orders_is_a_queue_like_any_other() {
+    let shop = open("phone=2:1", &["--ledger", "true"]);
+    let ann = shop.json(&reserve("ann", "k"));
+    shop.ok(&["queue", "enqueue", "orders", id(&ann)]);
+    assert_eq!(shop.json(&["queue", "stats", "orders"])["ready"], 1);
+    shop.ok(&["queue", "pause", "orders"]);
+    shop.ok(&["sale", "work", "phones", "--orders", "sqlite:orders.db", "--until-empty"]);
+    assert_eq!(shop.json(&["sale", "audit", "phones", "--orders", "sqlite:orders.db"])["ok"], true);
+    assert_eq!(shop.json(&["queue", "stats", "orders"])["ready"], 1);
 }
 
 #[test]
 fn a_mistyped_ledger_is_not_rebuilt_from() {
-    let shop = open("phone=2:1", &["--orders-queue", "orders"]);
+    let shop = open("phone=2:1", &["--ledger", "true"]);
     shop.json(&["sale", "confirm", "phones", id(&shop.json(&reserve("ann", "k")))]);
     shop.ok(&["sale", "work", "phones", "--orders", "sqlite:orders.db", "--until-empty"]);
     let rebuild = |ledger| ["sale", "rebuild", "phones", "--receipts-first", "0s", "--orders", ledger];
@@ -246,7 +271,7 @@ fn a_mistyped_ledger_is_not_rebuilt_from() {
         assert!(!shop.path("odrers.db").exists());
     }
     // A ledger of another sale.
-    shop.ok(&["sale", "create", "hats", "--sku", "hat=1", "--orders-queue", "orders"]);
+    shop.ok(&["sale", "create", "hats", "--sku", "hat=1", "--ledger", "true"]);
     shop.ok(&["sale", "work", "hats", "--orders", "sqlite:hats.db", "--until-empty"]);
     let said = shop.run(&rebuild("sqlite:hats.db"));
     assert_eq!(said.status, 4, "{}{}", said.out, said.err);
@@ -271,6 +296,8 @@ fn a_sale_that_is_created_where_a_ledger_is_named_has_it() {
     assert_eq!(shop.run(&create).status, 0);
     std::fs::write(shop.path("rushgate.toml"), "orders = \"sqlite:orders.db\"\n").unwrap();
     shop.ok(&["sale", "create", "hats", "--sku", "hat=1"]);
+    shop.ok(&["sale", "create", "caps", "--sku", "cap=1", "--ledger", "false"]);
+    assert_eq!(shop.json(&["sale", "show", "caps"])["ledger"], false);
     for (sale, sku) in [("phones", "phone"), ("hats", "hat")] {
         shop.ok(&["sale", "open", sale]);
         shop.ok(&["sale", "reserve", sale, "--buyer", "ann", "--line", sku, "--key", "click"]);

@@ -45,7 +45,7 @@ fn a_server_starts_while_its_ledger_is_away_and_carries_the_orders_when_it_is_ba
     let url = postgres.url();
     postgres.stop();
     let (running, address) = serve(&shop, &["--orders", &url]);
-    let sale = r#"{"id":"phones","skus":[{"sku":"phone","units":3}],"orders":"orders"}"#;
+    let sale = r#"{"id":"phones","skus":[{"sku":"phone","units":3}],"ledger":true}"#;
     assert_eq!(ask(&address, "POST", "/v1/sales", "", sale).0, 201);
     assert_eq!(ask(&address, "POST", "/v1/sales/phones/open", "", "").0, 200);
     let cart = r#"{"buyer":"ann","lines":[{"sku":"phone"}]}"#;

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Completion, Due, Error, Field, Fire, Heartbeat, Listing, Load, MAX_LINES,
-    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject, Switch,
-    TaskEvents, TaskProgress, TaskRelease, Timestamp, UnitChoice,
+    Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, Listing, Load,
+    MAX_LINES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate,
+    Relay, Reserve, Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject,
+    Switch, TaskEvents, TaskProgress, TaskRelease, Timestamp, UnitChoice,
 };
 
 /// Maximum length of an owner's label and of a worker's name, in bytes.
@@ -400,6 +400,24 @@ impl Switch {
             check_range(Field::Units, sku.total.into(), 1, SaleSpec::UNITS_MAX.into())?;
             let without_place = u64::from(sku.handed_out) + u64::from(sku.ahead);
             check_range("the number of units that are not free", without_place, 0, sku.total.into())
+        })
+    }
+}
+
+impl Follow {
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
+    pub fn check(&self) -> Result<()> {
+        check_range("the number of events", self.n.into(), 0, Self::EVENTS_MAX.into())?;
+        let most = u64::from(Self::EVENTS_MAX + Self::RETRIES_MAX);
+        check_range("the number of failed entries", self.failed.len() as u64, 0, most)?;
+        check_range(
+            "the number of recovered entries",
+            self.recovered.len() as u64,
+            0,
+            Self::RETRIES_MAX.into(),
+        )?;
+        self.failed.iter().try_for_each(|failure| {
+            check_duration("the delay of a retry", failure.retry_after, Failure::RETRY_MAX)
         })
     }
 }

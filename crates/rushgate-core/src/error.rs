@@ -1,7 +1,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::field::{Field, Subject};
+use crate::field::Subject;
 
 /// Result of a store call: an outcome, or an [`Error`] if the store could not answer.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -31,7 +31,6 @@ enum Kind {
     NotFound,
     Unavailable,
     Full,
-    QueueReserved,
     Misconfigured,
     Corrupt,
     Bug,
@@ -66,18 +65,6 @@ impl Error {
     /// Creates an error for a store that has no space left for the write. Nothing was written.
     pub fn full(why: impl fmt::Display) -> Self {
         Self::new(Kind::Full, why)
-    }
-
-    /// Creates an error for a change to a queue that is reserved for the orders of a sale. Nothing was changed.
-    pub fn queue_reserved() -> Self {
-        Self::new(Kind::QueueReserved, "the queue is reserved for the orders of a sale")
-            .hint("use another queue, or manage the orders of a sale with `rushgate sale orders`")
-    }
-
-    /// Creates an error for a sale whose order queue has been used for other tasks. Nothing was changed.
-    pub fn orders_queue_in_use(queue: &crate::QueueName) -> Self {
-        Self::invalid(Field::Orders, format_args!("`{queue}` has been used for other tasks"))
-            .hint("name an unused queue: the store reserves it for the orders of sales")
     }
 
     /// Creates an error for a store whose configuration rules out its guarantees.
@@ -162,12 +149,6 @@ impl Error {
         self.0.kind == Kind::Full
     }
 
-    /// True if the queue is reserved for the orders of a sale. Only the sale's own methods and its order worker
-    /// change it. Use another queue.
-    pub fn is_queue_reserved(&self) -> bool {
-        self.0.kind == Kind::QueueReserved
-    }
-
     /// True if the store's configuration rules out its guarantees: a read-only file, a directory, a newer schema. An
     /// operator must act.
     pub fn is_misconfigured(&self) -> bool {
@@ -204,14 +185,13 @@ impl Error {
     }
 
     /// Stable identifier of the kind of fault, for JSON output: `invalid`, `not_found`, `unavailable`, `full`,
-    /// `queue_reserved`, `misconfigured`, `corrupt` or `bug`.
+    /// `misconfigured`, `corrupt` or `bug`.
     pub fn code(&self) -> &'static str {
         match self.0.kind {
             Kind::Invalid => "invalid",
             Kind::NotFound => "not_found",
             Kind::Unavailable => "unavailable",
             Kind::Full => "full",
-            Kind::QueueReserved => "queue_reserved",
             Kind::Misconfigured => "misconfigured",
             Kind::Corrupt => "corrupt",
             Kind::Bug => "bug",

@@ -56,7 +56,6 @@ fields! {
     Quantity = "the quantity", "quantity";
     Pass = "the lifetime of the admission token", "pass_ms";
     Beacon = "the beacon", "beacon";
-    Orders = "the order queue", "orders";
     Payload = "the payload", "payload";
     Result = "the result", "result";
     Priority = "the priority", "priority";

@@ -40,7 +40,7 @@ mod wait;
 
 pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
-    OrderRecord, ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
+    ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{check_batch, check_duration, check_range, check_tasks};
 pub use declare::{Effect, Verb};
@@ -72,13 +72,13 @@ pub use room::{
     ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
 };
 pub use sale::{
-    BadOrder, Created, Decision, Event, EventKind, Halt, HaltReason, Hold, HoldState, Line, Load, MAX_LINES,
-    MAX_UNITS, MAX_UNITS_PER_LINE, OrderIntent, OrderTask, Rebuilt, Reserve, Reserved, Restored, SaleSpec,
-    SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch,
-    UnitChoice, Verdict,
+    Created, Decision, Delivery, Event, EventKind, FailedOrder, Failure, Follow, Followed, Halt, HaltReason,
+    Hold, HoldState, LedgerEntry, Line, Load, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, OrderBatch,
+    OrderIntent, OrdersState, Rebuilt, Reserve, Reserved, Restored, SaleSpec, SaleState, SaleStatus, Settled,
+    SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
-pub use store::{Answer, Durability, Page, Store, StoreCalls, StoreInfo, Topic, Warning};
+pub use store::{Answer, Durability, Log, Page, Store, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use task_spec::{OnDuplicateSpec, TaskSpec};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};

@@ -198,13 +198,6 @@ names! {
     ContentType = "the content type";
 }
 
-impl TaskId {
-    /// Creates a name made by Rushgate, which is within the limits by construction.
-    pub(crate) fn made_of(text: &str) -> Self {
-        Self(Arc::from(text))
-    }
-}
-
 impl ContentType {
     /// `application/json`.
     pub fn json() -> Self {

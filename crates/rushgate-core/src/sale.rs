@@ -1,15 +1,17 @@
-mod order;
+mod orders;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    BadReceipt, BuyerId, HoldTime, LedgerOrder, QueueName, ReservationId, Result, SaleId, SaleSecret, Sku,
-    Timestamp, UnitNumber, UnitRange, units,
+    BadReceipt, BuyerId, HoldTime, LedgerOrder, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp,
+    UnitNumber, UnitRange, units,
 };
 
-pub use order::{BadOrder, OrderIntent, OrderTask};
+pub use orders::{
+    Delivery, FailedOrder, Failure, Follow, Followed, LedgerEntry, OrderBatch, OrderIntent, OrdersState,
+};
 
 /// Maximum number of units per line.
 pub const MAX_UNITS_PER_LINE: u32 = 1_000;
@@ -31,12 +33,9 @@ pub struct SaleSpec {
     pub opens_at: Option<Timestamp>,
     /// Closing time. The sale refuses buyers from then on.
     pub closes_at: Option<Timestamp>,
-    /// Order queue of a sale with a ledger. Each reservation and decision enqueues an [`OrderTask`] in its own
-    /// step. Queue limits do not apply, so an accepted reservation never lacks its order.
-    ///
-    /// The queue must never have been used except for orders of other sales. From then on it is reserved: every
-    /// handle can read it, but only a handle [for orders](crate::Store::for_orders) can change it.
-    pub orders: Option<QueueName>,
+    /// Whether a ledger records the orders. An order worker then follows the sale's events
+    /// ([`follow_orders`](crate::Verbs::follow_orders)), and a decision is final once the ledger has it.
+    pub ledger: bool,
     /// Secret key of the sale, random; see [`ReservationId::derive`].
     pub secret: SaleSecret,
 }
@@ -400,6 +399,9 @@ pub struct SaleState {
     /// Until when only receipts are honored, after a rebuild.
     #[serde(rename = "receipts_until_us", skip_serializing_if = "Option::is_none")]
     pub receipts_until: Option<Timestamp>,
+    /// How far the ledger has followed the sale, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub orders: Option<OrdersState>,
     /// The store's clock when this was read.
     #[serde(rename = "now_us")]
     pub now: Timestamp,
@@ -419,16 +421,14 @@ struct SpecFields<'a> {
     /// Closing time.
     #[serde(rename = "closes_at_us", skip_serializing_if = "Option::is_none")]
     closes_at: Option<Timestamp>,
-    /// Order queue. Absent if the sale has no ledger.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    orders: Option<&'a QueueName>,
+    /// Whether a ledger records the orders.
+    ledger: bool,
 }
 
 fn spec_fields<S: Serializer>(spec: &SaleSpec, serializer: S) -> Result<S::Ok, S::Error> {
-    let SaleSpec { id, hold, opens_at, closes_at, orders, .. } = spec;
+    let SaleSpec { id, hold, opens_at, closes_at, ledger, .. } = spec;
     let hold_ms = hold.as_micros() / 1_000;
-    let fields =
-        SpecFields { id, hold_ms, opens_at: *opens_at, closes_at: *closes_at, orders: orders.as_ref() };
+    let fields = SpecFields { id, hold_ms, opens_at: *opens_at, closes_at: *closes_at, ledger: *ledger };
     fields.serialize(serializer)
 }
 

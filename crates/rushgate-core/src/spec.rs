@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Error, HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
+use crate::{Error, HoldTime, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
 impl SaleSpec {
     /// Serializes the specification with its secret, without the ID. Every writer produces the same text for the same
@@ -63,7 +63,7 @@ fn fields(spec: &SaleSpec) -> Value {
         "hold_us": spec.hold.as_micros(),
         "opens_us": moment(spec.opens_at),
         "closes_us": moment(spec.closes_at),
-        "orders": spec.orders.as_ref().map(QueueName::as_str),
+        "ledger": spec.ledger,
         "skus": skus,
     })
 }
@@ -77,17 +77,13 @@ fn read(id: &SaleId, spec: &Value, secret: SaleSecret) -> Option<SaleSpec> {
             per_buyer: u32::try_from(row[2].as_u64()?).ok()?,
         })
     };
-    let orders = match &spec["orders"] {
-        Value::Null => None,
-        name => Some(QueueName::as_stored(name.as_str()?).ok()?),
-    };
     Some(SaleSpec {
         id: id.clone(),
         skus: spec["skus"].as_array()?.iter().map(sku).collect::<Option<_>>()?,
         hold: HoldTime::new(Duration::from_micros(spec["hold_us"].as_u64()?)).ok()?,
         opens_at: moment("opens_us"),
         closes_at: moment("closes_us"),
-        orders,
+        ledger: spec["ledger"].as_bool()?,
         secret,
     })
 }
@@ -104,7 +100,7 @@ mod tests {
             hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
             opens_at: Some(Timestamp::from_micros(u64::MAX)),
             closes_at: None,
-            orders: Some(QueueName::new("orders").unwrap()),
+            ledger: true,
             secret: SaleSecret::from_bytes([9; 16]),
         };
         let written = spec.to_json();

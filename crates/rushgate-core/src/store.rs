@@ -1,10 +1,9 @@
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Notice, QueueName, Reply, Request, Result, TaskId, Token};
+use crate::{Notice, QueueName, Reply, Request, Result, SaleId, TaskId, Token};
 
 /// The return type of every verb: a future of a [`Result`].
 ///
@@ -23,11 +22,6 @@ pub trait Store: Send + Sync {
     /// Waits for a notification. Listening starts at the call and stops when the future is dropped. A notification is a
     /// hint: it may be late, repeated or lost. It holds a [`Notice`] if the topic is a [token](Topic::Token).
     fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>>;
-
-    /// Returns a handle to this store that may change queues [reserved](crate::SaleSpec::orders) for the orders of
-    /// sales. Order workers and the methods of a sale use it. Any other handle may read such a queue; its changes
-    /// fail with [`is_queue_reserved`](crate::Error::is_queue_reserved).
-    fn for_orders(&self) -> Arc<dyn Store>;
 
     /// Describes this store: URL, server version and durability class.
     fn info(&self) -> StoreInfo;
@@ -59,8 +53,9 @@ pub enum Topic {
     Ready(QueueName),
     /// A task may have finished. See [`over`](crate::Verbs::over).
     Over(QueueName, TaskId),
-    /// A queue may have an event with a greater number. See [`happens`](crate::Verbs::next_event).
-    Event(QueueName, u64),
+    /// A log may have an event with a greater number. See [`next_event`](crate::Verbs::next_event) and
+    /// [`next_sale_event`](crate::Verbs::next_sale_event).
+    Event(Log, u64),
 }
 
 impl Topic {
@@ -70,9 +65,19 @@ impl Topic {
             Self::Token(_) => "wait for a notification of a lock",
             Self::Ready(_) => "wait for a task",
             Self::Over(..) => "wait for a task to finish",
-            Self::Event(..) => "follow a queue",
+            Self::Event(Log::Queue(_), _) => "follow a queue",
+            Self::Event(Log::Sale(_), _) => "follow a sale",
         }
     }
+}
+
+/// A log of events, numbered without gaps.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Log {
+    /// Events of the tasks of a queue.
+    Queue(QueueName),
+    /// Events of a sale.
+    Sale(SaleId),
 }
 
 /// Description of a store.

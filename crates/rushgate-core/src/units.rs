@@ -185,41 +185,6 @@ pub(crate) fn as_stored<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Sku, 
     Ok(units.into_iter().map(|(Stored(sku), unit)| (sku, unit)).collect())
 }
 
-/// Wire form of a reservation's units: consecutive units of a SKU are grouped, with their numbers as ranges. A full
-/// cart therefore fits into a task.
-pub(crate) mod by_line {
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-    use super::{Stored, UnitNumber, UnitRange};
-    use crate::{MAX_UNITS, Sku};
-
-    pub(crate) fn serialize<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
-        let line = |line: &'_ [(Sku, UnitNumber)]| {
-            (line[0].0.clone(), UnitRange::gather(line.iter().map(|(_, unit)| *unit)))
-        };
-        let lines: Vec<_> = units.chunk_by(|(sku, _), (next, _)| sku == next).map(line).collect();
-        lines.serialize(to)
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
-        from: D,
-    ) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
-        let lines = Vec::<(Stored, Vec<UnitRange>)>::deserialize(from)?;
-        // A few bytes can name billions of units.
-        let n: u64 = lines.iter().map(|(_, ranges)| UnitRange::total(ranges)).sum();
-        if n > u64::from(MAX_UNITS) {
-            let why = format_args!("{n} units in one reservation; at most {MAX_UNITS} are allowed");
-            return Err(D::Error::custom(why));
-        }
-        let units = |(Stored(sku), ranges): (Stored, Vec<UnitRange>)| {
-            let numbers = ranges.into_iter().flat_map(UnitRange::numbers);
-            numbers.map(move |unit| (sku.clone(), unit))
-        };
-        Ok(lines.into_iter().flat_map(units).collect())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

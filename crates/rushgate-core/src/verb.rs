@@ -6,7 +6,7 @@ use crate::declare::{Effect, Verb, field, own, verbs};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
     DeadRequeued, Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, Grant,
-    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, Listing, LockName, LockState, NewSchedule,
+    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, Listing, LockName, LockState, Log, NewSchedule,
     NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed, Released,
     ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, RoomRules, RoomState, SaleId, SaleSpec,
     SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
@@ -80,8 +80,8 @@ verbs! {
     ///
     /// The sales of a store: numbered units of SKUs, reserved by buyers.
     ///
-    /// One atomic step takes a reservation's **numbered** units, counts them against the buyer's limit, appends an
-    /// event and enqueues the order. Stock and orders cannot diverge. At any time a unit is in exactly one place:
+    /// One atomic step takes a reservation's **numbered** units, counts them against the buyer's limit and appends an
+    /// event, which is also the order. Stock and orders cannot diverge. At any time a unit is in exactly one place:
     /// free, held, confirmed or withdrawn.
     ///
     /// ```text
@@ -152,7 +152,16 @@ verbs! {
         /// Listening starts at the call. A notification is a hint: read the events after it. Leases and deadlines
         /// that expire cause none until a call to the store notices them. Dropping the future stops listening.
         fn next_event(&self, queue: &QueueName, after: u64) -> Answer<'static, ()> {
-            hear(self, Topic::Event(queue.clone(), after), |_| Ok(()))
+            hear(self, Topic::Event(Log::Queue(queue.clone()), after), |_| Ok(()))
+        }
+
+        /// Waits until the sale may have an event with a number greater than `after`. Returns at once if it has one,
+        /// or if its latest event has a smaller number.
+        ///
+        /// Listening starts at the call. A notification is a hint: read the events after it. Dropping the future
+        /// stops listening.
+        fn next_sale_event(&self, sale: &SaleId, after: u64) -> Answer<'static, ()> {
+            hear(self, Topic::Event(Log::Sale(sale.clone()), after), |_| Ok(()))
         }
     }
 
@@ -378,9 +387,7 @@ verbs! {
         "relay an outbox", |v| v.relay.check();
 
     // Sales
-    /// Creates a sale without opening it, and reserves its order queue. Repeating the call gives the same answer.
-    /// Fails with [`is_invalid`](crate::Error::is_invalid) if that queue was used for other tasks, unless the handle is
-    /// [for orders](crate::Store::for_orders): it creates a sale again that the store lost, and takes its queue over.
+    /// Creates a sale without opening it. Repeating the call gives the same answer.
     Idempotent Create create(sale: SaleSpec) -> Created,
         "create a sale", |v| v.sale.check();
 
@@ -420,6 +427,26 @@ verbs! {
     /// generation than the sale's change nothing: a rebuild has read them from the ledger.
     Write Settle settle(sale: ref '_ SaleId, generation: u32, verdicts: Vec<(ReservationId, Verdict)>) -> Vec<Settled>,
         "settle reservations", |v| check_batch(v.verdicts.len());
+
+    /// Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are
+    /// due again, then those of the next events of the log.
+    ///
+    /// One worker at a time follows a sale, under a lease. A report is accepted from the worker that has the lease, or
+    /// whose lease ended without another worker taking over, and for the current generation. An entry is handed out
+    /// again until it was reported, so a worker that dies loses nothing. The ledger ignores what it has.
+    ///
+    /// A batch without entries is reported by the store: the next one continues behind it. Fails with
+    /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger.
+    Write FollowOrders follow_orders(follow: crate::Follow) -> crate::Followed,
+        "follow the orders of a sale", |v| v.follow.check();
+
+    /// Lists entries that the ledger could not record, by event number: 1 to 1,000 after `after`.
+    Read FailedOrders failed_orders(sale: ref '_ SaleId, after: u64, limit: u32) -> Vec<crate::FailedOrder>,
+        "list failed orders", |v| check_page(v.limit, 1_000);
+
+    /// Makes all failed entries due now, and returns how many there are. An idle order worker asks every few seconds.
+    Idempotent RetryOrders retry_orders(sale: ref '_ SaleId) -> u32,
+        "retry failed orders";
 
     /// Adds units (numbered from the last one on) or withdraws the highest free ones permanently, all or nothing.
     ///

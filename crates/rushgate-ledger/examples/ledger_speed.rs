@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use rushgate_core::{BuyerId, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec};
+use rushgate_core::{BuyerId, LedgerEntry, OrderIntent, ReservationId, SaleId, Sku, SkuSpec};
 use rushgate_ledger::{Ledger, LedgerSale, Written, connect};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;
@@ -63,11 +63,11 @@ async fn send(
     Ok(())
 }
 
-fn order(sale: &SaleId, n: u32, intent: OrderIntent, per_buyer: u32) -> Outcome<OrderTask> {
+fn order(sale: &SaleId, n: u32, intent: OrderIntent, per_buyer: u32) -> Outcome<LedgerEntry> {
     let mut id = [0; 16];
     // Spread the IDs, which are hashes in production, so that the index is filled realistically.
     id[..8].copy_from_slice(&u64::from(n).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
-    Ok(OrderTask::Reservation {
+    Ok(LedgerEntry::Reservation {
         sale: sale.clone(),
         generation: 1,
         seq: n.into(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use rushgate_core::{
-    Error, Field, MAX_UNITS, OrderTask, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch,
+    Error, Field, LedgerEntry, MAX_UNITS, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch,
     check_range,
 };
 
@@ -30,15 +30,15 @@ fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
 }
 
 /// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).
-pub(crate) fn check_entries(entries: &[OrderTask]) -> Result<()> {
+pub(crate) fn check_entries(entries: &[LedgerEntry]) -> Result<()> {
     check_batch(entries.len())?;
     entries.iter().try_for_each(|entry| match entry {
-        OrderTask::Reservation { seq, units, .. } => {
+        LedgerEntry::Reservation { seq, units, .. } => {
             check_range("the sequence number", *seq, 0, i64::MAX as u64)?;
             check_range("the number of units", units.len() as u64, 1, MAX_UNITS.into())?;
             check_units(units)
         }
-        OrderTask::Stock { total, per_buyer, withdrawn, .. } => {
+        LedgerEntry::Stock { total, per_buyer, withdrawn, .. } => {
             check_stock(*total, *per_buyer)?;
             check_withdrawn(withdrawn, *total)
         }

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use rushgate_core::{
-    Answer, Error, LedgerBooks, OrderIntent, OrderTask, Result, SaleId, SaleSpec, SaleState, Sku, SkuSpec,
+    Answer, Error, LedgerBooks, LedgerEntry, OrderIntent, Result, SaleId, SaleSpec, SaleState, Sku, SkuSpec,
     StoreInfo, UnitNumber, Verdict,
 };
 
@@ -27,7 +27,7 @@ pub trait Ledger: Send + Sync {
     ///
     /// The entries of a batch are independent. An entry that the database refuses is answered
     /// [`Refused`](Written::Refused), and the others are still recorded. Stock changes are applied first.
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>>;
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>>;
 
     /// Returns what is known of a sale, without its orders; `None` if it is unknown.
     fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>>;

@@ -13,7 +13,7 @@
 //!
 //! ```
 //! # async fn example() -> rushgate_core::Result<()> {
-//! use rushgate_core::{BuyerId, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec, Verdict};
+//! use rushgate_core::{BuyerId, OrderIntent, LedgerEntry, ReservationId, SaleId, Sku, SkuSpec, Verdict};
 //! use rushgate_ledger::{LedgerSale, Written, connect};
 //!
 //! let ledger = connect("sqlite::memory:")?;
@@ -21,7 +21,7 @@
 //! let skus = vec![SkuSpec { sku: phone.clone(), units: 10, per_buyer: 1 }];
 //! ledger.open_sale(LedgerSale { sale: sale.clone(), generation: 1, skus, spec: None }).await?;
 //!
-//! let order = OrderTask::Reservation {
+//! let order = LedgerEntry::Reservation {
 //!     sale: sale.clone(),
 //!     generation: 1,
 //!     seq: 1,

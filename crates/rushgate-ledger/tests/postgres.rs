@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::bench::{Bench, Raw};
 use common::{assert_sound, id, order, phones, sale, stock, write_one};
 use rushgate_core::OrderIntent::{Confirm, Hold};
-use rushgate_core::{Durability, Error, HoldTime, OrderTask, SaleSecret, SaleSpec};
+use rushgate_core::{Durability, Error, HoldTime, LedgerEntry, SaleSecret, SaleSpec};
 use rushgate_ledger::{Ledger, LedgerCalls, LedgerSale, Written, connect};
 use rushgate_testkit::servers::PostgresServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -25,7 +25,7 @@ async fn raw(server: &PostgresServer) -> Client {
     client
 }
 
-fn batch(first: u32, n: u32) -> Vec<OrderTask> {
+fn batch(first: u32, n: u32) -> Vec<LedgerEntry> {
     (first..first + n).map(|n| order(n, &format!("buyer-{n}"), &[n], Hold)).collect()
 }
 
@@ -36,7 +36,7 @@ fn refused(url: &str) -> Error {
 }
 
 /// A client that writes despite faults: repeats the same call until it is answered, and returns the errors.
-async fn write_through(ledger: &dyn Ledger, entries: Vec<OrderTask>) -> Vec<Error> {
+async fn write_through(ledger: &dyn Ledger, entries: Vec<LedgerEntry>) -> Vec<Error> {
     let start = Instant::now();
     let mut errors = Vec::new();
     loop {
@@ -662,7 +662,7 @@ async fn a_role_for_reports_reads_the_orders_and_not_the_secret() {
         hold: HoldTime::new(Duration::from_secs(300)).unwrap(),
         opens_at: None,
         closes_at: None,
-        orders: None,
+        ledger: false,
         secret: SaleSecret::from_bytes([7; 16]),
     };
     ledger.open_sale(LedgerSale { spec: Some(spec.clone()), ..told }).await.unwrap();

@@ -11,8 +11,7 @@ use common::{
 };
 use rushgate_core::OrderIntent::{Cancel, Confirm, Expire, Hold};
 use rushgate_core::{
-    Error, HoldTime, LedgerRefusal, OrderTask, QueueName, SaleSecret, SaleSpec, SkuSpec, StockChange,
-    UnitRange,
+    Error, HoldTime, LedgerEntry, LedgerRefusal, SaleSecret, SaleSpec, SkuSpec, StockChange, UnitRange,
 };
 use rushgate_ledger::{KnownSale, LedgerSale, Refusal, Written, connect};
 
@@ -153,14 +152,14 @@ async fn a_final_refusal_stays_when_the_unit_comes_back_but_not_in_a_new_generat
     write_one(&*ledger, order(1, "ann", &[1], Expire)).await;
     assert_eq!(write_one(&*ledger, bobs.clone()).await, refused, "the store was informed");
     let mut rebuilt = bobs;
-    if let OrderTask::Reservation { generation, .. } = &mut rebuilt {
+    if let LedgerEntry::Reservation { generation, .. } = &mut rebuilt {
         *generation = 2;
     }
     assert_eq!(write_one(&*ledger, rebuilt).await, Written::Recorded(Confirm));
 }
 
-fn in_generation(mut entry: OrderTask, of: u32) -> OrderTask {
-    if let OrderTask::Reservation { generation, .. } = &mut entry {
+fn in_generation(mut entry: LedgerEntry, of: u32) -> LedgerEntry {
+    if let LedgerEntry::Reservation { generation, .. } = &mut entry {
         *generation = of;
     }
     entry
@@ -204,7 +203,7 @@ async fn a_sale_is_known_with_its_specification(bench: Bench) {
         hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
         opens_at: None,
         closes_at: None,
-        orders: Some(QueueName::new("orders").unwrap()),
+        ledger: true,
         secret: SaleSecret::from_bytes([7; 16]),
     };
     let told = LedgerSale { spec: Some(spec.clone()), ..phones(5, 1) };
@@ -223,11 +222,11 @@ async fn every_refusal_has_its_name(bench: Bench) {
     write_one(&*ledger, order(1, "ann", &[1], Confirm)).await;
     write_one(&*ledger, stock(5, &[5], 1)).await;
     let mut same_seq = order(2, "bob", &[2], Hold);
-    if let OrderTask::Reservation { seq, .. } = &mut same_seq {
+    if let LedgerEntry::Reservation { seq, .. } = &mut same_seq {
         *seq = 1;
     }
     let mut elsewhere = order(3, "bob", &[2], Hold);
-    if let OrderTask::Reservation { sale, .. } = &mut elsewhere {
+    if let LedgerEntry::Reservation { sale, .. } = &mut elsewhere {
         *sale = rushgate_core::SaleId::new("elsewhere").unwrap();
     }
     for (entry, refusal) in [

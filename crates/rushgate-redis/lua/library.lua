@@ -302,11 +302,6 @@ function is.owner(value)
     and is.label(string.sub(value, 6 + length)) and remember_valid(known.owners, value, true)
 end
 
-function is.json_name(value)
-  local read, list = pcall(cjson.decode, '[' .. value .. ']')
-  return read and #list == 1 and type(list[1]) == 'string' and is.name(list[1]) and list[1]
-end
-
 -- `any` or `same`, then for each line a space, the number of its SKU, `*` and a quantity.
 function is.cart(value)
   if known.carts[value] then return true end
@@ -411,20 +406,15 @@ function key_group.unique(first, tag)
   return with_endings(first, tag, ENDINGS.unique)
 end
 
-function key_group.sale(first)
-  local beginning = known_beginning(first, ENDINGS.sale)
-  if beginning then return with_endings(first, beginning, ENDINGS.sale) end
-  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:row$')
-  local queue = string.match(tag or '', '^q:(.*)$')
-  if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
-    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:row` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:row')
-  end
-  return with_endings(first, 'rg:{' .. tag .. '}:sale:' .. id .. ':1:', ENDINGS.sale)
+function key_group.sale(first, tag)
+  tag = tag or known_beginning(first, ENDINGS.sale) or beginning_of(KEYS[first], '^(rg:{s:(.*)}:)row$')
+  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:row') end
+  return with_endings(first, tag, ENDINGS.sale)
 end
 
 -- The staged sale of a rebuild.
 function key_group.loaded(first, sale)
-  local staged, no = with_endings(first, string.sub(sale, 1, -3) .. 'new:', ENDINGS.sale)
+  local staged, no = with_endings(first, sale .. 'new:', ENDINGS.sale)
   return staged and sale, no
 end
 
@@ -451,19 +441,10 @@ function key_group.room(first, tag)
   return with_endings(first, tag, ENDINGS.room)
 end
 
--- No other key follows, except for the one with which order workers may change a reserved queue (include/queue.lua).
+-- No other key follows.
 function key_group.ends(count, tag)
-  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'meta:orders' then return tag end
+  if #KEYS == count then return tag end
   return nil, wrong.count('keys', #KEYS, count)
-end
-
--- An order queue has the tag of its sale. A sale with its own tag has no order queue.
-function key_group.orders(first, sale)
-  local tag, no = string.match(sale, '^rg:{q:.-}:'), nil
-  if not tag then return key_group.ends(first - 1, sale) end
-  tag, no = with_endings(first, tag, ENDINGS.queue)
-  if tag then return key_group.ends(first + 20, tag) end
-  return nil, no
 end
 
 function verb(name, flags, carry_out)

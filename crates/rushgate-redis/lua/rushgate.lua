@@ -1,13 +1,13 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 500a4633e4fd68c0
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '500a4633e4fd68c0'
+-- Rushgate 0.1.0, protocol 1, build 74ebf2dc2195522d
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '74ebf2dc2195522d'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   unique = { 'unique' },
   room = { 'room', 'tickets' },
-  sale = { 'row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events' },
+  sale = { 'row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed' },
 }
 
 local LIMITS = {
@@ -18,7 +18,6 @@ local LIMITS = {
   owner = 'a process id in 4 bytes, the length of a host\'s name in 1, the name, and a label; name and label at most 200 bytes of UTF-8 each, without control characters',
   specification = 'a JSON object with `skus` and `secret`, as described under "A sale\'s specification"',
   cart = '`any`, or `same` for the same number in every line; then for each line, 1 to 32 of them, a space, the number of its SKU in the sale (-1 if the sale has none such, each other once), `*` and a quantity of 1 to 1,000',
-  json_name = 'a name as a JSON string, with its quotes',
 }
 
 -- What the functions share. `verb` registers a function. Each first checks its keys and arguments, with code generated
@@ -323,11 +322,6 @@ function is.owner(value)
     and is.label(string.sub(value, 6 + length)) and remember_valid(known.owners, value, true)
 end
 
-function is.json_name(value)
-  local read, list = pcall(cjson.decode, '[' .. value .. ']')
-  return read and #list == 1 and type(list[1]) == 'string' and is.name(list[1]) and list[1]
-end
-
 -- `any` or `same`, then for each line a space, the number of its SKU, `*` and a quantity.
 function is.cart(value)
   if known.carts[value] then return true end
@@ -431,20 +425,15 @@ function key_group.unique(first, tag)
   return with_endings(first, tag, ENDINGS.unique)
 end
 
-function key_group.sale(first)
-  local beginning = known_beginning(first, ENDINGS.sale)
-  if beginning then return with_endings(first, beginning, ENDINGS.sale) end
-  local tag, id = string.match(KEYS[first] or '', '^rg:{([^{}]*)}:sale:([^{}]*):1:row$')
-  local queue = string.match(tag or '', '^q:(.*)$')
-  if not is.name(id or '') or not (queue and is.name(queue) or tag == 's:' .. id) then
-    return nil, wrong.key(first, 'rg:{s:SALE}:sale:SALE:1:row` or, with an order queue, `rg:{q:QUEUE}:sale:SALE:1:row')
-  end
-  return with_endings(first, 'rg:{' .. tag .. '}:sale:' .. id .. ':1:', ENDINGS.sale)
+function key_group.sale(first, tag)
+  tag = tag or known_beginning(first, ENDINGS.sale) or beginning_of(KEYS[first], '^(rg:{s:(.*)}:)row$')
+  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:row') end
+  return with_endings(first, tag, ENDINGS.sale)
 end
 
 -- The staged sale of a rebuild.
 function key_group.loaded(first, sale)
-  local staged, no = with_endings(first, string.sub(sale, 1, -3) .. 'new:', ENDINGS.sale)
+  local staged, no = with_endings(first, sale .. 'new:', ENDINGS.sale)
   return staged and sale, no
 end
 
@@ -471,19 +460,10 @@ function key_group.room(first, tag)
   return with_endings(first, tag, ENDINGS.room)
 end
 
--- No other key follows, except for the one with which order workers may change a reserved queue (include/queue.lua).
+-- No other key follows.
 function key_group.ends(count, tag)
-  if #KEYS == count or #KEYS == count + 1 and KEYS[#KEYS] == tag .. 'meta:orders' then return tag end
+  if #KEYS == count then return tag end
   return nil, wrong.count('keys', #KEYS, count)
-end
-
--- An order queue has the tag of its sale. A sale with its own tag has no order queue.
-function key_group.orders(first, sale)
-  local tag, no = string.match(sale, '^rg:{q:.-}:'), nil
-  if not tag then return key_group.ends(first - 1, sale) end
-  tag, no = with_endings(first, tag, ENDINGS.queue)
-  if tag then return key_group.ends(first + 20, tag) end
-  return nil, no
 end
 
 function verb(name, flags, carry_out)
@@ -622,6 +602,701 @@ local function fetch(of, fields)
   end
 end
 
+-- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
+-- Two keys, in this order:
+--   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
+--                $ -> bytes(4) and number(4) of its answers, highest op ever(8), when its expiry was last set(7)
+--   old    HASH  op (8 bytes) -> packed answer, of the calls before
+-- When `young` is full it replaces `old`.
+-- At least a day after the latest call. The expiry is set at most once an hour.
+local KEPT_MS = 25 * 3600 * 1000
+local HOUR_US = 3600 * 1000000
+local COUNTS = '>I4I4c8I7'
+
+-- A call is one or more requests. If `width` is given, the arguments are items of that width, each with an op in front:
+-- a new op starts a request, and '' continues the request of the item before.
+local function replay_keys(first, op, width)
+  if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
+  local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
+  local seen = { [op] = true }
+  for at = 1 + (width or #ARGV), #ARGV, width or 1 do
+    if ARGV[at] ~= '' then
+      if seen[ARGV[at]] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
+      seen[ARGV[at]] = true
+      once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
+    end
+  end
+  return once
+end
+
+-- The stored answers by position of the request. A new request has none.
+local function remembered_all(once)
+  local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
+  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
+  local highest = struct.unpack('>I8', once.highest)
+  for at = 1, #ops do
+    local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
+    if op > highest then
+      -- An op that is higher than all before is new, so `old` need not be read.
+      highest, once.highest = op, ops[at]
+    elseif not answer then
+      answer = redis.call('HGET', once.old, ops[at])
+    end
+    if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
+  end
+  return once.answered
+end
+
+-- Stores the answers to the new requests.
+local function remember_all(once, answers)
+  local bytes, calls, news = once.bytes, once.calls, {}
+  for at = 1, #answers do
+    if not once.answered[at] then
+      local packed = cmsgpack.pack(answers[at])
+      news[#news + 1], news[#news + 2] = once.ops[at], packed
+      bytes, calls = bytes + #packed, calls + 1
+    end
+  end
+  if not news[1] then return answers end
+  if once.bytes > 4194304 or once.calls > 1024 then
+    redis.call('RENAME', once.young, once.old)
+    bytes, calls, once.said = bytes - once.bytes, calls - once.calls, 0
+  end
+  local says = now > once.said + HOUR_US
+  local counts = struct.pack(COUNTS, bytes, calls, once.highest, says and now or once.said)
+  redis.call('HSET', once.young, '$', counts, unpack(news))
+  if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
+  return answers
+end
+
+-- Answers each request: known ones with the stored answer, new ones item by item.
+local function answer_each(once, width, answer_item)
+  local answers = {}
+  for request = 1, #once.ops do
+    local answer = once.answered[request]
+    if not answer then
+      answer = {}
+      for at = once.firsts[request], (once.firsts[request + 1] or #ARGV + 1) - width, width do
+        answer_item(answer, at)
+      end
+    end
+    answers[request] = answer
+  end
+  return answers
+end
+
+-- The same for a call that is one request.
+local function remembered(once)
+  return remembered_all(once)[1]
+end
+
+local function remember(once, answer)
+  once.answered = {}
+  return remember_all(once, { answer })[1]
+end
+
+do
+
+-- A lock and its wait queue. Its four keys, in this order:
+--   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
+--                    owner [token(16)..]
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire; ticket: the
+--                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
+--                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
+--                    releases, the latest first
+--   line     ZSET    token -> ticket, of the waiters that are considered alive
+--   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
+--                    was granted the lock for the claim window or let that window pass
+--   ends     ZSET    token -> end of its wait
+-- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
+-- next fence is then taken from the clock.
+--
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
+local KEPT_US = 3600 * 1000000
+-- The latest 16 releases are kept, so that a retried release gets the same answer.
+local RELEASED_BYTES = 16 * 16
+local LEASE = '>I7I7I7I1'
+local LOCK = '>I7I7I7I1I7c16I2'
+local GRANT = '>I7I7I7I1I7c16I2I7c8'
+local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
+
+local function lock_keys(first)
+  local row, waiters = redis.call('GET', KEYS[first]), KEYS[first + 2]
+  local till, expires, ticket, waited_for, fence, owner, length = 0, 0, 0, 0, 0, NOBODY, 0
+  if row then
+    till, expires, ticket, waited_for, fence, owner, length = struct.unpack(LOCK, row)
+  end
+  -- One constructor, because a table that grows is allocated again and again.
+  return {
+    key = KEYS[first], line = KEYS[first + 1], waiters = waiters, ends = KEYS[first + 3], row = row,
+    till = till, expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
+    lined = waited_for == 1 and redis.call('EXISTS', waiters) == 1,
+  }
+end
+
+local function is_held(lock)
+  return lock.till > now
+end
+
+local function holds(lock, token)
+  return lock.owner == token and lock.till > now
+end
+
+-- since(7) inbox(8) owner of the holder.
+local function info_of(lock)
+  return string.sub(lock.row, 48, lock.owner_to)
+end
+
+-- The tokens of the latest releases, the latest first.
+local function released_tokens(lock)
+  if not lock.row then return '' end
+  local earlier = string.sub(lock.row, lock.owner_to + 1)
+  if lock.till == 0 and lock.owner ~= NOBODY then earlier = lock.owner .. earlier end
+  return string.sub(earlier, 1, RELEASED_BYTES)
+end
+
+-- Postpones the expiry of the keys, if a moment is later. Returns when they expire, ms, if that has changed.
+local function keep_until(lock, moment)
+  if moment <= lock.expires then return nil end
+  lock.expires = moment + KEPT_US
+  local at = int(math.floor(lock.expires / 1000))
+  if lock.lined then
+    redis.call('PEXPIREAT', lock.line, at)
+    redis.call('PEXPIREAT', lock.waiters, at)
+    redis.call('PEXPIREAT', lock.ends, at)
+  end
+  return at
+end
+
+-- Stores what changes between two grants.
+local function store_lease(lock, moment)
+  local expires = keep_until(lock, moment)
+  local lease = struct.pack(LEASE, lock.till, lock.expires, lock.ticket, lock.lined and 1 or 0)
+  redis.call('SETRANGE', lock.key, 0, lease)
+  if expires then redis.call('PEXPIREAT', lock.key, expires) end
+end
+
+local function grant(lock, token, till, inbox, owner)
+  local released = released_tokens(lock)
+  lock.fence = math.max(lock.fence + 1, now)
+  lock.owner, lock.till = token, till
+  local expires = keep_until(lock, till)
+  local record = struct.pack(GRANT, till, lock.expires, lock.ticket, lock.lined and 1 or 0, lock.fence, token, #owner,
+    now, inbox) .. owner
+  lock.row, lock.owner_to = record .. released, #record
+  if expires then
+    redis.call('SET', lock.key, lock.row, 'PXAT', expires)
+  else
+    redis.call('SET', lock.key, lock.row, 'KEEPTTL')
+  end
+end
+
+-- Releases the lock for its holder.
+local function release(lock)
+  lock.till = 0
+  store_lease(lock, 0)
+end
+
+-- The answer to a release: 1 if the token is among the latest that released the lock.
+local function was_released(lock, token)
+  local released = released_tokens(lock)
+  for at = 1, #released, #token do
+    if string.sub(released, at, at + #token - 1) == token then return 1 end
+  end
+  return 0
+end
+
+local function left(lock)
+  return is_held(lock) and lock.till - now or 0
+end
+
+-- The wait queue of a lock, which most locks do not have.
+-- A waiter that is granted the lock must confirm that it is alive within this time.
+local WAITER = '>I7I7I7I7c8'
+
+local function take_from_line(lock, token)
+  if lock.lined and redis.call('HDEL', lock.waiters, token) == 1 then
+    redis.call('ZREM', lock.line, token)
+    redis.call('ZREM', lock.ends, token)
+  end
+end
+
+-- Starts the lease of a token that holds the lock, perhaps for the claim window.
+local function confirm(lock, token, lease)
+  take_from_line(lock, token)
+  lock.till = now + lease
+  store_lease(lock, lock.till)
+  return { 1, lock.fence, lock.till, lease }
+end
+
+-- Removes the waiters whose wait has ended.
+local function tidy(lock)
+  if not lock.lined then return end
+  repeat
+    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
+    for _, token in ipairs(over) do
+      redis.call('HDEL', lock.waiters, token)
+      redis.call('ZREM', lock.line, token)
+      redis.call('ZREM', lock.ends, token)
+    end
+  until #over < 500
+end
+
+-- Grants a free lock to the first waiter, for at most the claim window, and notifies it: `A`, token, fence, lease
+-- until, lease left, key.
+local function hand_over(lock)
+  tidy(lock)
+  if is_held(lock) or not lock.lined then return end
+  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
+  if not token then return end
+  local row = redis.call('HGET', lock.waiters, token)
+  local _, lease, _, _, inbox = struct.unpack(WAITER, row)
+  redis.call('ZREM', lock.line, token)
+  lease = math.min(lease, 2000000)
+  grant(lock, token, now + lease, inbox, string.sub(row, 36 + 1))
+  local channel = 'rg:in:' .. string.format('%08x%08x', struct.unpack('>I4I4', inbox))
+  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7I7I7', lock.fence, lock.till, lease) .. lock.key)
+end
+
+do
+
+-- Acquires locks, one per caller. Calling again with the same token confirms a grant or returns the position in the
+-- wait queue. Locks that are acquired in one call cost the server much less than in separate calls.
+--
+-- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- ARGV[1..]    for each lock, 1 to 128 of them:
+--                token: 16 bytes
+--                lease: 10,000 to 86,400,000,000 µs
+--                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
+--                barging: 0 or 1; 1 to ignore the wait queue
+--                inbox: 8 bytes; of the calling process, zeros if it has none
+--                owner: owner
+--
+-- {answer, ...}  one per lock, in order:
+--   {1, fence, lease until, lease left}  granted
+--   {2, position, check after, fence}    waiting; the fence is that of the latest grant
+--   {3, retry after, waiters}            busy
+verb('lock_acquire', {}, function()
+  do
+    for at = 1, math.max(#KEYS, 1), 4 do
+      local tag, no = key_group.lock(at)
+      if not tag then return no end
+    end
+    local times = #ARGV / 6
+    if times % 1 ~= 0 or times < 1 or times > 128 then
+      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
+    end
+    if times * 4 ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    end
+    for at = 1, #ARGV, 6 do
+      if #ARGV[at] ~= 16 then
+        return wrong.argument(at, 'token', '16 bytes')
+      end
+      if not is.whole(ARGV[at + 1], 10000, 86400000000) then
+        return wrong.argument(at + 1, 'lease', '10,000 to 86,400,000,000 µs')
+      end
+      if not is.whole(ARGV[at + 2], 0, 86400000000) then
+        return wrong.argument(at + 2, 'wait', '0 to 86,400,000,000 µs')
+      end
+      if not is.whole(ARGV[at + 3], 0, 1) then
+        return wrong.argument(at + 3, 'barging', '0 or 1')
+      end
+      if #ARGV[at + 4] ~= 8 then
+        return wrong.argument(at + 4, 'inbox', '8 bytes')
+      end
+      if not is.owner(ARGV[at + 5]) then
+        return wrong.argument(at + 5, 'owner', LIMITS.owner)
+      end
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local function asked(n)
+    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+    return token, tonumber(lease), tonumber(wait), barging, inbox, owner
+  end
+
+  -- Most locks are free and have no waiters, so they are handled first, with little of this script.
+  local answers, rest, of_first = {}, {}, nil
+  for n = 1, #KEYS / 4 do
+    local lock = lock_keys(4 * n - 3)
+    if not lock.lined and not is_held(lock) then
+      local token, lease, _, _, inbox, owner = asked(n)
+      grant(lock, token, now + lease, inbox, owner)
+      answers[n] = { 1, lock.fence, lock.till, lease }
+    else
+      rest[#rest + 1], of_first = n, of_first or lock
+    end
+  end
+  if not of_first then return answers end
+
+  local function acquire(lock, token, lease, wait, barging, inbox, owner)
+    tidy(lock)
+    if holds(lock, token) then return confirm(lock, token, lease) end
+    local row = lock.lined and redis.call('HGET', lock.waiters, token)
+    if row and not redis.call('ZSCORE', lock.line, token) then
+      -- A waiter that let its claim window pass returns to its old place.
+      redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
+    end
+    if not is_held(lock) then
+      local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
+      if not first or first == token or barging == '1' then
+        take_from_line(lock, token)
+        grant(lock, token, now + lease, inbox, owner)
+        return { 1, lock.fence, lock.till, lease }
+      end
+    end
+    if not row and wait > 0 then
+      lock.ticket = lock.ticket + 1
+      redis.call('HSET', lock.waiters, token, struct.pack(WAITER, lock.ticket, lease, now, now + wait, inbox) .. owner)
+      redis.call('ZADD', lock.line, lock.ticket, token)
+      redis.call('ZADD', lock.ends, int(now + wait), token)
+      -- The keys of the wait queue may be new, so that they have no expiry yet.
+      lock.lined, lock.expires = true, 0
+      store_lease(lock, math.max(now + wait, lock.till))
+    end
+    hand_over(lock)
+    local rank = wait > 0 and redis.call('ZRANK', lock.line, token)
+    if rank then return { 2, rank + 1, left(lock), lock.fence } end
+    return { 3, left(lock), redis.call('ZCARD', lock.line) }
+  end
+
+  for _, n in ipairs(rest) do
+    answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
+    -- The other requests may be for the same lock, whose state has changed.
+    of_first = nil
+  end
+  return answers
+end)
+
+-- Confirms a grant or returns the position in the wait queue, as `rushgate_1_lock_acquire` does, when the server's memory
+-- is full. Nothing is acquired: for a token that neither holds the lock nor waits for it, the error is `OOM`.
+--
+-- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- ARGV[1..]    for each lock, 1 to 128 of them:
+--                token: 16 bytes
+--                lease: 10,000 to 86,400,000,000 µs
+--                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
+--                barging: 0 or 1; 1 to ignore the wait queue
+--                inbox: 8 bytes; of the calling process, zeros if it has none
+--                owner: owner
+--
+-- {answer, ...}  one per lock, in order: granted or waiting, as `rushgate_1_lock_acquire` answers
+--
+-- flags: allow-oom
+verb('lock_confirm', { 'allow-oom' }, function()
+  do
+    for at = 1, math.max(#KEYS, 1), 4 do
+      local tag, no = key_group.lock(at)
+      if not tag then return no end
+    end
+    local times = #ARGV / 6
+    if times % 1 ~= 0 or times < 1 or times > 128 then
+      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
+    end
+    if times * 4 ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    end
+    for at = 1, #ARGV, 6 do
+      if #ARGV[at] ~= 16 then
+        return wrong.argument(at, 'token', '16 bytes')
+      end
+      if not is.whole(ARGV[at + 1], 10000, 86400000000) then
+        return wrong.argument(at + 1, 'lease', '10,000 to 86,400,000,000 µs')
+      end
+      if not is.whole(ARGV[at + 2], 0, 86400000000) then
+        return wrong.argument(at + 2, 'wait', '0 to 86,400,000,000 µs')
+      end
+      if not is.whole(ARGV[at + 3], 0, 1) then
+        return wrong.argument(at + 3, 'barging', '0 or 1')
+      end
+      if #ARGV[at + 4] ~= 8 then
+        return wrong.argument(at + 4, 'inbox', '8 bytes')
+      end
+      if not is.owner(ARGV[at + 5]) then
+        return wrong.argument(at + 5, 'owner', LIMITS.owner)
+      end
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local function answer(lock, token, lease)
+    tidy(lock)
+    if holds(lock, token) then return confirm(lock, token, tonumber(lease)) end
+    hand_over(lock)
+    local rank = lock.lined and redis.call('ZRANK', lock.line, token)
+    return rank and { 2, rank + 1, left(lock), lock.fence }
+  end
+
+  local answers = {}
+  for n = 1, #KEYS / 4 do
+    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
+    if not of then return FULL end
+    answers[n] = of
+  end
+  return answers
+end)
+
+-- Extends the lease of a lock.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token: 16 bytes
+-- ARGV[2]    lease: 10,000 to 86,400,000,000 µs; from now
+--
+-- {fence, lease until, lease left}  extended
+-- {}                                the token does not hold the lock, or its lease has expired
+--
+-- flags: allow-oom
+verb('lock_extend', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'token', '16 bytes')
+    end
+    if not is.whole(ARGV[2], 10000, 86400000000) then
+      return wrong.argument(2, 'lease', '10,000 to 86,400,000,000 µs')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  if not holds(lock, ARGV[1]) then
+    return {}
+  end
+  local lease = tonumber(ARGV[2])
+  local _, fence, till = unpack(confirm(lock, ARGV[1], lease))
+  return { fence, till, lease }
+end)
+
+-- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+--
+-- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
+-- {}                                                    the lock was not held
+--
+-- flags: allow-oom
+verb('lock_force_release', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  local lost = {}
+  if is_held(lock) then
+    local info = info_of(lock)
+    lost = { lock.owner, lock.fence, lock.till, info }
+    local inbox = string.format(string.rep('%02x', 8), string.byte(info, 8, 15))
+    -- Without its token, this is none of the releases that a repeat finds.
+    redis.call('SETRANGE', lock.key, 30 - 1, NOBODY)
+    lock.owner = NOBODY
+    release(lock)
+    take_from_line(lock, lost[1])
+    redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.key)
+  end
+  hand_over(lock)
+  return lost
+end)
+
+-- Returns the grant that a token holds.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token: 16 bytes
+--
+-- {fence, lease until, lease left}  the token holds the lock
+-- {}                                it does not
+--
+-- flags: no-writes
+verb('lock_held', { 'no-writes' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'token', '16 bytes')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  if not holds(lock, ARGV[1]) then
+    return {}
+  end
+  return { lock.fence, lock.till, left(lock) }
+end)
+
+-- Leaves the wait queue of a lock, or releases the lock if it has just been granted.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    token: 16 bytes
+--
+-- 2  the token held the lock, which is released
+-- 1  it was in the wait queue
+-- 0  neither
+--
+-- flags: allow-oom
+verb('lock_leave', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'token', '16 bytes')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  if holds(lock, ARGV[1]) then
+    release(lock)
+    take_from_line(lock, ARGV[1])
+    hand_over(lock)
+    return 2
+  end
+  local ends = lock.lined and redis.call('ZSCORE', lock.ends, ARGV[1])
+  take_from_line(lock, ARGV[1])
+  return ends and tonumber(ends) > now and 1 or 0
+end)
+
+-- Releases locks, one per caller, and grants each to its first waiter.
+--
+-- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- ARGV[1..]    for each lock, 1 to 128 of them:
+--                token: 16 bytes
+--
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
+--
+-- flags: allow-oom
+verb('lock_release', { 'allow-oom' }, function()
+  do
+    for at = 1, math.max(#KEYS, 1), 4 do
+      local tag, no = key_group.lock(at)
+      if not tag then return no end
+    end
+    local times = #ARGV / 1
+    if times % 1 ~= 0 or times < 1 or times > 128 then
+      return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
+    end
+    if times * 4 ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for that number of keys')
+    end
+    for at = 1, #ARGV, 1 do
+      if #ARGV[at] ~= 16 then
+        return wrong.argument(at, 'token', '16 bytes')
+      end
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local answers, rest, of_first = {}, {}, nil
+  for n = 1, #KEYS / 4 do
+    local lock, token = lock_keys(4 * n - 3), ARGV[n]
+    if lock.lined then
+      rest[#rest + 1], of_first = n, of_first or lock
+    else
+      if holds(lock, token) then release(lock) end
+      answers[n] = was_released(lock, token)
+    end
+  end
+  if not of_first then return answers end
+
+  for _, n in ipairs(rest) do
+    -- An earlier request of the call may have changed the same lock.
+    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
+    of_first = nil
+    if holds(lock, token) then
+      release(lock)
+      take_from_line(lock, token)
+    end
+    hand_over(lock)
+    answers[n] = was_released(lock, token)
+  end
+  return answers
+end)
+
+-- Removes a client from one lock: releases the lock if the client holds it, and leaves the wait queue.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+-- ARGV[1]    client: 8 bytes; the first of its tokens
+--
+-- 1  the client held the lock
+-- 0  it did not
+--
+-- flags: allow-oom
+verb('lock_release_all', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
+    if #ARGV[1] ~= 8 then
+      return wrong.argument(1, 'client', '8 bytes')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  if lock.lined then
+    for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
+      if string.sub(token, 1, 8) == ARGV[1] then
+        take_from_line(lock, token)
+      end
+    end
+  end
+  if is_held(lock) and string.sub(lock.owner, 1, 8) == ARGV[1] then
+    release(lock)
+    hand_over(lock)
+    return 1
+  end
+  return 0
+end)
+
+-- Returns the holder and the waiters of a lock.
+--
+-- KEYS[1-4]  the lock (include/lock.lua)
+--
+-- {holder, waiters}  holder: {token, fence, lease until, since(7) inbox(8) owner}, or {} if the lock is free
+--                    waiters: {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...}, in any order
+--
+-- flags: no-writes
+verb('lock_show', { 'no-writes' }, function()
+  do
+    local tag, no = key_group.lock(1)
+    if tag then tag, no = key_group.ends(4, tag) end
+    if not tag then return no end
+    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local lock = lock_keys(1)
+  local holder, waiters = {}, {}
+  if is_held(lock) then
+    holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
+  end
+  local rows = lock.lined and redis.call('HGETALL', lock.waiters) or {}
+  for at = 1, #rows, 2 do
+    local _, _, _, till = struct.unpack(WAITER, rows[at + 1])
+    if till > now and not holds(lock, rows[at]) then
+      table.insert(waiters, rows[at])
+      table.insert(waiters, rows[at + 1])
+    end
+  end
+  return { holder, waiters }
+end)
+end
+
+do
+
 -- A queue. Its 21 keys, in this order:
 --   meta       HASH  counters and settings, by field:
 --                    v latest revision
@@ -644,7 +1319,6 @@ end
 --                    i latest end of a uniqueness window
 --                    k 1 if live tasks wait for others or have waited
 --                    $ and the name of an outbox: the highest number relayed from it
---                    R 1 if the queue is reserved for the orders of sales
 --   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
 --                    place: arrival(6) turn(1); first: when the id was first enqueued
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -736,7 +1410,7 @@ end
 
 local function queue_keys(first)
   local meta = KEYS[first]
-  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R', 'n')
+  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'n')
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
@@ -747,7 +1421,7 @@ local function queue_keys(first)
     revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
     wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
     lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
-    reserved = row[13] == '1', is_known = row[14], turn = false, soonest = false,
+    is_known = row[13], turn = false, soonest = false,
   }
   if row[9] then read_limits(q, row[9]) end
   return q
@@ -817,17 +1491,8 @@ local events = {
   end,
 }
 
--- A queue that is reserved for orders is changed only by sales and by calls with this extra last key: those of order
--- workers and of sale operations. A function accepts no such key, so other programs cannot change the queue.
-local function refuse_foreign(q)
-  if q.reserved and KEYS[#KEYS] ~= q.meta .. ':orders' then
-    error({ err = 'RESERVED the queue is reserved for the orders of a sale' })
-  end
-end
-
 -- The call adds something, so the queue exists from now on.
 local function touch(q)
-  refuse_foreign(q)
   if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
 end
 
@@ -1543,800 +2208,6 @@ local function reap(q)
   return true
 end
 
--- Enqueuing a task. Outcomes: 1 added, 2 kept, 3 replaced, each with the revision; 4 full, 5 dropped, each with the
--- capacity; 6 displaced, with the revision and the id of the task that was dropped.
-
--- Applies a second enqueue to a task that waits.
-local function put_over(q, t, of, body)
-  if of.mode == 2 and of.due >= t.due then
-    return 2, t.revision
-  end
-  q.revision, q.turn = q.revision + 1, nil
-  -- A task with a key may be blocked although it is due.
-  local was_due = not t.key and t.due <= now
-  lift(q, t)
-  t.revision = q.revision
-  if of.mode == 2 then
-    t.due, t.asked = of.due, of.due
-    store_record(q, t, body_of(t.record))
-    if t.ran then store_run(q, t) end
-  else
-    t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
-    if of.mode == 3 then t.due = math.min(t.due, t.first + of.max_wait) end
-    t.asked, t.flags = t.due, 0
-    if t.ran then set_field(q.runs, t.id, false) end
-    store_record(q, t, body)
-  end
-  events.note(q, now, t.id, events.replaced, 0, t.due)
-  stand(q, t, not was_due)
-  return 3, q.revision
-end
-
--- Applies a second enqueue to a leased task: it becomes the pending replacement, which takes over when the run ends.
-local function put_behind(q, t, of, body)
-  local next = has(t, 8) and task_of(t.id, redis.call('HGET', q.newcomers, t.id))
-  if next and (of.mode == 0 or (of.mode == 2 and of.due >= next.due)) then
-    return 2, next.revision
-  end
-  q.revision, q.turn, q.changed = q.revision + 1, nil, true
-  if next and of.mode == 2 then
-    body, next.due = body_of(next.record), of.due
-  else
-    next = {
-      first = next and next.first or now, due = of.due, priority = of.priority, max = of.max, key = of.key,
-      deadline = of.deadline,
-    }
-    if of.mode == 3 then next.due = math.min(next.due, next.first + of.max_wait) end
-  end
-  redis.call('HSET', q.newcomers, t.id,
-    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, priority_byte(next), next.max, body))
-  if not has(t, 8) then
-    t.flags = t.flags + 8
-    store_run(q, t)
-  end
-  events.note(q, now, t.id, events.replaced, 0, next.due)
-  return 3, q.revision
-end
-
-local function count_dropped(q)
-  q.dropped = (q.dropped or 0) + 1
-end
-
--- Drops the oldest task that waits and returns its id, or nil if there is none. While the index by age is incomplete,
--- the oldest task is not known.
-local function drop_oldest(q)
-  if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
-  local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
-  if not oldest then return nil end
-  local t = load(q, string.sub(oldest, 8 + 1))
-  finish_task(q, t, now, ends_as.dropped, '', true)
-  count_dropped(q)
-  return t.id
-end
-
--- Applies the overflow policy to a new task for which the queue has no room.
-local function put_too_many(q, id, of, body)
-  if q.overflow == DROP_NEW then
-    count_dropped(q)
-    events.note(q, now, id, ends_as.dropped)
-    return 5, q.bound
-  end
-  local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)
-  if not dropped then return 4, q.bound end
-  begin(q, id, of, body)
-  return 6, q.revision, dropped
-end
-
--- Enqueues a task. With `bounded`, the capacity of the queue applies.
-local function put(q, id, of, body, bounded)
-  local t = load(q, id)
-  if not t then
-    if bounded and is_full(q) then return put_too_many(q, id, of, body) end
-    begin(q, id, of, body)
-    return 1, q.revision
-  elseif of.mode == 0 and not has(t, 2) then
-    return 2, t.revision
-  elseif has(t, 1) then
-    return put_behind(q, t, of, body)
-  end
-  return put_over(q, t, of, body)
-end
-
--- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
--- Two keys, in this order:
---   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
---                $ -> bytes(4) and number(4) of its answers, highest op ever(8), when its expiry was last set(7)
---   old    HASH  op (8 bytes) -> packed answer, of the calls before
--- When `young` is full it replaces `old`.
--- At least a day after the latest call. The expiry is set at most once an hour.
-local KEPT_MS = 25 * 3600 * 1000
-local HOUR_US = 3600 * 1000000
-local COUNTS = '>I4I4c8I7'
-
--- A call is one or more requests. If `width` is given, the arguments are items of that width, each with an op in front:
--- a new op starts a request, and '' continues the request of the item before.
-local function replay_keys(first, op, width)
-  if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
-  local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
-  local seen = { [op] = true }
-  for at = 1 + (width or #ARGV), #ARGV, width or 1 do
-    if ARGV[at] ~= '' then
-      if seen[ARGV[at]] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
-      seen[ARGV[at]] = true
-      once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
-    end
-  end
-  return once
-end
-
--- The stored answers by position of the request. A new request has none.
-local function remembered_all(once)
-  local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
-  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
-  local highest = struct.unpack('>I8', once.highest)
-  for at = 1, #ops do
-    local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
-    if op > highest then
-      -- An op that is higher than all before is new, so `old` need not be read.
-      highest, once.highest = op, ops[at]
-    elseif not answer then
-      answer = redis.call('HGET', once.old, ops[at])
-    end
-    if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
-  end
-  return once.answered
-end
-
--- Stores the answers to the new requests.
-local function remember_all(once, answers)
-  local bytes, calls, news = once.bytes, once.calls, {}
-  for at = 1, #answers do
-    if not once.answered[at] then
-      local packed = cmsgpack.pack(answers[at])
-      news[#news + 1], news[#news + 2] = once.ops[at], packed
-      bytes, calls = bytes + #packed, calls + 1
-    end
-  end
-  if not news[1] then return answers end
-  if once.bytes > 4194304 or once.calls > 1024 then
-    redis.call('RENAME', once.young, once.old)
-    bytes, calls, once.said = bytes - once.bytes, calls - once.calls, 0
-  end
-  local says = now > once.said + HOUR_US
-  local counts = struct.pack(COUNTS, bytes, calls, once.highest, says and now or once.said)
-  redis.call('HSET', once.young, '$', counts, unpack(news))
-  if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
-  return answers
-end
-
--- Answers each request: known ones with the stored answer, new ones item by item.
-local function answer_each(once, width, answer_item)
-  local answers = {}
-  for request = 1, #once.ops do
-    local answer = once.answered[request]
-    if not answer then
-      answer = {}
-      for at = once.firsts[request], (once.firsts[request + 1] or #ARGV + 1) - width, width do
-        answer_item(answer, at)
-      end
-    end
-    answers[request] = answer
-  end
-  return answers
-end
-
--- The same for a call that is one request.
-local function remembered(once)
-  return remembered_all(once)[1]
-end
-
-local function remember(once, answer)
-  once.answered = {}
-  return remember_all(once, { answer })[1]
-end
-
-do
-
--- A lock and its wait queue. Its four keys, in this order:
---   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
---                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire; ticket: the
---                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
---                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
---                    releases, the latest first
---   line     ZSET    token -> ticket, of the waiters that are considered alive
---   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
---                    was granted the lock for the claim window or let that window pass
---   ends     ZSET    token -> end of its wait
--- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
--- next fence is then taken from the clock.
---
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
-local KEPT_US = 3600 * 1000000
--- The latest 16 releases are kept, so that a retried release gets the same answer.
-local RELEASED_BYTES = 16 * 16
-local LEASE = '>I7I7I7I1'
-local LOCK = '>I7I7I7I1I7c16I2'
-local GRANT = '>I7I7I7I1I7c16I2I7c8'
-local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
-
-local function lock_keys(first)
-  local row, waiters = redis.call('GET', KEYS[first]), KEYS[first + 2]
-  local till, expires, ticket, waited_for, fence, owner, length = 0, 0, 0, 0, 0, NOBODY, 0
-  if row then
-    till, expires, ticket, waited_for, fence, owner, length = struct.unpack(LOCK, row)
-  end
-  -- One constructor, because a table that grows is allocated again and again.
-  return {
-    key = KEYS[first], line = KEYS[first + 1], waiters = waiters, ends = KEYS[first + 3], row = row,
-    till = till, expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
-    lined = waited_for == 1 and redis.call('EXISTS', waiters) == 1,
-  }
-end
-
-local function is_held(lock)
-  return lock.till > now
-end
-
-local function holds(lock, token)
-  return lock.owner == token and lock.till > now
-end
-
--- since(7) inbox(8) owner of the holder.
-local function info_of(lock)
-  return string.sub(lock.row, 48, lock.owner_to)
-end
-
--- The tokens of the latest releases, the latest first.
-local function released_tokens(lock)
-  if not lock.row then return '' end
-  local earlier = string.sub(lock.row, lock.owner_to + 1)
-  if lock.till == 0 and lock.owner ~= NOBODY then earlier = lock.owner .. earlier end
-  return string.sub(earlier, 1, RELEASED_BYTES)
-end
-
--- Postpones the expiry of the keys, if a moment is later. Returns when they expire, ms, if that has changed.
-local function keep_until(lock, moment)
-  if moment <= lock.expires then return nil end
-  lock.expires = moment + KEPT_US
-  local at = int(math.floor(lock.expires / 1000))
-  if lock.lined then
-    redis.call('PEXPIREAT', lock.line, at)
-    redis.call('PEXPIREAT', lock.waiters, at)
-    redis.call('PEXPIREAT', lock.ends, at)
-  end
-  return at
-end
-
--- Stores what changes between two grants.
-local function store_lease(lock, moment)
-  local expires = keep_until(lock, moment)
-  local lease = struct.pack(LEASE, lock.till, lock.expires, lock.ticket, lock.lined and 1 or 0)
-  redis.call('SETRANGE', lock.key, 0, lease)
-  if expires then redis.call('PEXPIREAT', lock.key, expires) end
-end
-
-local function grant(lock, token, till, inbox, owner)
-  local released = released_tokens(lock)
-  lock.fence = math.max(lock.fence + 1, now)
-  lock.owner, lock.till = token, till
-  local expires = keep_until(lock, till)
-  local record = struct.pack(GRANT, till, lock.expires, lock.ticket, lock.lined and 1 or 0, lock.fence, token, #owner,
-    now, inbox) .. owner
-  lock.row, lock.owner_to = record .. released, #record
-  if expires then
-    redis.call('SET', lock.key, lock.row, 'PXAT', expires)
-  else
-    redis.call('SET', lock.key, lock.row, 'KEEPTTL')
-  end
-end
-
--- Releases the lock for its holder.
-local function release(lock)
-  lock.till = 0
-  store_lease(lock, 0)
-end
-
--- The answer to a release: 1 if the token is among the latest that released the lock.
-local function was_released(lock, token)
-  local released = released_tokens(lock)
-  for at = 1, #released, #token do
-    if string.sub(released, at, at + #token - 1) == token then return 1 end
-  end
-  return 0
-end
-
-local function left(lock)
-  return is_held(lock) and lock.till - now or 0
-end
-
--- The wait queue of a lock, which most locks do not have.
--- A waiter that is granted the lock must confirm that it is alive within this time.
-local WAITER = '>I7I7I7I7c8'
-
-local function take_from_line(lock, token)
-  if lock.lined and redis.call('HDEL', lock.waiters, token) == 1 then
-    redis.call('ZREM', lock.line, token)
-    redis.call('ZREM', lock.ends, token)
-  end
-end
-
--- Starts the lease of a token that holds the lock, perhaps for the claim window.
-local function confirm(lock, token, lease)
-  take_from_line(lock, token)
-  lock.till = now + lease
-  store_lease(lock, lock.till)
-  return { 1, lock.fence, lock.till, lease }
-end
-
--- Removes the waiters whose wait has ended.
-local function tidy(lock)
-  if not lock.lined then return end
-  repeat
-    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
-    for _, token in ipairs(over) do
-      redis.call('HDEL', lock.waiters, token)
-      redis.call('ZREM', lock.line, token)
-      redis.call('ZREM', lock.ends, token)
-    end
-  until #over < 500
-end
-
--- Grants a free lock to the first waiter, for at most the claim window, and notifies it: `A`, token, fence, lease
--- until, lease left, key.
-local function hand_over(lock)
-  tidy(lock)
-  if is_held(lock) or not lock.lined then return end
-  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
-  if not token then return end
-  local row = redis.call('HGET', lock.waiters, token)
-  local _, lease, _, _, inbox = struct.unpack(WAITER, row)
-  redis.call('ZREM', lock.line, token)
-  lease = math.min(lease, 2000000)
-  grant(lock, token, now + lease, inbox, string.sub(row, 36 + 1))
-  local channel = 'rg:in:' .. string.format('%08x%08x', struct.unpack('>I4I4', inbox))
-  redis.call('PUBLISH', channel, 'A' .. token .. struct.pack('>I7I7I7', lock.fence, lock.till, lease) .. lock.key)
-end
-
-do
-
--- Acquires locks, one per caller. Calling again with the same token confirms a grant or returns the position in the
--- wait queue. Locks that are acquired in one call cost the server much less than in separate calls.
---
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
--- ARGV[1..]    for each lock, 1 to 128 of them:
---                token: 16 bytes
---                lease: 10,000 to 86,400,000,000 µs
---                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
---                barging: 0 or 1; 1 to ignore the wait queue
---                inbox: 8 bytes; of the calling process, zeros if it has none
---                owner: owner
---
--- {answer, ...}  one per lock, in order:
---   {1, fence, lease until, lease left}  granted
---   {2, position, check after, fence}    waiting; the fence is that of the latest grant
---   {3, retry after, waiters}            busy
-verb('lock_acquire', {}, function()
-  do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
-    local times = #ARGV / 6
-    if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
-    end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
-    end
-    for at = 1, #ARGV, 6 do
-      if #ARGV[at] ~= 16 then
-        return wrong.argument(at, 'token', '16 bytes')
-      end
-      if not is.whole(ARGV[at + 1], 10000, 86400000000) then
-        return wrong.argument(at + 1, 'lease', '10,000 to 86,400,000,000 µs')
-      end
-      if not is.whole(ARGV[at + 2], 0, 86400000000) then
-        return wrong.argument(at + 2, 'wait', '0 to 86,400,000,000 µs')
-      end
-      if not is.whole(ARGV[at + 3], 0, 1) then
-        return wrong.argument(at + 3, 'barging', '0 or 1')
-      end
-      if #ARGV[at + 4] ~= 8 then
-        return wrong.argument(at + 4, 'inbox', '8 bytes')
-      end
-      if not is.owner(ARGV[at + 5]) then
-        return wrong.argument(at + 5, 'owner', LIMITS.owner)
-      end
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local function asked(n)
-    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
-    return token, tonumber(lease), tonumber(wait), barging, inbox, owner
-  end
-
-  -- Most locks are free and have no waiters, so they are handled first, with little of this script.
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock = lock_keys(4 * n - 3)
-    if not lock.lined and not is_held(lock) then
-      local token, lease, _, _, inbox, owner = asked(n)
-      grant(lock, token, now + lease, inbox, owner)
-      answers[n] = { 1, lock.fence, lock.till, lease }
-    else
-      rest[#rest + 1], of_first = n, of_first or lock
-    end
-  end
-  if not of_first then return answers end
-
-  local function acquire(lock, token, lease, wait, barging, inbox, owner)
-    tidy(lock)
-    if holds(lock, token) then return confirm(lock, token, lease) end
-    local row = lock.lined and redis.call('HGET', lock.waiters, token)
-    if row and not redis.call('ZSCORE', lock.line, token) then
-      -- A waiter that let its claim window pass returns to its old place.
-      redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
-    end
-    if not is_held(lock) then
-      local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
-      if not first or first == token or barging == '1' then
-        take_from_line(lock, token)
-        grant(lock, token, now + lease, inbox, owner)
-        return { 1, lock.fence, lock.till, lease }
-      end
-    end
-    if not row and wait > 0 then
-      lock.ticket = lock.ticket + 1
-      redis.call('HSET', lock.waiters, token, struct.pack(WAITER, lock.ticket, lease, now, now + wait, inbox) .. owner)
-      redis.call('ZADD', lock.line, lock.ticket, token)
-      redis.call('ZADD', lock.ends, int(now + wait), token)
-      -- The keys of the wait queue may be new, so that they have no expiry yet.
-      lock.lined, lock.expires = true, 0
-      store_lease(lock, math.max(now + wait, lock.till))
-    end
-    hand_over(lock)
-    local rank = wait > 0 and redis.call('ZRANK', lock.line, token)
-    if rank then return { 2, rank + 1, left(lock), lock.fence } end
-    return { 3, left(lock), redis.call('ZCARD', lock.line) }
-  end
-
-  for _, n in ipairs(rest) do
-    answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
-    -- The other requests may be for the same lock, whose state has changed.
-    of_first = nil
-  end
-  return answers
-end)
-
--- Confirms a grant or returns the position in the wait queue, as `rushgate_1_lock_acquire` does, when the server's memory
--- is full. Nothing is acquired: for a token that neither holds the lock nor waits for it, the error is `OOM`.
---
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
--- ARGV[1..]    for each lock, 1 to 128 of them:
---                token: 16 bytes
---                lease: 10,000 to 86,400,000,000 µs
---                wait: 0 to 86,400,000,000 µs; how long to stay in the wait queue; 0 to return "busy" at once
---                barging: 0 or 1; 1 to ignore the wait queue
---                inbox: 8 bytes; of the calling process, zeros if it has none
---                owner: owner
---
--- {answer, ...}  one per lock, in order: granted or waiting, as `rushgate_1_lock_acquire` answers
---
--- flags: allow-oom
-verb('lock_confirm', { 'allow-oom' }, function()
-  do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
-    local times = #ARGV / 6
-    if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
-    end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
-    end
-    for at = 1, #ARGV, 6 do
-      if #ARGV[at] ~= 16 then
-        return wrong.argument(at, 'token', '16 bytes')
-      end
-      if not is.whole(ARGV[at + 1], 10000, 86400000000) then
-        return wrong.argument(at + 1, 'lease', '10,000 to 86,400,000,000 µs')
-      end
-      if not is.whole(ARGV[at + 2], 0, 86400000000) then
-        return wrong.argument(at + 2, 'wait', '0 to 86,400,000,000 µs')
-      end
-      if not is.whole(ARGV[at + 3], 0, 1) then
-        return wrong.argument(at + 3, 'barging', '0 or 1')
-      end
-      if #ARGV[at + 4] ~= 8 then
-        return wrong.argument(at + 4, 'inbox', '8 bytes')
-      end
-      if not is.owner(ARGV[at + 5]) then
-        return wrong.argument(at + 5, 'owner', LIMITS.owner)
-      end
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local function answer(lock, token, lease)
-    tidy(lock)
-    if holds(lock, token) then return confirm(lock, token, tonumber(lease)) end
-    hand_over(lock)
-    local rank = lock.lined and redis.call('ZRANK', lock.line, token)
-    return rank and { 2, rank + 1, left(lock), lock.fence }
-  end
-
-  local answers = {}
-  for n = 1, #KEYS / 4 do
-    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
-    if not of then return FULL end
-    answers[n] = of
-  end
-  return answers
-end)
-
--- Extends the lease of a lock.
---
--- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token: 16 bytes
--- ARGV[2]    lease: 10,000 to 86,400,000,000 µs; from now
---
--- {fence, lease until, lease left}  extended
--- {}                                the token does not hold the lock, or its lease has expired
---
--- flags: allow-oom
-verb('lock_extend', { 'allow-oom' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
-    if #ARGV[1] ~= 16 then
-      return wrong.argument(1, 'token', '16 bytes')
-    end
-    if not is.whole(ARGV[2], 10000, 86400000000) then
-      return wrong.argument(2, 'lease', '10,000 to 86,400,000,000 µs')
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  if not holds(lock, ARGV[1]) then
-    return {}
-  end
-  local lease = tonumber(ARGV[2])
-  local _, fence, till = unpack(confirm(lock, ARGV[1], lease))
-  return { fence, till, lease }
-end)
-
--- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
---
--- KEYS[1-4]  the lock (include/lock.lua)
---
--- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
--- {}                                                    the lock was not held
---
--- flags: allow-oom
-verb('lock_force_release', { 'allow-oom' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  local lost = {}
-  if is_held(lock) then
-    local info = info_of(lock)
-    lost = { lock.owner, lock.fence, lock.till, info }
-    local inbox = string.format(string.rep('%02x', 8), string.byte(info, 8, 15))
-    -- Without its token, this is none of the releases that a repeat finds.
-    redis.call('SETRANGE', lock.key, 30 - 1, NOBODY)
-    lock.owner = NOBODY
-    release(lock)
-    take_from_line(lock, lost[1])
-    redis.call('PUBLISH', 'rg:in:' .. inbox, 'R' .. lost[1] .. lock.key)
-  end
-  hand_over(lock)
-  return lost
-end)
-
--- Returns the grant that a token holds.
---
--- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token: 16 bytes
---
--- {fence, lease until, lease left}  the token holds the lock
--- {}                                it does not
---
--- flags: no-writes
-verb('lock_held', { 'no-writes' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
-    if #ARGV[1] ~= 16 then
-      return wrong.argument(1, 'token', '16 bytes')
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  if not holds(lock, ARGV[1]) then
-    return {}
-  end
-  return { lock.fence, lock.till, left(lock) }
-end)
-
--- Leaves the wait queue of a lock, or releases the lock if it has just been granted.
---
--- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    token: 16 bytes
---
--- 2  the token held the lock, which is released
--- 1  it was in the wait queue
--- 0  neither
---
--- flags: allow-oom
-verb('lock_leave', { 'allow-oom' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
-    if #ARGV[1] ~= 16 then
-      return wrong.argument(1, 'token', '16 bytes')
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  if holds(lock, ARGV[1]) then
-    release(lock)
-    take_from_line(lock, ARGV[1])
-    hand_over(lock)
-    return 2
-  end
-  local ends = lock.lined and redis.call('ZSCORE', lock.ends, ARGV[1])
-  take_from_line(lock, ARGV[1])
-  return ends and tonumber(ends) > now and 1 or 0
-end)
-
--- Releases locks, one per caller, and grants each to its first waiter.
---
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
--- ARGV[1..]    for each lock, 1 to 128 of them:
---                token: 16 bytes
---
--- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
---
--- flags: allow-oom
-verb('lock_release', { 'allow-oom' }, function()
-  do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
-    local times = #ARGV / 1
-    if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
-    end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for that number of keys')
-    end
-    for at = 1, #ARGV, 1 do
-      if #ARGV[at] ~= 16 then
-        return wrong.argument(at, 'token', '16 bytes')
-      end
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock, token = lock_keys(4 * n - 3), ARGV[n]
-    if lock.lined then
-      rest[#rest + 1], of_first = n, of_first or lock
-    else
-      if holds(lock, token) then release(lock) end
-      answers[n] = was_released(lock, token)
-    end
-  end
-  if not of_first then return answers end
-
-  for _, n in ipairs(rest) do
-    -- An earlier request of the call may have changed the same lock.
-    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
-    of_first = nil
-    if holds(lock, token) then
-      release(lock)
-      take_from_line(lock, token)
-    end
-    hand_over(lock)
-    answers[n] = was_released(lock, token)
-  end
-  return answers
-end)
-
--- Removes a client from one lock: releases the lock if the client holds it, and leaves the wait queue.
---
--- KEYS[1-4]  the lock (include/lock.lua)
--- ARGV[1]    client: 8 bytes; the first of its tokens
---
--- 1  the client held the lock
--- 0  it did not
---
--- flags: allow-oom
-verb('lock_release_all', { 'allow-oom' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
-    if #ARGV[1] ~= 8 then
-      return wrong.argument(1, 'client', '8 bytes')
-    end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  if lock.lined then
-    for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
-      if string.sub(token, 1, 8) == ARGV[1] then
-        take_from_line(lock, token)
-      end
-    end
-  end
-  if is_held(lock) and string.sub(lock.owner, 1, 8) == ARGV[1] then
-    release(lock)
-    hand_over(lock)
-    return 1
-  end
-  return 0
-end)
-
--- Returns the holder and the waiters of a lock.
---
--- KEYS[1-4]  the lock (include/lock.lua)
---
--- {holder, waiters}  holder: {token, fence, lease until, since(7) inbox(8) owner}, or {} if the lock is free
---                    waiters: {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...}, in any order
---
--- flags: no-writes
-verb('lock_show', { 'no-writes' }, function()
-  do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
-    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
-  local holder, waiters = {}, {}
-  if is_held(lock) then
-    holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
-  end
-  local rows = lock.lined and redis.call('HGETALL', lock.waiters) or {}
-  for at = 1, #rows, 2 do
-    local _, _, _, till = struct.unpack(WAITER, rows[at + 1])
-    if till > now and not holds(lock, rows[at]) then
-      table.insert(waiters, rows[at])
-      table.insert(waiters, rows[at + 1])
-    end
-  end
-  return { holder, waiters }
-end)
-end
-
-do
-
 -- Choosing the tasks that a claim or a pop returns.
 
 -- Counts tasks that start now against a rate limit. The history is written once, when the call ends.
@@ -2557,6 +2428,105 @@ local function complete(q, id, number, how, result)
   return 1
 end
 
+-- Enqueuing a task. Outcomes: 1 added, 2 kept, 3 replaced, each with the revision; 4 full, 5 dropped, each with the
+-- capacity; 6 displaced, with the revision and the id of the task that was dropped.
+
+-- Applies a second enqueue to a task that waits.
+local function put_over(q, t, of, body)
+  if of.mode == 2 and of.due >= t.due then
+    return 2, t.revision
+  end
+  q.revision, q.turn = q.revision + 1, nil
+  -- A task with a key may be blocked although it is due.
+  local was_due = not t.key and t.due <= now
+  lift(q, t)
+  t.revision = q.revision
+  if of.mode == 2 then
+    t.due, t.asked = of.due, of.due
+    store_record(q, t, body_of(t.record))
+    if t.ran then store_run(q, t) end
+  else
+    t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
+    if of.mode == 3 then t.due = math.min(t.due, t.first + of.max_wait) end
+    t.asked, t.flags = t.due, 0
+    if t.ran then set_field(q.runs, t.id, false) end
+    store_record(q, t, body)
+  end
+  events.note(q, now, t.id, events.replaced, 0, t.due)
+  stand(q, t, not was_due)
+  return 3, q.revision
+end
+
+-- Applies a second enqueue to a leased task: it becomes the pending replacement, which takes over when the run ends.
+local function put_behind(q, t, of, body)
+  local next = has(t, 8) and task_of(t.id, redis.call('HGET', q.newcomers, t.id))
+  if next and (of.mode == 0 or (of.mode == 2 and of.due >= next.due)) then
+    return 2, next.revision
+  end
+  q.revision, q.turn, q.changed = q.revision + 1, nil, true
+  if next and of.mode == 2 then
+    body, next.due = body_of(next.record), of.due
+  else
+    next = {
+      first = next and next.first or now, due = of.due, priority = of.priority, max = of.max, key = of.key,
+      deadline = of.deadline,
+    }
+    if of.mode == 3 then next.due = math.min(next.due, next.first + of.max_wait) end
+  end
+  redis.call('HSET', q.newcomers, t.id,
+    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, priority_byte(next), next.max, body))
+  if not has(t, 8) then
+    t.flags = t.flags + 8
+    store_run(q, t)
+  end
+  events.note(q, now, t.id, events.replaced, 0, next.due)
+  return 3, q.revision
+end
+
+local function count_dropped(q)
+  q.dropped = (q.dropped or 0) + 1
+end
+
+-- Drops the oldest task that waits and returns its id, or nil if there is none. While the index by age is incomplete,
+-- the oldest task is not known.
+local function drop_oldest(q)
+  if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
+  local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
+  if not oldest then return nil end
+  local t = load(q, string.sub(oldest, 8 + 1))
+  finish_task(q, t, now, ends_as.dropped, '', true)
+  count_dropped(q)
+  return t.id
+end
+
+-- Applies the overflow policy to a new task for which the queue has no room.
+local function put_too_many(q, id, of, body)
+  if q.overflow == DROP_NEW then
+    count_dropped(q)
+    events.note(q, now, id, ends_as.dropped)
+    return 5, q.bound
+  end
+  local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)
+  if not dropped then return 4, q.bound end
+  begin(q, id, of, body)
+  return 6, q.revision, dropped
+end
+
+-- Enqueues a task. With `bounded`, the capacity of the queue applies.
+local function put(q, id, of, body, bounded)
+  local t = load(q, id)
+  if not t then
+    if bounded and is_full(q) then return put_too_many(q, id, of, body) end
+    begin(q, id, of, body)
+    return 1, q.revision
+  elseif of.mode == 0 and not has(t, 2) then
+    return 2, t.revision
+  elseif has(t, 1) then
+    return put_behind(q, t, of, body)
+  end
+  return put_over(q, t, of, body)
+end
+
 -- The uniqueness windows of a queue: periods in which an id is unique, whether its task is live or not. One key:
 --   unique  ZSET  id -> end of its window. Past windows are deleted as new ones begin. The key expires an hour after
 --                 its last window
@@ -2745,7 +2715,6 @@ verb('queue_delete_dead', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   -- While pages are left, the stored answer has a second part.
   local answer = remembered(once) or { 0, 1 }
   if not answer[2] then return answer end
@@ -2806,7 +2775,6 @@ verb('queue_cancel', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2873,7 +2841,6 @@ verb('queue_claim', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, TASKS_MOST = 4, 1000
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   local wanted = 0
@@ -2964,7 +2931,6 @@ verb('queue_close_batch', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3021,7 +2987,6 @@ verb('queue_complete', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 3
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3137,7 +3102,6 @@ verb('queue_dequeue', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3350,7 +3314,6 @@ verb('queue_extend', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, NO_PERCENT = 5, 255
   local q = queue_keys(1)
-  refuse_foreign(q)
   if reap(q) then return AGAIN end
   fetch_tasks(q, arguments(2, WIDTH))
   local answer, till = {}, now + tonumber(ARGV[1])
@@ -3425,7 +3388,6 @@ verb('queue_finish', { 'allow-oom' }, function()
     end
   end
   local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-  refuse_foreign(q)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3485,7 +3447,6 @@ verb('queue_fire', {}, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, of = queue_keys(1), schedule_keys(22)
-  refuse_foreign(q)
   local s = read_schedule(of, ARGV[1])
   local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
   if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end
@@ -3580,7 +3541,6 @@ verb('queue_release', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3923,7 +3883,6 @@ verb('queue_pop', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4014,7 +3973,6 @@ verb('queue_relay', {}, function()
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 4
   local q, field = queue_keys(1), '$' .. ARGV[1]
-  if #ARGV > 1 then refuse_foreign(q) end
   local upto = tonumber(redis.call('HGET', q.meta, field) or 0)
   local before = upto
   if (tonumber(ARGV[#ARGV - WIDTH + 1]) or 0) <= before then return before end
@@ -4137,7 +4095,6 @@ verb('queue_retry', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4211,7 +4168,6 @@ verb('queue_requeue_dead', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
   local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-  refuse_foreign(q)
   -- While pages are left, the stored answer has a third part: the last id of the latest page.
   local answer = remembered(once) or { 0, 0, '' }
   if not answer[3] then return answer end
@@ -4335,7 +4291,6 @@ verb('queue_schedule', {}, function()
   local id, recurrence = ARGV[1], ARGV[2]
   if #id > ID_MAX then return { err = 'INVALID the schedule ID has more than 170 bytes; its task IDs would be too long' } end
   local q, of = queue_keys(1), schedule_keys(22)
-  refuse_foreign(q)
   local old = read_schedule(of, id)
   if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
     -- Naming a queue counts as a use of it, whatever the answer.
@@ -5120,15 +5075,18 @@ end
 
 do
 
--- A sale. Its seven keys, in this order:
---   row        HASH  k secret; s status (0 created, 1 open, 2 ended); g generation; q latest event; H hold time, µs;
---                    o opens; x closes ('' for never); L 1 if a ledger is the system of record; j the id as JSON;
---                    p since when the sale is halted ('' if it is not); r why (the position in `HaltReason::ALL`);
---                    B the latest rebuild; P when the generation before was halted; W when this one replaced it;
---                    G until when only receipts are honored;
---                    S<n> the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
---                    per buyer(2) name as JSON. Numbers 1..next were handed out or skipped at least once. Those above
---                    are fresh, except for the withdrawn ones, which `ahead` counts
+-- A sale. Its eight keys, in this order:
+--   row        HASH  secret; status (0 created, 1 open, 2 ended); generation; seq, the number of the latest event; hold_us;
+--                    opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders; halted_at, '' if it is
+--                    not halted, and halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one;
+--                    stopped_at, when the generation before was halted; switched_at, when this one replaced it;
+--                    receipts_until, until when only receipts are honored; through, the number of the latest event
+--                    that was delivered to the ledger; worker and worker_until, of the order worker that follows the
+--                    sale; listeners, inboxes(16 each) to notify of the next event;
+--                    sku:<n>, the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4)
+--                    withdrawn(4) per buyer(2).
+--                    Numbers 1..next were handed out or skipped at least once. Those above are fresh, except for the
+--                    withdrawn ones, which `ahead` counts
 --   returned   ZSET  sku * 2^24 + unit, as member and score: free again
 --   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: removed from the sale. Ranges do not overlap, and
 --                    none spans `next`
@@ -5137,11 +5095,12 @@ do
 --                    buyer lines units, where units are ranges, each sku(2) first(4) last(4)
 --   deadlines  ZSET  event(6) reservation -> deadline, of undecided holds
 --   events     LIST  the n-th: at(7) kind(1), then 1 and the reservation, or 0; units as above
+--   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
 -- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
--- under seven other keys, and the switch renames them.
+-- under eight other keys, and the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- How long a buyer should wait before asking again while the sale is halted, µs.
-local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
+local SKU = '>I4I4I4I4I4I4I4I2'
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 -- There is no such sale under these keys, or another one: the client must read the specification again.
@@ -5150,31 +5109,30 @@ local MISSING = { ok = 'MISSING' }
 local function sale_keys(first, secret)
   local s = {
     row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], buyers = hash(KEYS[first + 3]),
-    holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6], skus = {},
-    news = {}, stamps = {}, beginnings = {}, middles = {}, heads = {},
+    holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6],
+    failed = KEYS[first + 7], skus = {}, news = {}, stamps = {}, beginnings = {}, middles = {},
   }
-  local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
+  local row = redis.call('HMGET', s.row, 'secret', 'status', 'generation', 'seq', 'hold_us', 'opens_at', 'closes_at',
+    'ledger', 'halted_at', 'halt_reason', 'rebuild', 'stopped_at', 'switched_at', 'receipts_until', 'listeners')
   if row[1] ~= secret then return nil end
-  s.secret = secret
   s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
-  s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
-  s.halted, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
-  s.stopped, s.switched, s.receipts = tonumber(row[13]), tonumber(row[14]), tonumber(row[15])
+  s.opens, s.closes, s.ledger = tonumber(row[6]), tonumber(row[7]), row[8] == '1'
+  s.halted, s.reason, s.by = tonumber(row[9]), tonumber(row[10]), row[11]
+  s.stopped, s.switched, s.receipts = tonumber(row[12]), tonumber(row[13]), tonumber(row[14])
+  s.listeners = row[15]
   return s
 end
 
 local function read_sku(s, no, packed)
   if not packed then return nil end
-  local k = { no = no }
+  local k = { no = no, suffix = '\0' .. no }
   k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
-  k.json, k.suffix = string.sub(packed, SKU_BYTES + 1), '\0' .. no
-  k.opening = '[' .. k.json .. ',[['
   s.skus[no] = k
   return k
 end
 
 local function sku(s, no)
-  return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'S' .. no))
+  return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'sku:' .. no))
 end
 
 -- How many units of a SKU a buyer has.
@@ -5190,7 +5148,6 @@ end
 
 local function pack_sku(k)
   return struct.pack(SKU, k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer)
-    .. k.json
 end
 
 -- How many numbers are free and were never handed out.
@@ -5207,22 +5164,31 @@ local function scores(k, first, last)
   return k.no * 16777216 + first, k.no * 16777216 + last
 end
 
--- Writes the buffers and counters of the sale, and of its order queue if it has one.
-local function close_sale(s, q)
+-- Notifies the processes that wait for an event, once.
+local function tell_listeners(s)
+  local news = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
+  for at = 1, #s.listeners, 16 do
+    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), news)
+  end
+  redis.call('HDEL', s.row, 'listeners')
+end
+
+-- Writes the buffers and counters of the sale.
+local function close_sale(s)
   write_back(s.buyers)
   write_back(s.holds)
   write_back(s.deadlines)
   in_chunks('RPUSH', s.events, s.news)
+  if s.listeners and #s.news > 0 then tell_listeners(s) end
   s.news = {}
-  local fields = { 's', s.status, 'q', int(s.seq) }
+  local fields = { 'status', s.status, 'seq', int(s.seq) }
   for no, k in pairs(s.skus) do
     if k.changed then
-      table.insert(fields, 'S' .. no)
+      table.insert(fields, 'sku:' .. no)
       table.insert(fields, pack_sku(k))
     end
   end
   redis.call('HSET', s.row, unpack(fields))
-  if q then finish(q) end
 end
 
 local function append(s, kind, reservation, units)
@@ -5239,7 +5205,7 @@ end
 local function halt(s, reason)
   if s.halted then return end
   s.halted = now
-  redis.call('HSET', s.row, 'p', now, 'r', reason)
+  redis.call('HSET', s.row, 'halted_at', now, 'halt_reason', reason)
   append(s, 13, nil, '')
 end
 
@@ -5277,14 +5243,6 @@ local function pack_ranges(no, ranges)
     table.insert(packed, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
   end
   return table.concat(packed)
-end
-
-local function json_of_ranges(ranges)
-  local json = {}
-  for at = 1, #ranges, 2 do
-    table.insert(json, '[' .. ranges[at] .. ',' .. ranges[at + 1] .. ']')
-  end
-  return '[' .. table.concat(json, ',') .. ']'
 end
 
 local function withdraw(s, no, ranges)
@@ -5398,70 +5356,6 @@ local function ranges_of(h)
   return h.ranges
 end
 
--- The units as JSON: each SKU with its ranges, in order of the lines, without the final brackets.
-local function json_of_units(s, h)
-  local ranges, json, of = ranges_of(h), {}, nil
-  for at = 1, #ranges, 3 do
-    local no = ranges[at]
-    local between = no == of and ',[' or (of and ']],' or '[') .. sku(s, no).opening
-    local first = int(ranges[at + 1])
-    local last = ranges[at + 1] == ranges[at + 2] and first or int(ranges[at + 2])
-    json[#json + 1], of = between .. first .. ',' .. last .. ']', no
-  end
-  return table.concat(json)
-end
-
--- The secret, padded for HMAC.
-local function padded(secret, with)
-  local key = string.gsub(secret, '.', function(byte) return string.char(bit.bxor(string.byte(byte), with)) end)
-  return key .. string.rep(string.char(with), 48)
-end
-
--- HMAC-SHA-1 of an order, in hexadecimal digits.
-local function order_mac(s, text)
-  s.inner, s.outer = s.inner or padded(s.secret, 0x36) .. 'rushgate order 1\0', s.outer or padded(s.secret, 0x5c)
-  local digest = string.gsub(redis.sha1hex(s.inner .. text), '..', function(digits)
-    return string.char(tonumber(digits, 16))
-  end)
-  return redis.sha1hex(s.outer .. digest)
-end
-
--- `text` is a JSON object without its closing brace. Adds the MAC and the brace behind it, and the byte for the content
--- type JSON before it.
-local function put_order(s, q, id, text)
-  local body = '\255' .. text .. ',"mac":"' .. order_mac(s, text) .. '"}'
-  q.orders = q.orders or terms(now, 5, 1, 0, 1000)
-  if read(q.records, id) then put(q, id, q.orders, body, false) else begin(q, id, q.orders, body) end
-end
-
--- The id of a reservation's order task: the 16 bytes of the reservation in hexadecimal digits.
-local function order_id(id)
-  return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
-end
-
--- The beginning of the orders of a generation.
-local function order_head(s, generation)
-  local head = s.heads[generation]
-  if not head then
-    head = '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. generation .. ',"seq":'
-    s.heads[generation] = head
-  end
-  return head
-end
-
--- Enqueues an order in the same step as the change. The buyer is escaped for JSON; the units are JSON without the final
--- brackets.
-local function put_intent(s, q, generation, seq, id, buyer, units, intent)
-  put_order(s, q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
-    .. units .. ']]],"intent":"' .. intent .. '"')
-end
-
-local function order(s, q, h, intent)
-  if not s.ledger then return end
-  local buyer = string.gsub(h.buyer, '[\\"]', '\\%0')
-  put_intent(s, q, h.generation, h.seq, h.order or order_id(h.id), buyer, json_of_units(s, h), intent)
-end
-
 -- Writes a new hold: its event, row and deadline. Parts that holds of one call share are packed once.
 local function write_hold(s, id, buyer, lines, deadline, units)
   append(s, 0, id, units)
@@ -5522,7 +5416,7 @@ end
 -- Decides an undecided hold: to its final state, or with a ledger to the state that waits for the ledger to commit.
 local MIDDLE = { confirm = 1, cancel = 2, expire = 3 }
 local LAST = { confirm = 4, cancel = 5, expire = 6 }
-local function decide(s, q, h, intent)
+local function decide(s, h, intent)
   if not s.ledger then
     return end_hold(s, h, LAST[intent])
   end
@@ -5530,13 +5424,12 @@ local function decide(s, q, h, intent)
   store_hold(s, h)
   take_out(s.deadlines, deadline_of(h))
   append(s, h.state, h.id, '')
-  order(s, q, h, intent)
 end
 
 -- Expires holds whose deadline has passed.
-local function expire(s, q, overdue)
+local function expire(s, overdue)
   for _, deadline in ipairs(overdue) do
-    decide(s, q, load_hold(s, string.sub(deadline, 7)), 'expire')
+    decide(s, load_hold(s, string.sub(deadline, 7)), 'expire')
   end
 end
 
@@ -5551,7 +5444,7 @@ local function next_expiry(s)
 end
 
 -- Confirming and canceling holds.
-local function decide_each(s, q, ids, intent)
+local function decide_each(s, ids, intent)
   local began, answers = false, {}
   fetch(s.holds, ids)
   for _, id in ipairs(ids) do
@@ -5562,17 +5455,30 @@ local function decide_each(s, q, ids, intent)
     elseif not h then
       answers[#answers + 1] = { 0 }
     else
-      if undecided and not began then
+      if undecided then
         began = true
-        if q and reap(q) then return AGAIN end
+        decide(s, h, h.deadline <= now and 'expire' or intent)
       end
-      if undecided then decide(s, q, h, h.deadline <= now and 'expire' or intent) end
       local outcome = h.state == LAST[intent] and 1 or h.state == MIDDLE[intent] and 2 or 3
       answers[#answers + 1] = { outcome, read(s.holds, h.id) }
     end
   end
-  if began then close_sale(s, q) end
+  if began then close_sale(s) end
   return answers
+end
+
+-- Entries of the sale's log that the ledger could not record.
+local FAILED_ORDER, FAILED_ORDER_BYTES = '>I7I7I4', 18
+
+local function read_failed(member)
+  local f = { member = member }
+  f.retry_at, f.seq, f.attempts = struct.unpack(FAILED_ORDER, member)
+  return f
+end
+
+local function store_failed(s, seq, retry_at, attempts, reason)
+  redis.call('ZREMRANGEBYSCORE', s.failed, seq, seq)
+  redis.call('ZADD', s.failed, int(seq), struct.pack(FAILED_ORDER, retry_at, seq, attempts) .. reason)
 end
 
 -- Taking units for a cart: `wanted` is its lines, each the number of a SKU and a quantity.
@@ -5724,8 +5630,8 @@ end
 
 -- Begins to rebuild a sale from its ledger: halts the sale, and creates an empty staged sale.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes; unique per rebuild
 -- ARGV[3]     how many: 1 to 1,000; number of SKUs in the sale
@@ -5735,8 +5641,8 @@ end
 verb('sale_begin_rebuild', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(8, tag) end
-    if tag then tag, no = key_group.ends(14, tag) end
+    if tag then tag, no = key_group.loaded(9, tag) end
+    if tag then tag, no = key_group.ends(16, tag) end
     if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
@@ -5756,19 +5662,19 @@ verb('sale_begin_rebuild', {}, function()
   if not s.ledger then return 2 end
   if s.by == ARGV[2] then return 1 end
   halt(s, 2)
-  redis.call('HSET', s.row, 'B', ARGV[2], 'r', 2)
+  redis.call('HSET', s.row, 'rebuild', ARGV[2], 'halt_reason', 2)
   close_sale(s)
-  redis.call('UNLINK', unpack(KEYS, 8, 14))
-  local kept = redis.call('HMGET', s.row, 'H', 'o', 'x', 'L', 'j')
-  redis.call('HSET', KEYS[8], 'k', ARGV[1], 's', s.status, 'g', 0, 'q', 0, 'H', kept[1], 'o', kept[2], 'x', kept[3],
-    'L', kept[4], 'j', kept[5])
-  local loaded = sale_keys(8, ARGV[1])
+  redis.call('UNLINK', unpack(KEYS, 9, 16))
+  local kept = redis.call('HMGET', s.row, 'opens_at', 'closes_at')
+  redis.call('HSET', KEYS[9], 'secret', ARGV[1], 'status', s.status, 'generation', 0, 'seq', 0, 'hold_us', int(s.hold),
+    'opens_at', kept[1], 'closes_at', kept[2], 'ledger', 1)
+  local loaded = sale_keys(9, ARGV[1])
   for no = 0, tonumber(ARGV[3]) - 1 do
     local k = sku(s, no)
     -- The switch sets how many units there are. Until then, `ahead` counts the units that were loaded.
     loaded.skus[no] = {
       no = no, total = 0, next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0,
-      per_buyer = k.per_buyer, json = k.json, changed = true,
+      per_buyer = k.per_buyer, changed = true,
     }
   end
   append(loaded, 14, nil, '')
@@ -5778,8 +5684,7 @@ end)
 
 -- Cancels holds at the request of their buyers. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -5795,7 +5700,7 @@ end)
 verb('sale_cancel_hold', { 'allow-oom' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     local times = (#ARGV - 1) / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
@@ -5814,13 +5719,12 @@ verb('sale_cancel_hold', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  return decide_each(s, s.ledger and queue_keys(8), arguments(2, 1), 'cancel')
+  return decide_each(s, arguments(2, 1), 'cancel')
 end)
 
 -- Confirms holds that are paid for. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -5836,7 +5740,7 @@ end)
 verb('sale_confirm', { 'allow-oom' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     local times = (#ARGV - 1) / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
@@ -5855,94 +5759,90 @@ verb('sale_confirm', { 'allow-oom' }, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  return decide_each(s, s.ledger and queue_keys(8), arguments(2, 1), 'confirm')
+  return decide_each(s, arguments(2, 1), 'confirm')
 end)
 
--- Creates a sale whose specification has been stored. Creating it again changes nothing.
+-- Creates a sale, if its id is free. Creating it again changes nothing.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one; reserved by `rushgate_1_sale_orders`
--- ARGV[1]     secret: 16 bytes
--- ARGV[2]     hold time: 10,000 to 2,592,000,000,000 µs
--- ARGV[3]     opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
--- ARGV[4]     closes: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
--- ARGV[5]     ledger: 0 or 1; 1 if a ledger is the system of record
--- ARGV[6]     id: name as JSON
--- ARGV[7..]   for each SKU, 1 to 1,000 of them:
---               units: 1 to 10,000,000
---               limit per buyer: 1 to 10,000
---               sku: name as JSON, each once
+-- KEYS[1]    the sale's home
+-- KEYS[2-9]  the sale (include/sale.lua)
+-- ARGV[1]    specification: specification
+-- ARGV[2]    secret: 16 bytes; of the specification, as are the other arguments
+-- ARGV[3]    hold time: 10,000 to 2,592,000,000,000 µs
+-- ARGV[4]    opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
+-- ARGV[5]    closes: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
+-- ARGV[6]    ledger: 0 or 1; 1 if a ledger records the orders
+-- ARGV[7..]  for each SKU, 1 to 1,000 of them:
+--              units: 1 to 10,000,000
+--              limit per buyer: 1 to 10,000
 --
--- 1
+-- 1  created, by this or an earlier call
+-- 0  another sale has the id
 verb('sale_create', {}, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    local tag, no = key_group.home(1)
+    if tag then tag, no = key_group.sale(2, tag) end
+    if tag then tag, no = key_group.ends(9, tag) end
     if not tag then return no end
-    local times = (#ARGV - 6) / 3
+    local times = (#ARGV - 6) / 2
     if times % 1 ~= 0 or times < 1 or times > 1000 then
-      return wrong.count('arguments', #ARGV, '6 and 3 for each SKU, 1 to 1000 of them')
+      return wrong.count('arguments', #ARGV, '6 and 2 for each SKU, 1 to 1000 of them')
     end
-    if #ARGV[1] ~= 16 then
-      return wrong.argument(1, 'secret', '16 bytes')
+    if not is.specification(ARGV[1]) then
+      return wrong.argument(1, 'specification', LIMITS.specification)
     end
-    if not is.whole(ARGV[2], 10000, 2592000000000) then
-      return wrong.argument(2, 'hold time', '10,000 to 2,592,000,000,000 µs')
+    if #ARGV[2] ~= 16 then
+      return wrong.argument(2, 'secret', '16 bytes')
     end
-    if not (ARGV[3] == '' or is.whole(ARGV[3], 0, 18446744073709551615)) then
-      return wrong.argument(3, 'opens', '0 to 18,446,744,073,709,551,615 or \'\'')
+    if not is.whole(ARGV[3], 10000, 2592000000000) then
+      return wrong.argument(3, 'hold time', '10,000 to 2,592,000,000,000 µs')
     end
     if not (ARGV[4] == '' or is.whole(ARGV[4], 0, 18446744073709551615)) then
-      return wrong.argument(4, 'closes', '0 to 18,446,744,073,709,551,615 or \'\'')
+      return wrong.argument(4, 'opens', '0 to 18,446,744,073,709,551,615 or \'\'')
     end
-    if not is.whole(ARGV[5], 0, 1) then
-      return wrong.argument(5, 'ledger', '0 or 1')
+    if not (ARGV[5] == '' or is.whole(ARGV[5], 0, 18446744073709551615)) then
+      return wrong.argument(5, 'closes', '0 to 18,446,744,073,709,551,615 or \'\'')
     end
-    if not is.json_name(ARGV[6]) then
-      return wrong.argument(6, 'id', LIMITS.json_name)
+    if not is.whole(ARGV[6], 0, 1) then
+      return wrong.argument(6, 'ledger', '0 or 1')
     end
-    local seen = {}
-    for at = 7, #ARGV, 3 do
+    for at = 7, #ARGV, 2 do
       if not is.whole(ARGV[at], 1, 10000000) then
         return wrong.argument(at, 'units', '1 to 10,000,000')
       end
       if not is.whole(ARGV[at + 1], 1, 10000) then
         return wrong.argument(at + 1, 'limit per buyer', '1 to 10,000')
       end
-      local meant = is.json_name(ARGV[at + 2])
-      if not meant then return wrong.argument(at + 2, 'sku', LIMITS.json_name) end
-      if meant ~= -1 and seen[meant] then return wrong.argument(at + 2, 'sku', 'in no other place') end
-      seen[meant] = true
     end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  if ARGV[5] == '1' and not queue_keys(8).reserved then
-    return { err = 'INVALID the order queue is not reserved' }
-  end
-  if not sale_keys(1, ARGV[1]) then
-    local row = KEYS[1]
-    for at = 7, #ARGV, 3 do
+  local home = redis.call('GET', KEYS[1])
+  if home and home ~= ARGV[1] then return 0 end
+  redis.call('SET', KEYS[1], ARGV[1])
+  if not sale_keys(2, ARGV[2]) then
+    local row = KEYS[2]
+    for at = 7, #ARGV, 2 do
       local k = { total = tonumber(ARGV[at]), next = 0, ahead = 0, returned = 0, held = 0, confirmed = 0, withdrawn = 0 }
-      k.per_buyer, k.json = tonumber(ARGV[at + 1]), ARGV[at + 2]
-      redis.call('HSET', row, 'S' .. (at - 7) / 3, pack_sku(k))
+      k.per_buyer = tonumber(ARGV[at + 1])
+      redis.call('HSET', row, 'sku:' .. (at - 7) / 2, pack_sku(k))
     end
-    redis.call('HSET', row, 'k', ARGV[1], 's', 0, 'g', 1, 'q', 0, 'H', ARGV[2], 'o', ARGV[3], 'x', ARGV[4],
-      'L', ARGV[5], 'j', ARGV[6])
+    redis.call('HSET', row, 'secret', ARGV[2], 'status', 0, 'generation', 1, 'seq', 0, 'hold_us', ARGV[3],
+      'opens_at', ARGV[4], 'closes_at', ARGV[5], 'ledger', ARGV[6], 'through', 0)
   end
   return 1
 end)
 
 -- Ends a sale permanently.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  2 ended
 verb('sale_end', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
@@ -5963,7 +5863,7 @@ end)
 
 -- Returns events of a sale, in order.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many events to skip
 -- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many events precede the last one to return
@@ -5974,7 +5874,7 @@ end)
 verb('sale_events', { 'no-writes' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
@@ -5996,8 +5896,7 @@ end)
 
 -- Expires holds whose deadline has passed, by deadline.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -6007,7 +5906,7 @@ end)
 verb('sale_expire', { 'allow-oom' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
@@ -6024,41 +5923,250 @@ verb('sale_expire', { 'allow-oom' }, function()
   if s.halted then return 0 end
   local overdue = overdue_holds(s, ARGV[2])
   if #overdue == 0 then return 0 end
-  local q = s.ledger and queue_keys(8)
-  if q and reap(q) then return AGAIN end
-  expire(s, q, overdue)
-  close_sale(s, q)
+  expire(s, overdue)
+  close_sale(s)
   return #overdue
 end)
 
--- Stores the specification of a sale under its id, if the id is free.
+-- Returns entries that the ledger could not record, by event number.
 --
--- KEYS[1]  the sale's home
--- ARGV[1]  specification: specification
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    after: 0 to 18,446,744,073,709,551,615; event number
+-- ARGV[3]    limit: 1 to 1,000
 --
--- 1  stored, by this or an earlier call
--- 0  another sale has the id
-verb('sale_home', {}, function()
+-- {failed, ...}  as in the key `failed`
+--
+-- flags: no-writes
+verb('sale_failed_orders', { 'no-writes' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.ends(1, tag) end
+    local tag, no = key_group.sale(1)
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
-    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
-    if not is.specification(ARGV[1]) then
-      return wrong.argument(1, 'specification', LIMITS.specification)
+    if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'secret', '16 bytes')
+    end
+    if not is.whole(ARGV[2], 0, 18446744073709551615) then
+      return wrong.argument(2, 'after', '0 to 18,446,744,073,709,551,615')
+    end
+    if not is.whole(ARGV[3], 1, 1000) then
+      return wrong.argument(3, 'limit', '1 to 1,000')
     end
   end
-  local home = redis.call('GET', KEYS[1])
-  if not home then
-    redis.call('SET', KEYS[1], ARGV[1])
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local s = sale_keys(1, ARGV[1])
+  if not s then return MISSING end
+  return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
+end)
+
+-- Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are due
+-- again, then those of the next events. One worker at a time follows a sale, under a lease.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    worker: 16 bytes; identifies the worker
+-- ARGV[3]    generation: 0 to 4,294,967,295; of the report
+-- ARGV[4]    through: 0 to 9,007,199,254,740,991; number of the latest event that the ledger has
+-- ARGV[5]    events: 0 to 1,000; how many to read; 0 to give up the lease
+-- ARGV[6]    lease: 10,000 to 86,400,000,000 µs; from now
+-- ARGV[7..]  for each entry, 0 to 1,200 of them:
+--              event: 0 to 9,007,199,254,740,991; its number
+--              attempts: 0 to 4,294,967,295; how many have failed, 0 if the ledger has the entry now
+--              retry after: 0 to 3,600,000,000 µs; from now
+--              reason: text of at most 500 bytes
+--
+-- {1, generation, through, latest, entry, ...}
+--   through: number of the last event that was read; latest: number of the sale's latest event
+--   entry of a reservation: {event, attempts, reservation, hold}
+--   entry of a stock change: {event, attempts, '', sku, total, limit per buyer, withdrawn units}
+-- {2, until}  another worker follows the sale until then
+-- {3}         the sale has no ledger
+--
+-- flags: allow-oom
+verb('sale_follow_orders', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.sale(1)
+    if tag then tag, no = key_group.ends(8, tag) end
+    if not tag then return no end
+    local times = (#ARGV - 6) / 4
+    if times % 1 ~= 0 or times < 0 or times > 1200 then
+      return wrong.count('arguments', #ARGV, '6 and 4 for each entry, 0 to 1200 of them')
+    end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'secret', '16 bytes')
+    end
+    if #ARGV[2] ~= 16 then
+      return wrong.argument(2, 'worker', '16 bytes')
+    end
+    if not is.whole(ARGV[3], 0, 4294967295) then
+      return wrong.argument(3, 'generation', '0 to 4,294,967,295')
+    end
+    if not is.whole(ARGV[4], 0, 9007199254740991) then
+      return wrong.argument(4, 'through', '0 to 9,007,199,254,740,991')
+    end
+    if not is.whole(ARGV[5], 0, 1000) then
+      return wrong.argument(5, 'events', '0 to 1,000')
+    end
+    if not is.whole(ARGV[6], 10000, 86400000000) then
+      return wrong.argument(6, 'lease', '10,000 to 86,400,000,000 µs')
+    end
+    for at = 7, #ARGV, 4 do
+      if not is.whole(ARGV[at], 0, 9007199254740991) then
+        return wrong.argument(at, 'event', '0 to 9,007,199,254,740,991')
+      end
+      if not is.whole(ARGV[at + 1], 0, 4294967295) then
+        return wrong.argument(at + 1, 'attempts', '0 to 4,294,967,295')
+      end
+      if not is.whole(ARGV[at + 2], 0, 3600000000) then
+        return wrong.argument(at + 2, 'retry after', '0 to 3,600,000,000 µs')
+      end
+      if not is.text(ARGV[at + 3], 500) then
+        return wrong.argument(at + 3, 'reason', 'text of at most 500 bytes')
+      end
+    end
   end
-  return (not home or home == ARGV[1]) and 1 or 0
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local RETRIES_MAX, WORK_MAX, FAILED_MAX = 100, 32000, 1000
+  -- A moment further away than the longest lease or delay, µs, is none that a worker got.
+  local LEASE_MAX, RETRY_MAX = 86400000000, 3600000000
+  local s = sale_keys(1, ARGV[1])
+  if not s then return MISSING end
+  if not s.ledger then return { 3 } end
+  local row = redis.call('HMGET', s.row, 'through', 'worker', 'worker_until')
+  local through, worker, till = tonumber(row[1]), row[2], tonumber(row[3])
+  if worker and worker ~= ARGV[2] and till > now and till - now <= LEASE_MAX then return { 2, till } end
+
+  if worker == ARGV[2] and s.generation == tonumber(ARGV[3]) then
+    through = math.max(through, math.min(tonumber(ARGV[4]), s.seq))
+    for at = 7, #ARGV, 4 do
+      local seq, attempts = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
+      if attempts == 0 then
+        redis.call('ZREMRANGEBYSCORE', s.failed, seq, seq)
+      elseif seq >= 1 and seq <= through then
+        store_failed(s, seq, now + tonumber(ARGV[at + 2]), attempts, ARGV[at + 3])
+      end
+    end
+  end
+  local n = tonumber(ARGV[5])
+  if n == 0 then
+    if worker == ARGV[2] then redis.call('HDEL', s.row, 'worker', 'worker_until') end
+    redis.call('HSET', s.row, 'through', int(through))
+    return { 1, s.generation, through, s.seq }
+  end
+
+  local entries, seen, work = {}, {}, 0
+
+  -- Adds the entry of an event. True if it has one: a settled reservation has none.
+  local function deliver(seq, attempts, event)
+    local _, kind, of_hold = struct.unpack('>I7I1I1', event)
+    if of_hold == 1 then
+      local id = string.sub(event, 10, 25)
+      local h = kind <= 3 and load_hold(s, id)
+      if not h or h.state > 3 then return false end
+      if not seen[id] then
+        seen[id] = true
+        entries[#entries + 1] = { seq, attempts, id, read(s.holds, id) }
+        local ranges = ranges_of(h)
+        for at = 1, #ranges, 3 do
+          work = work + ranges[at + 2] - ranges[at + 1] + 1
+        end
+      end
+      return true
+    end
+    if kind ~= 9 and kind ~= 10 then return false end
+    local units = string.sub(event, 10)
+    local no = struct.unpack(RANGE, units)
+    local k, withdrawn = sku(s, no), kind == 10 and units or ''
+    entries[#entries + 1] = { seq, attempts, '', no, k.total, k.per_buyer, withdrawn }
+    work = work + #withdrawn / RANGE_BYTES
+    return true
+  end
+
+  for _, member in ipairs(redis.call('ZRANGE', s.failed, 0, -1)) do
+    local f = read_failed(member)
+    if f.retry_at <= now or f.retry_at - now > RETRY_MAX then
+      if #entries == RETRIES_MAX or work >= WORK_MAX then break end
+      local event = redis.call('LINDEX', s.events, f.seq - 1)
+      if not event or not deliver(f.seq, f.attempts, event) then redis.call('ZREM', s.failed, member) end
+    end
+  end
+
+  local last = through
+  if redis.call('ZCARD', s.failed) < FAILED_MAX then
+    -- In parts, because the events of large carts are large.
+    local PART, stop = 100, through + n
+    while last < stop and work < WORK_MAX do
+      local events = redis.call('LRANGE', s.events, last, math.min(last + PART, stop) - 1)
+      if #events == 0 then break end
+      local ids = {}
+      for _, event in ipairs(events) do
+        if string.byte(event, 9) == 1 then ids[#ids + 1] = string.sub(event, 10, 25) end
+      end
+      fetch(s.holds, ids)
+      for _, event in ipairs(events) do
+        if work >= WORK_MAX then break end
+        last = last + 1
+        deliver(last, 0, event)
+      end
+    end
+  end
+  -- A batch without entries needs no report.
+  if #entries == 0 then through = last end
+  redis.call('HSET', s.row, 'through', int(through), 'worker', ARGV[2], 'worker_until', int(now + tonumber(ARGV[6])))
+  local answer = { 1, s.generation, last, s.seq }
+  for _, entry in ipairs(entries) do
+    answer[#answer + 1] = entry
+  end
+  return answer
+end)
+
+-- Registers a process for one notification of the sale's next event.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret: 16 bytes
+-- ARGV[2]    inbox: 16 hexadecimal digits
+-- ARGV[3]    after: 0 to 9,007,199,254,740,991; the latest event that the process knows
+--
+-- 1  registered
+-- 0  another event is the latest: read the events now
+--
+-- flags: allow-oom
+verb('sale_listen', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.sale(1)
+    if tag then tag, no = key_group.ends(8, tag) end
+    if not tag then return no end
+    if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'secret', '16 bytes')
+    end
+    if not is.hexadecimal(ARGV[2], 16) then
+      return wrong.argument(2, 'inbox', '16 hexadecimal digits')
+    end
+    if not is.whole(ARGV[3], 0, 9007199254740991) then
+      return wrong.argument(3, 'after', '0 to 9,007,199,254,740,991')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local s = sale_keys(1, ARGV[1])
+  if not s then return MISSING end
+  if s.seq ~= tonumber(ARGV[3]) then return 0 end
+  -- The latest 64 processes are kept; the others find out by polling.
+  local kept = s.listeners or ''
+  if not string.find(kept, ARGV[2], 1, true) then
+    redis.call('HSET', s.row, 'listeners', string.sub(kept, -16 * 63) .. ARGV[2])
+  end
+  return 1
 end)
 
 -- Loads orders of the ledger into a staged sale. An order that was loaded before changes nothing.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -6073,8 +6181,8 @@ end)
 verb('sale_load_orders', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(8, tag) end
-    if tag then tag, no = key_group.ends(14, tag) end
+    if tag then tag, no = key_group.loaded(9, tag) end
+    if tag then tag, no = key_group.ends(16, tag) end
     if not tag then return no end
     local times = (#ARGV - 3) / 4
     if times % 1 ~= 0 or times < 0 or times > 1000 then
@@ -6109,9 +6217,9 @@ verb('sale_load_orders', {}, function()
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
   if not s.halted or s.by ~= ARGV[2] then return 0 end
-  local loaded = sale_keys(8, ARGV[1])
+  local loaded = sale_keys(9, ARGV[1])
   loaded.generation = tonumber(ARGV[3])
-  redis.call('HSET', loaded.row, 'g', ARGV[3])
+  redis.call('HSET', loaded.row, 'generation', ARGV[3])
   local LAST = { confirmed = 4, cancelled = 5, expired = 6 }
   for at = 4, #ARGV, 4 do
     local h = { id = ARGV[at], buyer = ARGV[at + 1], units = ARGV[at + 3], lines = '', deadline = now + loaded.hold }
@@ -6132,8 +6240,8 @@ end)
 
 -- Loads units that no order has into a staged sale. Units that were loaded before change nothing.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -6148,8 +6256,8 @@ end)
 verb('sale_load_units', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(8, tag) end
-    if tag then tag, no = key_group.ends(14, tag) end
+    if tag then tag, no = key_group.loaded(9, tag) end
+    if tag then tag, no = key_group.ends(16, tag) end
     if not tag then return no end
     local times = (#ARGV - 5) / 2
     if times % 1 ~= 0 or times < 1 or times > 10000 then
@@ -6184,9 +6292,9 @@ verb('sale_load_units', {}, function()
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
   if not s.halted or s.by ~= ARGV[2] then return 0 end
-  local loaded = sale_keys(8, ARGV[1])
+  local loaded = sale_keys(9, ARGV[1])
   loaded.generation = tonumber(ARGV[3])
-  redis.call('HSET', loaded.row, 'g', ARGV[3])
+  redis.call('HSET', loaded.row, 'generation', ARGV[3])
   local k, withdrawn, new = sku(loaded, tonumber(ARGV[4])), ARGV[5] == 'withdrawn', {}
   for at = 6, #ARGV, 2 do
     local first, last = tonumber(ARGV[at]), tonumber(ARGV[at + 1])
@@ -6212,14 +6320,14 @@ end)
 
 -- Opens a sale.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  0 created, 1 open, 2 ended
 verb('sale_open', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
@@ -6238,33 +6346,9 @@ verb('sale_open', {}, function()
   return tonumber(s.status)
 end)
 
--- Reserves a queue for the orders of sales. This must happen before a sale with that queue is created. Only a call that
--- may change orders (include/queue.lua) takes over a queue that was used for other tasks: the sale exists, and the store
--- lost the reservation. The order worker sets the other tasks aside.
---
--- KEYS[1-21]  the queue (include/queue.lua)
---
--- 1  reserved, by this or an earlier call
--- 0  the queue has been used for other tasks
-verb('sale_orders', {}, function()
-  do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
-    if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
-  end
-  local clock = redis.call('TIME')
-  now = clock[1] * 1000000 + clock[2]
-  local q = queue_keys(1)
-  if q.reserved then return 1 end
-  if redis.call('EXISTS', q.meta) == 1 and KEYS[#KEYS] ~= q.meta .. ':orders' then return 0 end
-  redis.call('HSET', q.meta, 'n', 1, 'R', 1)
-  return 1
-end)
-
 -- Halts a sale until it is rebuilt from its ledger.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not halted
 -- ARGV[3]    reason: 0 to 2; its position in `HaltReason::ALL`
@@ -6277,7 +6361,7 @@ end)
 verb('sale_halt', { 'allow-oom' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
@@ -6305,12 +6389,10 @@ end)
 -- Answers reservations that were made before, as `rushgate_1_sale_reserve` does, when the server's memory is full. For a
 -- new reservation, the error is `OOM`.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
---               order: 32 hexadecimal digits; the reservation in hexadecimal, the id of its order task
 --               buyer: name
 --               cart: cart
 --
@@ -6322,27 +6404,24 @@ end)
 verb('sale_replay', { 'no-writes' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
-    local times = (#ARGV - 1) / 4
+    local times = (#ARGV - 1) / 3
     if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '1 and 4 for each request, 1 to 128 of them')
+      return wrong.count('arguments', #ARGV, '1 and 3 for each request, 1 to 128 of them')
     end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
     end
-    for at = 2, #ARGV, 4 do
+    for at = 2, #ARGV, 3 do
       if #ARGV[at] ~= 16 then
         return wrong.argument(at, 'reservation', '16 bytes')
       end
-      if not is.hexadecimal(ARGV[at + 1], 32) then
-        return wrong.argument(at + 1, 'order', '32 hexadecimal digits')
+      if not is.name(ARGV[at + 1]) then
+        return wrong.argument(at + 1, 'buyer', LIMITS.name)
       end
-      if not is.name(ARGV[at + 2]) then
-        return wrong.argument(at + 2, 'buyer', LIMITS.name)
-      end
-      if not is.cart(ARGV[at + 3]) then
-        return wrong.argument(at + 3, 'cart', LIMITS.cart)
+      if not is.cart(ARGV[at + 2]) then
+        return wrong.argument(at + 2, 'cart', LIMITS.cart)
       end
     end
   end
@@ -6351,10 +6430,10 @@ verb('sale_replay', { 'no-writes' }, function()
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
   local answers = {}
-  for at = 2, #ARGV, 4 do
+  for at = 2, #ARGV, 3 do
     local h = load_hold(s, ARGV[at])
     if not h then return FULL end
-    local is_other = h.lines ~= ARGV[at + 3] and h.lines ~= ''
+    local is_other = h.lines ~= ARGV[at + 2] and h.lines ~= ''
     answers[#answers + 1] = is_other and { 3 } or { 2, read(s.holds, ARGV[at]) }
   end
   return answers
@@ -6362,7 +6441,7 @@ end)
 
 -- Returns one reservation.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    reservation: 16 bytes
 --
@@ -6373,7 +6452,7 @@ end)
 verb('sale_reservation', { 'no-writes' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
@@ -6391,15 +6470,13 @@ verb('sale_reservation', { 'no-writes' }, function()
   return packed and { packed } or {}
 end)
 
--- Reserves units for buyers, each request all or nothing, and enqueues the orders. Requests in one call cost the server
--- much less than in separate calls.
+-- Reserves units for buyers, each request all or nothing. Requests in one call cost the server much less than in separate
+-- calls.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
---               order: 32 hexadecimal digits; the reservation in hexadecimal, the id of its order task
 --               buyer: name
 --               cart: cart
 --
@@ -6417,27 +6494,24 @@ end)
 verb('sale_reserve', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
-    local times = (#ARGV - 1) / 4
+    local times = (#ARGV - 1) / 3
     if times % 1 ~= 0 or times < 1 or times > 128 then
-      return wrong.count('arguments', #ARGV, '1 and 4 for each request, 1 to 128 of them')
+      return wrong.count('arguments', #ARGV, '1 and 3 for each request, 1 to 128 of them')
     end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
     end
-    for at = 2, #ARGV, 4 do
+    for at = 2, #ARGV, 3 do
       if #ARGV[at] ~= 16 then
         return wrong.argument(at, 'reservation', '16 bytes')
       end
-      if not is.hexadecimal(ARGV[at + 1], 32) then
-        return wrong.argument(at + 1, 'order', '32 hexadecimal digits')
+      if not is.name(ARGV[at + 1]) then
+        return wrong.argument(at + 1, 'buyer', LIMITS.name)
       end
-      if not is.name(ARGV[at + 2]) then
-        return wrong.argument(at + 2, 'buyer', LIMITS.name)
-      end
-      if not is.cart(ARGV[at + 3]) then
-        return wrong.argument(at + 3, 'cart', LIMITS.cart)
+      if not is.cart(ARGV[at + 2]) then
+        return wrong.argument(at + 2, 'cart', LIMITS.cart)
       end
     end
   end
@@ -6472,10 +6546,10 @@ verb('sale_reserve', {}, function()
   local is_shut = shut()
 
   -- Prefetches what all requests need.
-  local WIDTH = 4
+  local WIDTH = 3
   local fields = {}
   for at = 2, #ARGV, WIDTH do
-    local buyer, wanted = ARGV[at + 2], read_cart(ARGV[at + 3])
+    local buyer, wanted = ARGV[at + 1], read_cart(ARGV[at + 2])
     if wanted.sku then
       fields[#fields + 1] = buyer .. wanted.sku.suffix
     else
@@ -6487,9 +6561,6 @@ verb('sale_reserve', {}, function()
   end
   fetch(s.holds, arguments(2, WIDTH))
   fetch(s.buyers, fields)
-  -- Most buyers' names need no escapes in JSON. Searching all of them at once takes less time.
-  local buyers = table.concat(fields)
-  local has_plain_buyers = not (string.find(buyers, '"', 1, true) or string.find(buyers, '\\', 1, true))
 
   -- Expired holds may be all that stands in a buyer's way. Once there are none, there are none for the other requests.
   local function overdue_now()
@@ -6498,17 +6569,8 @@ verb('sale_reserve', {}, function()
     return overdue
   end
 
-  -- To be called before the first write. True if the queue has more to clean up than one call does.
-  local q, began
-  local function begin_writing()
-    if began then return false end
-    q, began = s.ledger and queue_keys(8), true
-    if not q then return false end
-    if reap(q) then return true end
-    fetch(q.records, arguments(3, WIDTH))
-  end
-
-  local function answer(id, order_name, buyer, cart)
+  local began = false
+  local function answer(id, buyer, cart)
     local h = load_hold(s, id)
     if h then
       if h.lines ~= cart and h.lines ~= '' then return { 3 } end
@@ -6523,61 +6585,49 @@ verb('sale_reserve', {}, function()
     local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     local overdue = refusal and overdue_now()
     if refusal and #overdue == 0 then return refusal end
-    if begin_writing() then return AGAIN end
+    began = true
     if refusal then
-      expire(s, q, overdue)
+      expire(s, overdue)
       refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
       if refusal then return refusal end
     end
     -- All fields are set at once, because a Lua table is rehashed when it grows.
     h = {
-      id = id, order = order_name, buyer = buyer, lines = cart, deadline = now + s.hold,
+      id = id, buyer = buyer, lines = cart, deadline = now + s.hold,
       state = 0, seq = 0, generation = 0, units = '', ranges = wanted,
     }
     take(s, wanted, same, h)
-    local packed = enter_hold(s, h)
-    order(s, q, h, 'hold')
-    return packed
+    return enter_hold(s, h)
   end
 
-  -- Fast path for the usual request: units of one SKU that has only fresh ones free, for a buyer who has none of it and
-  -- whose name needs no escapes. Answers as `answer` does; nil for any other request.
+  -- Fast path for the usual request: units of one SKU that has only fresh ones free, for a buyer who has none of it.
+  -- Answers as `answer` does; nil for any other request.
   local known_holds, known_buyers, deadline = s.holds.values, s.buyers.values, now + s.hold
-  local function answer_usual(id, order_name, buyer, cart)
+  local function answer_usual(id, buyer, cart)
     local wanted = carts[cart]
     local k, n = wanted.sku, wanted[1].n
-    if is_shut or not has_plain_buyers or not k or known_holds[id] then return nil end
+    if is_shut or not k or known_holds[id] then return nil end
     if n > k.per_buyer or k.returned > 0 or k.ahead > 0 then return nil end
     local field, first, last = buyer .. k.suffix, k.next + 1, k.next + n
     if known_buyers[field] or last > k.total then return nil end
-    if begin_writing() then return AGAIN end
-    k.changed, k.held, k.next = true, k.held + n, last
+    began, k.changed, k.held, k.next = true, true, k.held + n, last
     set_field(s.buyers, field, n == 1 and '1' or int(n))
-    local packed = write_hold(s, id, buyer, cart, deadline, struct.pack(RANGE, k.no, first, last))
-    if q then
-      local text = int(first)
-      local units = '[' .. k.opening .. text .. ',' .. (n == 1 and text or int(last)) .. ']'
-      put_intent(s, q, s.generation, s.seq, order_name, buyer, units, 'hold')
-    end
-    return packed
+    return write_hold(s, id, buyer, cart, deadline, struct.pack(RANGE, k.no, first, last))
   end
 
   local answers, asked = {}, ARGV
   for at = 2, #asked, WIDTH do
-    local id, order_name, buyer, cart = asked[at], asked[at + 1], asked[at + 2], asked[at + 3]
-    local of = answer_usual(id, order_name, buyer, cart) or answer(id, order_name, buyer, cart)
-    if of == AGAIN then return AGAIN end
-    answers[#answers + 1] = of
+    local id, buyer, cart = asked[at], asked[at + 1], asked[at + 2]
+    answers[#answers + 1] = answer_usual(id, buyer, cart) or answer(id, buyer, cart)
   end
-  if began then close_sale(s, q) end
+  if began then close_sale(s) end
   return answers
 end)
 
 -- Reserves units under the buyer's idempotency key: `rushgate_1_sale_reserve` for programs that cannot derive the
 -- reservation id.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     key: name; the buyer's idempotency key: reuse it to retry
 -- ARGV[3]     buyer: name
@@ -6599,7 +6649,7 @@ end)
 verb('sale_reserve_by_key', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     local times = (#ARGV - 4) / 2
     if times % 1 ~= 0 or times < 1 or times > 32 then
@@ -6628,13 +6678,13 @@ verb('sale_reserve_by_key', {}, function()
       end
     end
   end
-  local sale = string.match(KEYS[1], '}:sale:(.*):1:row$')
+  local sale = string.match(KEYS[1], '^rg:{s:(.*)}:row$')
   local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
   local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
   for at = 5, #ARGV, 2 do
     table.insert(cart, tonumber(ARGV[at]) .. '*' .. tonumber(ARGV[at + 1]))
   end
-  ARGV = { ARGV[1], id, order_id(id), ARGV[3], table.concat(cart, ' ') }
+  ARGV = { ARGV[1], id, ARGV[3], table.concat(cart, ' ') }
   local answers = verbs.sale_reserve()
   if answers.ok then return answers end
   local answer = answers[1]
@@ -6646,8 +6696,7 @@ end)
 -- Restores a reservation from a receipt, if the store has lost it: with the same units if they are free, otherwise with
 -- others. The caller must have verified the signature of the receipt.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
@@ -6666,7 +6715,7 @@ end)
 verb('sale_restore', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.orders(8, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 7 then return wrong.count('arguments', #ARGV, 7) end
     if #ARGV[1] ~= 16 then
@@ -6730,8 +6779,6 @@ verb('sale_restore', {}, function()
   end
   refusal = not all_free and short_of(s, wanted, same)
   if refusal then return refusal end
-  local q = s.ledger and queue_keys(8)
-  if q and reap(q) then return AGAIN end
   if all_free then
     for at = 1, #ranges, 3 do
       for unit = ranges[at + 1], ranges[at + 2] do
@@ -6742,14 +6789,43 @@ verb('sale_restore', {}, function()
     take(s, wanted, same, h)
   end
   enter_hold(s, h)
-  order(s, q, h, 'hold')
-  close_sale(s, q)
+  close_sale(s)
   return { 1, pack_hold(h) }
+end)
+
+-- Makes all entries due that the ledger could not record.
+--
+-- KEYS[1-8]  the sale (include/sale.lua)
+-- ARGV[1]    secret: 16 bytes
+--
+-- failed  how many there are
+--
+-- flags: allow-oom
+verb('sale_retry_orders', { 'allow-oom' }, function()
+  do
+    local tag, no = key_group.sale(1)
+    if tag then tag, no = key_group.ends(8, tag) end
+    if not tag then return no end
+    if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
+    if #ARGV[1] ~= 16 then
+      return wrong.argument(1, 'secret', '16 bytes')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local s = sale_keys(1, ARGV[1])
+  if not s then return MISSING end
+  local all = redis.call('ZRANGE', s.failed, 0, -1)
+  for _, member in ipairs(all) do
+    local f = read_failed(member)
+    if f.retry_at > now then store_failed(s, f.seq, now, f.attempts, string.sub(member, FAILED_ORDER_BYTES + 1)) end
+  end
+  return #all
 end)
 
 -- Reports to the sale what the ledger has committed, in the order given.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. If the sale has another one, nothing is changed
 -- ARGV[3..]  for each reservation, 1 to 1,000 of them:
@@ -6762,7 +6838,7 @@ end)
 verb('sale_settle', { 'allow-oom' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     local times = (#ARGV - 2) / 2
     if times % 1 ~= 0 or times < 1 or times > 1000 then
@@ -6813,19 +6889,21 @@ end)
 
 -- Returns the state of a sale.
 --
--- KEYS[1-7]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale (include/sale.lua)
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; number of SKUs in the sale
 --
 -- {status, generation, latest event, earliest deadline or '', now, sku, ..., halted since or '', reason,
---   receipts until}
---   sku: one for each SKU, packed; receipts until: until when only receipts are honored, or ''
+--   receipts until, through, behind since, failed, worker until}
+--   sku: one for each SKU, packed; receipts until: until when only receipts are honored, or ''; through: number of the
+--   latest event that was delivered to the ledger; behind since: time of the event after it, or ''; failed: how many
+--   entries failed; worker until: end of the lease of the worker that follows the sale, or ''
 --
 -- flags: no-writes
 verb('sale_show', { 'no-writes' }, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(7, tag) end
+    if tag then tag, no = key_group.ends(8, tag) end
     if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
@@ -6842,7 +6920,7 @@ verb('sale_show', { 'no-writes' }, function()
   local answer = { tonumber(s.status), s.generation, s.seq, next_expiry(s), now }
   local fields = {}
   for no = 0, tonumber(ARGV[2]) - 1 do
-    table.insert(fields, 'S' .. no)
+    table.insert(fields, 'sku:' .. no)
   end
   for _, packed in ipairs(redis.call('HMGET', s.row, unpack(fields))) do
     table.insert(answer, packed)
@@ -6850,14 +6928,20 @@ verb('sale_show', { 'no-writes' }, function()
   table.insert(answer, s.halted or '')
   table.insert(answer, s.reason or 0)
   table.insert(answer, s.receipts and now < s.receipts and s.receipts or '')
+  local delivery = redis.call('HMGET', s.row, 'through', 'worker', 'worker_until')
+  local through = tonumber(delivery[1]) or 0
+  local behind = s.ledger and redis.call('LINDEX', s.events, through)
+  table.insert(answer, through)
+  table.insert(answer, behind and struct.unpack('>I7', behind) or '')
+  table.insert(answer, redis.call('ZCARD', s.failed))
+  table.insert(answer, delivery[2] and delivery[3] or '')
   return answer
 end)
 
 -- Adds units, numbered from the last one on, or withdraws the highest free ones permanently.
 --
--- KEYS[1-7]    the sale (include/sale.lua)
--- KEYS[8-9]    the client's replay cache (include/once.lua)
--- KEYS[10-30]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]    the sale (include/sale.lua)
+-- KEYS[9-10]   the client's replay cache (include/once.lua)
 -- ARGV[1]      secret: 16 bytes
 -- ARGV[2]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[3]      sku: 0 to 999; the SKU's number in the sale
@@ -6865,7 +6949,6 @@ end)
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
 -- ARGV[6]      most: 1 to 10,000,000; the most units that a SKU may have
 -- ARGV[7]      at once: 1 to 10,000,000; the most returned units that one call may withdraw
--- ARGV[8]      order: name; prefix of the order task's id; the number of the event is appended
 --
 -- {1, sku}    changed; the SKU, packed
 -- {2, free}   fewer units are free
@@ -6875,10 +6958,10 @@ end)
 verb('sale_stock', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.answers(8, tag) end
-    if tag then tag, no = key_group.orders(10, tag) end
+    if tag then tag, no = key_group.answers(9, tag) end
+    if tag then tag, no = key_group.ends(10, tag) end
     if not tag then return no end
-    if #ARGV ~= 8 then return wrong.count('arguments', #ARGV, 8) end
+    if #ARGV ~= 7 then return wrong.count('arguments', #ARGV, 7) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
     end
@@ -6900,15 +6983,12 @@ verb('sale_stock', {}, function()
     if not is.whole(ARGV[7], 1, 10000000) then
       return wrong.argument(7, 'at once', '1 to 10,000,000')
     end
-    if not is.name(ARGV[8]) then
-      return wrong.argument(8, 'order', LIMITS.name)
-    end
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  local once = replay_keys(8, ARGV[2])
+  local once = replay_keys(9, ARGV[2])
   local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
   local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
   local kept = remembered(once)
@@ -6924,8 +7004,6 @@ verb('sale_stock', {}, function()
   if free_of(k) < n then return keep({ 2, free_of(k) }) end
   local most = more > 0 and tonumber(ARGV[6]) - k.total or fresh_of(k) + tonumber(ARGV[7])
   if more + n > most then return keep({ 3, most }) end
-  local q = s.ledger and queue_keys(10)
-  if q and reap(q) then return AGAIN end
 
   -- The highest fresh numbers as ranges, the highest range first.
   local function highest_fresh(left)
@@ -6948,15 +7026,12 @@ verb('sale_stock', {}, function()
     return ranges
   end
 
-  -- Withdraws the highest free numbers: fresh ones, then returned ones. Returns them, and what to report to the ledger.
+  -- Withdraws the highest free numbers: fresh ones, then returned ones. Returns them.
   local function withdraw_highest()
     local fresh = math.min(fresh_of(k), n)
     local above = highest_fresh(fresh)
-    local taken, told = take_returned(s, k, n - fresh, false), {}
+    local taken = take_returned(s, k, n - fresh, false)
     withdraw(s, k.no, taken)
-    for at = 1, #taken, 2 do
-      add_range(told, taken[at], taken[at + 1])
-    end
     for at = #above, 1, -1 do
       add_range(taken, above[at][1], above[at][2])
     end
@@ -6965,37 +7040,28 @@ verb('sale_stock', {}, function()
       local lowest = above[#above][1]
       redis.call('ZREMRANGEBYSCORE', s.withdrawn, scores(k, lowest, 16777216 - 1))
       withdraw(s, k.no, { lowest, k.total })
-      add_range(told, lowest, k.total)
       k.ahead = k.ahead + fresh
     end
     k.withdrawn = k.withdrawn + n
-    return taken, told
+    return taken
   end
 
   k.changed = true
-  local told = {}
   if more > 0 then
     local first = k.total + 1
     k.total = k.total + more
     append(s, 9, nil, pack_ranges(k.no, { first, k.total }))
   else
-    local taken
-    taken, told = withdraw_highest()
-    append(s, 10, nil, pack_ranges(k.no, taken))
+    append(s, 10, nil, pack_ranges(k.no, withdraw_highest()))
   end
-  if q then
-    put_order(s, q, ARGV[8] .. int(s.seq), '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
-      .. int(s.seq) .. ',"total":' .. int(k.total) .. ',"withdrawn":' .. json_of_ranges(told) .. ',"per_buyer":'
-      .. k.per_buyer)
-  end
-  close_sale(s, q)
+  close_sale(s)
   return keep({ 1, pack_sku(k) })
 end)
 
 -- Replaces a sale with its staged sale, if the staged units match the stock.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -7012,8 +7078,8 @@ end)
 verb('sale_switch', {}, function()
   do
     local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(8, tag) end
-    if tag then tag, no = key_group.ends(14, tag) end
+    if tag then tag, no = key_group.loaded(9, tag) end
+    if tag then tag, no = key_group.ends(16, tag) end
     if not tag then return no end
     local times = (#ARGV - 4) / 4
     if times % 1 ~= 0 or times < 1 or times > 1000 then
@@ -7053,7 +7119,7 @@ verb('sale_switch', {}, function()
   local generation = tonumber(ARGV[3])
   if s.by ~= ARGV[2] then return 0 end
   if not s.halted then return s.generation == generation and 1 or 0 end
-  local loaded = sale_keys(8, ARGV[1])
+  local loaded = sale_keys(9, ARGV[1])
   if not loaded then return 0 end
   if generation <= s.generation then return 2 end
   for at = 5, #ARGV, 4 do
@@ -7069,12 +7135,17 @@ verb('sale_switch', {}, function()
   loaded.status = s.status
   close_sale(loaded)
   local grace = tonumber(ARGV[4])
-  redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.halted), 'W', int(now),
-    'G', grace > 0 and int(now + grace) or '')
-  for at = 1, 7 do
+  -- What was loaded came from the ledger.
+  redis.call('HSET', loaded.row, 'generation', ARGV[3], 'rebuild', ARGV[2], 'stopped_at', int(s.halted),
+    'switched_at', int(now), 'receipts_until', grace > 0 and int(now + grace) or '', 'through', int(loaded.seq))
+  if s.listeners then
+    loaded.listeners = s.listeners
+    tell_listeners(loaded)
+  end
+  for at = 1, 8 do
     redis.call('UNLINK', KEYS[at])
-    if redis.call('EXISTS', KEYS[at + 7]) == 1 then
-      redis.call('RENAME', KEYS[at + 7], KEYS[at])
+    if redis.call('EXISTS', KEYS[at + 8]) == 1 then
+      redis.call('RENAME', KEYS[at + 8], KEYS[at])
     end
   end
   return 1

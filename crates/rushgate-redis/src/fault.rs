@@ -182,7 +182,6 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
             Error::misconfigured("the server rejected the user name or password").hint(PASSWORD)
         }
         "NOPERM" => not_allowed(text),
-        "RESERVED" => Error::queue_reserved(),
         // Only the server's clock can tell. All other limits are checked before sending.
         "INVALID" if text.starts_with(DEADLINE) => Error::invalid(Field::Deadline, &text[DEADLINE.len()..]),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")

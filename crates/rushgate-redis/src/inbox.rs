@@ -3,7 +3,9 @@
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
-use rushgate_core::{Fence, Grant, LockName, Notice, QueueName, Result, TaskId, Timestamp, Token};
+use rushgate_core::{
+    Fence, Grant, LockName, Log, Notice, QueueName, Result, SaleId, TaskId, Timestamp, Token,
+};
 
 use tokio_util::sync::CancellationToken;
 
@@ -27,17 +29,18 @@ enum Push {
     Queue { queue: QueueName, tasks: u64, seen: u64 },
     /// A task has finished.
     Over { queue: QueueName, id: TaskId },
-    /// The number of a queue's latest event.
-    Events { queue: QueueName, last: u64 },
+    /// The number of a log's latest event.
+    Events { log: Log, last: u64 },
 }
 
 impl Push {
     fn slot(&self) -> u16 {
         match self {
             Self::Handed { lock, .. } | Self::Revoked { lock, .. } => slot(&keys::lock_state(lock)),
-            Self::Queue { queue, .. } | Self::Over { queue, .. } | Self::Events { queue, .. } => {
-                slot(&keys::queue_meta(queue))
-            }
+            Self::Queue { queue, .. }
+            | Self::Over { queue, .. }
+            | Self::Events { log: Log::Queue(queue), .. } => slot(&keys::queue_meta(queue)),
+            Self::Events { log: Log::Sale(sale), .. } => slot(&keys::sale_home(sale)),
         }
     }
 }
@@ -49,6 +52,7 @@ impl Push {
 /// - `Q`: tasks, wake-up count, queue.
 /// - `T`: task ID, queue.
 /// - `E`: number of the latest event, queue.
+/// - `S`: number of the latest event, sale.
 fn read(push: &[u8]) -> Option<Push> {
     let (kind, rest) = push.split_first()?;
     match kind {
@@ -77,7 +81,13 @@ fn read(push: &[u8]) -> Option<Push> {
         }
         b'E' => {
             let (last, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-            Some(Push::Events { queue: QueueName::as_stored(queue).ok()?, last: last.parse().ok()? })
+            let log = Log::Queue(QueueName::as_stored(queue).ok()?);
+            Some(Push::Events { log, last: last.parse().ok()? })
+        }
+        b'S' => {
+            let (last, sale) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
+            let log = Log::Sale(SaleId::as_stored(sale).ok()?);
+            Some(Push::Events { log, last: last.parse().ok()? })
         }
         _ => None,
     }
@@ -175,7 +185,7 @@ impl Inbox {
             Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
             Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
             Push::Over { queue, id } => self.listeners.tell_over(&queue, &id),
-            Push::Events { queue, last } => self.listeners.tell_events(&queue, last),
+            Push::Events { log, last } => self.listeners.tell_events(&log, last),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
                 let Some(post) = post else { return };
@@ -217,7 +227,9 @@ mod tests {
             read(b"Tann mail"),
             Some(Push::Over { queue: queue.clone(), id: TaskId::new("ann").unwrap() })
         );
-        assert_eq!(read(b"E12 mail"), Some(Push::Events { queue, last: 12 }));
+        assert_eq!(read(b"E12 mail"), Some(Push::Events { log: Log::Queue(queue), last: 12 }));
+        let log = Log::Sale(SaleId::new("phones").unwrap());
+        assert_eq!(read(b"S12 phones"), Some(Push::Events { log, last: 12 }));
         for other in [&b""[..], b"A123", b"Q", b"Q3 mail", b"Tann", b"E12", b"Ex mail", b"Z"] {
             assert_eq!(read(other), None);
         }

@@ -1,8 +1,6 @@
 //! Every key of the store is built here and nowhere else.
 //!
-//! All keys of a lock have the hash tag `{l:NAME}`, those of a queue `{q:NAME}`, those of a sale `{s:ID}`. A sale with
-//! an order queue has **the queue's** tag, because a reservation and its order are written in one step. A sale's home
-//! key, which tells the tag of its other keys, always has the tag `{s:ID}`.
+//! All keys of a lock have the hash tag `{l:NAME}`, those of a queue `{q:NAME}`, those of a sale `{s:ID}`.
 //!
 //! Two directories, `rg:queues` and `rg:sales`, list names. A name is added before the object is created, so a
 //! directory may list a name that does not exist, but never misses one.
@@ -89,11 +87,6 @@ pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     under(&format!("q:{name}"), "meta")
 }
 
-/// The last key of calls that may change a queue that is reserved for orders. No value is stored there.
-pub(crate) fn for_orders(queue: &QueueName) -> Vec<u8> {
-    under(&format!("q:{queue}"), "meta:orders")
-}
-
 /// The kinds of sets that hold a queue's tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueSet {
@@ -128,53 +121,46 @@ fn replays_under(tag: &str, client: ClientId) -> [Vec<u8>; 2] {
     ["young", "old"].map(|suffix| under(tag, &format!("{suffix}:{:016x}", client.as_u64())))
 }
 
-/// The key of a sale's specification, whatever the tag of its other keys.
+/// The key of a sale's specification.
 pub(crate) fn sale_home(id: &SaleId) -> Vec<u8> {
     under(&format!("s:{id}"), "home")
 }
 
-/// The keys of a sale's waiting room, in the order of `lua/include/room.lua`. They have the sale's own tag, so that a
-/// waiting crowd and the order queue may be on different nodes, and a rebuild does not touch the room.
+/// The keys of a sale's waiting room, in the order of `lua/include/room.lua`. A rebuild of the sale does not touch it.
 pub(crate) fn room(sale: &SaleId) -> impl Iterator<Item = Vec<u8>> + use<> {
     let tag = format!("s:{sale}");
     ["room", "tickets"].into_iter().map(move |suffix| under(&tag, suffix))
 }
 
-/// The part of a live sale's keys that a rebuild replaces. It stays the same when the staged keys are renamed.
-const LIVE: &str = "1";
-
-/// The location of a sale: its tag, and the prefix of its keys behind the tag.
+/// The keys of a sale.
 #[derive(Clone, Debug)]
 pub(crate) struct SaleKeys {
     tag: String,
-    stem: String,
 }
 
 impl SaleKeys {
-    pub(crate) fn new(id: &SaleId, orders: Option<&QueueName>) -> Self {
-        let tag = orders.map_or_else(|| format!("s:{id}"), |queue| format!("q:{queue}"));
-        Self { tag, stem: format!("sale:{id}:") }
+    pub(crate) fn new(id: &SaleId) -> Self {
+        Self { tag: format!("s:{id}") }
     }
 
     /// The keys of the sale, in the order of `lua/include/sale.lua`.
     pub(crate) fn all(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.part(LIVE)
+        self.under("")
     }
 
     /// The keys in which a rebuild stages the new sale, in the same order.
     pub(crate) fn loaded(&self) -> impl Iterator<Item = Vec<u8>> {
-        self.part("new")
+        self.under("new:")
     }
 
-    fn part(&self, part: &'static str) -> impl Iterator<Item = Vec<u8>> {
-        let suffixes = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events"];
-        suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{}{part}:{suffix}", self.stem)))
+    fn under(&self, part: &'static str) -> impl Iterator<Item = Vec<u8>> {
+        let suffixes = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed"];
+        suffixes.into_iter().map(move |suffix| under(&self.tag, &format!("{part}{suffix}")))
     }
 
     /// The replay cache of a client for changes of the stock.
     pub(crate) fn replays(&self, client: ClientId) -> [Vec<u8>; 2] {
-        ["young", "old"]
-            .map(|suffix| under(&self.tag, &format!("{}{LIVE}:{suffix}:{:016x}", self.stem, client.as_u64())))
+        replays_under(&self.tag, client)
     }
 }
 
@@ -201,11 +187,9 @@ mod tests {
             tags(queue(&orders).chain(replays(&orders, client)).chain([unique(&orders)])),
             ["{q:orders}"]
         );
-        let alone = SaleKeys::new(&sale, None);
-        assert_eq!(tags(alone.all().chain(alone.loaded()).chain(alone.replays(client))), ["{s:phones}"]);
+        let keys = SaleKeys::new(&sale);
+        assert_eq!(tags(keys.all().chain(keys.loaded()).chain(keys.replays(client))), ["{s:phones}"]);
         assert_eq!(tags(room(&sale).chain([sale_home(&sale)])), ["{s:phones}"]);
-        let with_orders = SaleKeys::new(&sale, Some(&orders));
-        assert_eq!(tags(with_orders.all().chain(with_orders.loaded()).chain(queue(&orders))), ["{q:orders}"]);
     }
 
     #[test]

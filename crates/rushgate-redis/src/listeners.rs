@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rushgate_core::{Notice, QueueName, TaskId, Token};
+use rushgate_core::{Log, Notice, QueueName, TaskId, Token};
 use tokio::sync::oneshot;
 
 /// The most notifications that are kept for tokens without a listener.
@@ -22,8 +22,8 @@ struct Inner {
     queues: HashMap<QueueName, Queue>,
     /// Listeners for the end of a task, by number.
     over: HashMap<(QueueName, TaskId), BTreeMap<u64, oneshot::Sender<()>>>,
-    /// Followers of a queue's events by number, each with the latest event that it knows.
-    followers: HashMap<QueueName, BTreeMap<u64, (u64, oneshot::Sender<()>)>>,
+    /// Followers of a log by number, each with the latest event that it knows.
+    followers: HashMap<Log, BTreeMap<u64, (u64, oneshot::Sender<()>)>>,
     missed: HashMap<Token, Notice>,
     missed_order: VecDeque<Token>,
     next: u64,
@@ -51,7 +51,7 @@ enum What {
     Token(Token),
     Queue(QueueName),
     Over((QueueName, TaskId)),
-    Events(QueueName),
+    Events(Log),
 }
 
 impl Drop for Listening {
@@ -60,7 +60,7 @@ impl Drop for Listening {
         match &self.what {
             What::Token(token) => forget(&mut inner.tokens, token, self.number),
             What::Over(task) => forget(&mut inner.over, task, self.number),
-            What::Events(queue) => forget(&mut inner.followers, queue, self.number),
+            What::Events(log) => forget(&mut inner.followers, log, self.number),
             What::Queue(queue) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
                     of_queue.waiting.remove(&self.number);
@@ -146,11 +146,11 @@ impl Listeners {
 
     pub(crate) fn listen_events(
         self: &Arc<Self>,
-        queue: &QueueName,
+        log: &Log,
         after: u64,
     ) -> (Listening, oneshot::Receiver<()>) {
-        self.listen(What::Events(queue.clone()), |inner, number, tell| {
-            inner.followers.entry(queue.clone()).or_default().insert(number, (after, tell));
+        self.listen(What::Events(log.clone()), |inner, number, tell| {
+            inner.followers.entry(log.clone()).or_default().insert(number, (after, tell));
         })
     }
 
@@ -161,15 +161,15 @@ impl Listeners {
     }
 
     /// Notifies the followers that do not know the latest event.
-    pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
+    pub(crate) fn tell_events(&self, log: &Log, last: u64) {
         let mut inner = self.lock();
-        let Some(of_queue) = inner.followers.get_mut(queue) else { return };
-        for (_, (_, tell)) in of_queue.extract_if(.., |_, (after, _)| *after != last) {
+        let Some(of_log) = inner.followers.get_mut(log) else { return };
+        for (_, (_, tell)) in of_log.extract_if(.., |_, (after, _)| *after != last) {
             // The listener may be gone.
             let _ = tell.send(());
         }
-        if of_queue.is_empty() {
-            inner.followers.remove(queue);
+        if of_log.is_empty() {
+            inner.followers.remove(log);
         }
     }
 

@@ -24,10 +24,8 @@ pub(crate) use dead::{
     requeue_dead,
 };
 pub(crate) use event::{events, follow, listen, read_events, read_listening, ring, watch};
-pub(crate) use look::{
-    limit, read_infos, read_limits, read_stats, read_waited, read_waits, stats, tasks, waited, waits,
-};
-pub(crate) use row::{Row, read_tasks, unpack_row};
+pub(crate) use look::{limit, read_infos, read_stats, read_waited, read_waits, stats, tasks, waited, waits};
+pub(crate) use row::read_tasks;
 
 use row::rest_of_tasks;
 

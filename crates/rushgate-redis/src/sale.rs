@@ -1,20 +1,22 @@
 //! Sale operations: encodes requests and decodes answers.
 
 mod books;
-mod pending;
+mod orders;
 
 use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    BuyerId, Decision, Error, Event, EventKind, Field, Halt, HaltReason, Hold, HoldState, LedgerOrder, Line,
-    Load, MAX_UNITS, Op, OrderIntent, OrderTask, QueueName, Rebuilt, Receipt, ReservationId, Reserve,
-    Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange,
-    StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
+    BuyerId, Created, Decision, Error, Event, EventKind, Field, Halt, HaltReason, Hold, HoldState,
+    LedgerOrder, Line, Load, MAX_UNITS, Op, OrderIntent, OrdersState, Rebuilt, Receipt, ReservationId,
+    Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState,
+    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
-use serde_json::json;
 
-pub(crate) use books::{Found, books, read_books};
+pub(crate) use books::{books, read_books};
+pub(crate) use orders::{
+    failed_orders, follow_orders, read_failed, read_followed, read_retried, retry_orders,
+};
 
 use crate::command::{Call, Command};
 use crate::function::Function;
@@ -36,7 +38,7 @@ pub(crate) struct Home {
 impl Home {
     pub(crate) fn new(spec: SaleSpec) -> Self {
         let index = spec.skus.iter().enumerate().map(|(at, sku)| (sku.sku.clone(), at)).collect();
-        Self { keys: SaleKeys::new(&spec.id, spec.orders.as_ref()), spec, index }
+        Self { keys: SaleKeys::new(&spec.id), spec, index }
     }
 
     fn call(&self, function: Function) -> Call {
@@ -48,12 +50,6 @@ impl Home {
         Call::new(function, self.keys.all().chain(self.keys.loaded()))
             .arg(self.spec.secret.to_bytes())
             .arg(by.to_bytes())
-    }
-
-    /// A request that may enqueue an order.
-    fn call_with_orders(&self, function: Function) -> Call {
-        let orders = self.spec.orders.iter().flat_map(keys::queue);
-        Call::new(function, self.keys.all().chain(orders)).arg(self.spec.secret.to_bytes())
     }
 
     fn sku(&self, no: usize) -> Result<Sku> {
@@ -115,34 +111,32 @@ pub(crate) fn unknown(id: &SaleId) -> Error {
         .hint("run `rushgate sale ls` to list the sales of this store")
 }
 
+/// The sale's specification is there, but its other keys are not.
+pub(crate) fn without_keys(id: &SaleId) -> Error {
+    Error::corrupt(format_args!("the keys of the sale `{id}` are missing"))
+        .hint("rebuild the sale from its ledger, or restore a backup")
+}
+
 fn state_of(code: u64) -> Result<HoldState> {
     HoldState::ALL.get(code as usize).copied().ok_or_else(|| strange("an unknown state"))
-}
-
-/// Stores the specification under the sale's ID.
-pub(crate) fn enter(spec: &SaleSpec) -> Call {
-    Call::new(Function::SaleHome, [keys::sale_home(&spec.id)]).arg(spec.to_json())
-}
-
-/// Reserves the order queue. `takes_over`: even if the queue was used for other tasks.
-pub(crate) fn reserve_queue(queue: &QueueName, takes_over: bool) -> Call {
-    let call = Call::new(Function::SaleOrders, keys::queue(queue));
-    if takes_over { call.key(keys::for_orders(queue)) } else { call }
 }
 
 pub(crate) fn create(home: &Home) -> Call {
     let spec = &home.spec;
     let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
-    let call = home
-        .call_with_orders(Function::SaleCreate)
-        .number(spec.hold.as_micros())
-        .arg(moment(spec.opens_at))
-        .arg(moment(spec.closes_at))
-        .flag(spec.orders.is_some())
-        .arg(json!(spec.id.as_str()).to_string());
-    spec.skus.iter().fold(call, |call, sku| {
-        call.number(sku.units.into()).number(sku.per_buyer.into()).arg(json!(sku.sku.as_str()).to_string())
-    })
+    let call =
+        Call::new(Function::SaleCreate, [keys::sale_home(&spec.id)].into_iter().chain(home.keys.all()))
+            .arg(spec.to_json())
+            .arg(spec.secret.to_bytes())
+            .number(spec.hold.as_micros())
+            .arg(moment(spec.opens_at))
+            .arg(moment(spec.closes_at))
+            .flag(spec.ledger);
+    spec.skus.iter().fold(call, |call, sku| call.number(sku.units.into()).number(sku.per_buyer.into()))
+}
+
+pub(crate) fn read_created(reply: Reply) -> Result<Created> {
+    Ok(if reply.int()? == 1 { Created::Created } else { Created::Exists })
 }
 
 pub(crate) fn open(home: &Home) -> Call {
@@ -188,10 +182,9 @@ fn weight(request: &Reserve) -> u32 {
 }
 
 pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
-    let id = Command::default().arg(request.id.to_bytes()).arg(request.id.to_string());
-    let mut args = id.arg(request.buyer.as_str());
+    let mut args = Command::default().arg(request.id.to_bytes()).arg(request.buyer.as_str());
     args.push(write_cart(home, &request.lines, request.choice).as_bytes());
-    home.call_with_orders(Function::SaleReserve).item(weight(request), args)
+    home.call(Function::SaleReserve).item(weight(request), args)
 }
 
 pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
@@ -242,7 +235,7 @@ pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
 }
 
 fn decide(home: &Home, function: Function, id: ReservationId, weight: u32) -> Call {
-    home.call_with_orders(function).item(weight, Command::default().arg(id.to_bytes()))
+    home.call(function).item(weight, Command::default().arg(id.to_bytes()))
 }
 
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
@@ -263,7 +256,7 @@ pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Res
 }
 
 pub(crate) fn expire(home: &Home, n: u32) -> Call {
-    home.call_with_orders(Function::SaleExpire).number(n.into())
+    home.call(Function::SaleExpire).number(n.into())
 }
 
 pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
@@ -304,8 +297,7 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         StockChange::Add(n) => (n, 0),
         StockChange::Withdraw(n) => (0, n),
     };
-    let orders = home.spec.orders.iter().flat_map(keys::queue);
-    let keys = home.keys.all().chain(home.keys.replays(op.client())).chain(orders);
+    let keys = home.keys.all().chain(home.keys.replays(op.client()));
     Ok(Call::new(Function::SaleStock, keys)
         .arg(home.spec.secret.to_bytes())
         .arg(&op.to_bytes()[8..])
@@ -313,8 +305,7 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         .number(add.into())
         .number(withdraw.into())
         .number(SaleSpec::UNITS_MAX.into())
-        .number(StockChange::GIVEN_BACK_MAX.into())
-        .arg(OrderTask::stock_ids(&home.spec.id)))
+        .number(StockChange::GIVEN_BACK_MAX.into()))
 }
 
 pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
@@ -423,7 +414,7 @@ pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
 
 pub(crate) fn restore(home: &Home, receipt: &Receipt) -> Result<Call> {
     Ok(home
-        .call_with_orders(Function::SaleRestore)
+        .call(Function::SaleRestore)
         .arg(receipt.id.to_bytes())
         .arg(receipt.buyer.as_str())
         .number(receipt.generation.into())
@@ -454,7 +445,7 @@ fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
     let mut packed = Packed(packed);
     let (total, next) = (packed.small(4)?, packed.small(4)?);
     let (ahead, returned) = (packed.small(4)?, packed.small(4)?);
-    Ok(SkuState {
+    let state = SkuState {
         sku,
         total,
         free: (u64::from(total) + u64::from(returned))
@@ -465,7 +456,8 @@ fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
         confirmed: packed.small(4)?,
         withdrawn: packed.small(4)?,
         per_buyer: packed.small(2)?,
-    })
+    };
+    if packed.0.is_empty() { Ok(state) } else { Err(strange("a SKU of another length")) }
 }
 
 pub(crate) fn show(home: &Home) -> Call {
@@ -486,7 +478,19 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
     let reason = HaltReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
     let halted = since.map(|since| Halt { reason: *reason, since });
     let (spec, receipts_until) = (home.spec.clone(), read_moment(&mut fields)?);
-    Ok(SaleState { spec, status, generation, seq, skus, next_expiry, halted, receipts_until, now })
+    let orders = OrdersState {
+        through: fields.int()?,
+        behind_since: read_moment(&mut fields)?,
+        failed: fields.small()?,
+        worker_until: read_moment(&mut fields)?,
+    };
+    let orders = spec.ledger.then_some(orders);
+    Ok(SaleState { spec, status, generation, seq, skus, next_expiry, halted, receipts_until, orders, now })
+}
+
+/// Registers this process for the sale's next event.
+pub(crate) fn listen(home: &Home, inbox: u64, after: u64) -> Call {
+    home.call(Function::SaleListen).arg(format!("{inbox:016x}")).number(after.min(1 << 53))
 }
 
 pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use rushgate_core::{
     Answer, Books, ClientId, Created, DeadLetter, Enqueued, Error, Extend, Extended, Fence, Listing,
-    LockName, LockState, Notice, Op, Page, QueueName, ReleaseWith, ReleasedWith, Reply as Answered, Request,
-    Result, SaleId, SaleSpec, SaleState, Store, StoreCalls, StoreInfo, TaskId, TaskInfo, TaskState, Topic,
-    Warning,
+    LockName, LockState, Log, Notice, Op, Page, QueueName, ReleaseWith, ReleasedWith, Reply as Answered,
+    Request, Result, SaleId, SaleSpec, SaleState, Store, StoreCalls, StoreInfo, TaskId, TaskInfo, TaskState,
+    Topic, Warning,
 };
 
 use tokio::sync::oneshot;
@@ -39,8 +39,6 @@ const ENTERED_FOR: Duration = Duration::from_secs(60);
 const ENTERED_MAX: usize = 1_024;
 /// The most specifications of sales that are cached.
 const HOMES_MAX: usize = 1_024;
-/// How often a sale whose specification exists but whose keys do not is created before that is reported as an error.
-const MAKINGS_MAX: usize = 3;
 /// How long a listener must wait before it is registered on the server.
 const LINGER: Duration = Duration::from_millis(1);
 
@@ -57,7 +55,6 @@ pub(crate) fn micros(duration: Duration) -> u64 {
 /// for them.
 pub struct RedisStore {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) for_orders: bool,
 }
 
 pub(crate) struct Inner {
@@ -145,7 +142,7 @@ impl RedisStore {
         let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart, ahead });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
-        Ok(Self { inner, for_orders: false })
+        Ok(Self { inner })
     }
 
     /// Sends a call.
@@ -169,7 +166,6 @@ impl RedisStore {
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
         self.inner.ahead.forget(queue);
-        let call = if self.for_orders { call.key(keys::for_orders(queue)) } else { call };
         let (inner, changed) = (Arc::clone(&self.inner), queue.clone());
         let read = move |raw| {
             inner.ahead.forget(&changed);
@@ -212,7 +208,6 @@ impl RedisStore {
             return self.put(&release.queue, call, lock::read_released_with, Answered::ReleaseWith);
         }
         let put = queue::enqueue(op, &release.queue, std::slice::from_ref(&release.task));
-        let put = if self.for_orders { put.key(keys::for_orders(&release.queue)) } else { put };
         self.run(Arc::clone(&self.inner).release_apart(op, release, put), Answered::ReleaseWith)
     }
 }
@@ -601,6 +596,37 @@ impl Inner {
         })
     }
 
+    /// Waits for an event of a sale, if its latest one is `after`.
+    fn hear_sale(
+        self: Arc<Self>,
+        (listening, told): (Listening, oneshot::Receiver<()>),
+        sale: SaleId,
+        after: u64,
+    ) -> Answer<'static, Option<Notice>> {
+        let inbox = self.inbox.id;
+        // Sent now, if the sale's keys are known.
+        let watched = self.known_home(&sale).map(|home| self.driver.call(sale::listen(&home, inbox, after)));
+        Box::pin(async move {
+            let _listening = listening;
+            let answer = match watched {
+                Some(watched) => Some(watched.await?).filter(|reply| !reply.is("MISSING")),
+                None => None,
+            };
+            let waits = match answer {
+                Some(reply) => reply.int()? == 1,
+                None => {
+                    let build = |home: &Home, asked: &(u64, u64)| Ok(sale::listen(home, asked.0, asked.1));
+                    let read = |_: &Home, _: &(u64, u64), reply: Reply| Ok(reply.int()? == 1);
+                    Arc::clone(&self).step_of_sale(sale, (inbox, after), build, read).await?
+                }
+            };
+            if waits {
+                told.await.map_err(|_| self.driver.why_ended())?;
+            }
+            Ok(None)
+        })
+    }
+
     fn register_first(self: &Arc<Self>, queue: &QueueName) {
         if !self.inbox.listeners.must_register(queue) {
             return;
@@ -623,11 +649,6 @@ impl Inner {
 
     pub(crate) fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
         self.homes().get(id).cloned()
-    }
-
-    /// Drops the IDs read ahead of the sale's order queue, to which most verbs of a sale may add.
-    pub(crate) fn changes_orders_of(&self, home: &Home) {
-        home.spec.orders.iter().for_each(|queue| self.ahead.forget(queue));
     }
 
     pub(crate) fn forget_home(&self, id: &SaleId) {
@@ -660,56 +681,24 @@ impl Inner {
         build: fn(&Home, &V) -> Result<Call>,
         read: fn(&Home, &V, Reply) -> Result<T>,
     ) -> Result<T> {
-        for _ in 0..MAKINGS_MAX {
-            let home = self.home(&id).await?;
-            let reply = self.driver.call(build(&home, &verb)?).await?;
-            self.changes_orders_of(&home);
-            if !reply.is("MISSING") {
-                return read(&home, &verb, reply);
-            }
-            self.make_again(&id).await?;
+        // The cached specification may be that of a sale that has since been replaced.
+        let cached = self.known_home(&id).is_some();
+        let home = self.home(&id).await?;
+        let reply = self.driver.call(build(&home, &verb)?).await?;
+        if !reply.is("MISSING") {
+            return read(&home, &verb, reply);
         }
-        Err(strange("now one sale and now another"))
-    }
-
-    /// Creates a sale whose specification exists but whose keys do not: its creator failed in between, or the store
-    /// lost them.
-    async fn make_again(self: &Arc<Self>, id: &SaleId) -> Result<()> {
-        self.forget_home(id);
-        let home = self.home(id).await?;
-        self.reserve_queue(&home.spec, true).await?;
-        self.driver.call(sale::create(&home)).await.map(drop)
-    }
-
-    /// Whether another sale has the ID. Only storing the specification decides, but this check avoids reserving a queue
-    /// for nothing.
-    async fn is_another(&self, spec: &SaleSpec) -> Result<bool> {
-        let entered = self.driver.command(Command::new("GET").arg(keys::sale_home(&spec.id))).await?;
-        Ok(!matches!(entered, Reply::Nil) && entered.bytes()? != spec.to_json().into_bytes())
-    }
-
-    /// Reserves the order queue, if the sale has one, before the sale becomes visible.
-    async fn reserve_queue(self: &Arc<Self>, spec: &SaleSpec, takes_over: bool) -> Result<()> {
-        let Some(orders) = &spec.orders else { return Ok(()) };
-        self.enter_queue(orders).await?;
-        match self.driver.call(sale::reserve_queue(orders, takes_over)).await?.int()? {
-            1 => Ok(()),
-            _ => Err(Error::orders_queue_in_use(orders)),
+        self.forget_home(&id);
+        if cached {
+            return Box::pin(self.step_of_sale(id, verb, build, read)).await;
         }
+        Err(sale::without_keys(&id))
     }
 
-    pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec, takes_over: bool) -> Result<Created> {
+    pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
-        if self.is_another(&spec).await? {
-            return Ok(Created::Exists);
-        }
-        self.reserve_queue(&spec, takes_over).await?;
         self.driver.command(entry).await?;
-        if self.driver.call(sale::enter(&spec)).await?.int()? == 0 {
-            return Ok(Created::Exists);
-        }
-        self.driver.call(sale::create(&Home::new(spec))).await?;
-        Ok(Created::Created)
+        sale::read_created(self.driver.call(sale::create(&Home::new(spec))).await?)
     }
 
     pub(crate) async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
@@ -743,42 +732,23 @@ impl Inner {
         }
     }
 
-    /// The directories that lack the sale or its order queue. A name is listed before it is used, so they can be read
-    /// after the sale.
-    async fn not_listed(&self, spec: &SaleSpec) -> Result<Vec<String>> {
-        let mut names = vec![(keys::SALES, spec.id.as_str(), "the list of sales lacks the sale")];
-        let queue = spec.orders.as_ref();
-        names.extend(
-            queue.map(|queue| (keys::QUEUES, queue.as_str(), "the list of queues lacks the order queue")),
-        );
-        let mut missing = Vec::new();
-        for (directory, name, what) in names {
-            let score = self.driver.command(Command::new("ZSCORE").arg(directory).arg(name)).await?;
-            // Pages of a directory rely on equal scores.
-            if score == Reply::Nil || score.text()? != "0" {
-                missing.push(what.to_owned());
-            }
-        }
-        Ok(missing)
+    /// Whether the list of sales lacks the sale. A name is listed before it is used, so this can be read after the sale.
+    async fn is_unlisted(&self, id: &SaleId) -> Result<bool> {
+        let score = self.driver.command(Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str())).await?;
+        // Pages of a directory rely on equal scores.
+        Ok(score == Reply::Nil || score.text()? != "0")
     }
 
     pub(crate) async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
-        for _ in 0..MAKINGS_MAX {
-            // Read the specification from the server, not from the cache.
-            self.forget_home(&id);
-            let home = self.home(&id).await?;
-            let reply = self.driver.together(sale::books(&home)).await?;
-            match sale::read_books(&home, reply)? {
-                sale::Found::Books(mut books) => {
-                    books.contradictions.extend(self.not_listed(&home.spec).await?);
-                    return Ok(*books);
-                }
-                sale::Found::Nothing => self.make_again(&id).await?,
-                // Another sale may have just taken its place. If not, the keys are damaged and must not be changed.
-                sale::Found::Another => {}
-            }
+        // Read the specification from the server, not from the cache.
+        self.forget_home(&id);
+        let home = self.home(&id).await?;
+        let reply = self.driver.together(sale::books(&home)).await?;
+        let mut books = sale::read_books(&home, reply)?;
+        if self.is_unlisted(&id).await? {
+            books.contradictions.push("the list of sales lacks the sale".to_owned());
         }
-        Err(strange("now one sale and now another"))
+        Ok(books)
     }
 }
 
@@ -802,15 +772,14 @@ impl Store for RedisStore {
                 let heard = listeners.listen_over(&queue, &id);
                 inner.hear(heard, queue::watch(&queue, self.inner.inbox.id, &id))
             }
-            Topic::Event(queue, after) => {
-                let heard = listeners.listen_events(&queue, after);
-                inner.hear(heard, queue::follow(&queue, self.inner.inbox.id, after))
+            Topic::Event(log, after) => {
+                let heard = listeners.listen_events(&log, after);
+                match log {
+                    Log::Queue(queue) => inner.hear(heard, queue::follow(&queue, self.inner.inbox.id, after)),
+                    Log::Sale(sale) => inner.hear_sale(heard, sale, after),
+                }
             }
         }
-    }
-
-    fn for_orders(&self) -> Arc<dyn Store> {
-        Arc::new(Self { inner: Arc::clone(&self.inner), for_orders: true })
     }
 
     fn info(&self) -> StoreInfo {

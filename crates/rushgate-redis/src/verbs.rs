@@ -159,7 +159,7 @@ impl RedisStore {
                 }
             }
             // Sales
-            Request::Create(v) => self.run(inner.create(v.sale, self.for_orders), Reply::Create),
+            Request::Create(v) => self.run(inner.create(v.sale), Reply::Create),
             Request::Open(v) => self.on_sale(
                 v,
                 |v| &v.sale,
@@ -201,6 +201,24 @@ impl RedisStore {
                 |v| &v.sale,
                 |home, v| Ok(sale::settle(home, v.generation, &v.verdicts)),
                 |_, _, raw| sale::read_settled(raw),
+            ),
+            Request::FollowOrders(v) => self.on_sale(
+                v,
+                |v| &v.follow.sale,
+                |home, v| Ok(sale::follow_orders(home, &v.follow)),
+                |home, _, raw| sale::read_followed(home, raw),
+            ),
+            Request::FailedOrders(v) => self.on_sale(
+                v,
+                |v| &v.sale,
+                |home, v| Ok(sale::failed_orders(home, v.after, v.limit)),
+                |_, _, raw| sale::read_failed(raw),
+            ),
+            Request::RetryOrders(v) => self.on_sale(
+                v,
+                |v| &v.sale,
+                |home, _| Ok(sale::retry_orders(home)),
+                |_, _, raw| sale::read_retried(raw),
             ),
             Request::HaltSale(v) => self.on_sale(
                 v,
@@ -301,11 +319,9 @@ impl RedisStore {
         let Some(home) = inner.known_home(&id) else {
             return self.run(inner.step_of_sale(id, verb, build, read), V::reply);
         };
-        inner.changes_orders_of(&home);
         let answer = build(&home, &verb).map(|call| inner.driver.call(call));
         Box::pin(async move {
             let raw = answer?.await?;
-            inner.changes_orders_of(&home);
             if !raw.is("MISSING") {
                 return read(&home, &verb, raw).map(V::reply);
             }

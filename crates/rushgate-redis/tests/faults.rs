@@ -11,8 +11,8 @@ use std::time::Duration;
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Decision, Durability, Enqueued,
     HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, Notice, Op, Owner, Payload, QueueName,
-    Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Store, TaskId,
-    Ticket, Token, UnitChoice, Verbs,
+    Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku, SkuSpec,
+    Store, TaskId, Ticket, Token, UnitChoice, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
@@ -59,7 +59,7 @@ on_each_server! {
     a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it
     a_claimer_is_woken_by_another_process
     a_dead_listener_does_not_swallow_the_wake_up
-    a_sale_left_half_made_is_finished_by_whoever_comes
+    a_sale_whose_keys_are_gone_is_not_sold_again
     nothing_is_sent_to_a_server_whose_certificate_is_not_trusted
     whoever_confuses_tls_with_none_is_told_so
 }
@@ -130,7 +130,7 @@ fn spec() -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
         opens_at: None,
         closes_at: None,
-        orders: None,
+        ledger: false,
         secret: SaleSecret::from_bytes([7; 16]),
     }
 }
@@ -677,15 +677,22 @@ async fn a_dead_listener_does_not_swallow_the_wake_up(kind: Kind) {
     ready.await.unwrap();
 }
 
-async fn a_sale_left_half_made_is_finished_by_whoever_comes(kind: Kind) {
+async fn a_sale_whose_keys_are_gone_is_not_sold_again(kind: Kind) {
     let server = server(kind);
-    let store = open(&server).await;
+    let (store, other) = (open(&server).await, open(&server).await);
     store.create(spec()).await.unwrap();
-    // As if the creator had died after storing the specification.
-    assert_eq!(server.command(&["DEL", "rg:{s:s}:sale:s:1:row"]), ":1");
-    let other = open(&server).await;
-    other.open(&SaleId::new("s").unwrap()).await.unwrap();
-    assert!(matches!(store.reserve(wish("a")).await.unwrap(), Reserved::Reserved(_)));
+    let sale = SaleId::new("s").unwrap();
+    store.open(&sale).await.unwrap();
+    assert_eq!(server.command(&["DEL", "rg:{s:s}:row"]), ":1");
+    for store in [&store, &other] {
+        let error = store.reserve(wish("a")).await.unwrap_err();
+        assert!(error.is_corrupt() && !error.may_have_happened(), "{error:?}");
+        assert!(error.to_string().contains("the keys of the sale `s` are missing"), "{error}");
+        assert!(store.books(&sale).await.unwrap_err().is_corrupt());
+    }
+    // A rebuild begins with this.
+    store.create(spec()).await.unwrap();
+    assert_eq!(store.sale(&sale).await.unwrap().status, SaleStatus::Created);
 }
 
 async fn nothing_is_sent_to_a_server_whose_certificate_is_not_trusted(kind: Kind) {

@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rushgate_core::{
-    BuyerId, HoldTime, IdempotencyKey, Line, QueueName, ReservationId, Reserve, Reserved, SaleId, SaleSecret,
-    SaleSpec, Sku, SkuSpec, TaskId, UnitChoice, Verbs,
+    BuyerId, HoldTime, IdempotencyKey, Line, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec,
+    Sku, SkuSpec, TaskId, UnitChoice, Verbs,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
 use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
@@ -123,7 +123,7 @@ const TERMS: &str = "+0·5·0·0·20";
 /// The ends of the keys of a queue and of a sale.
 const QUEUE: &str = "meta records runs newcomers leases dead dead_ids listeners waiting0 \
     waiting1 waiting2 waiting3 waiting4 waiting5 waiting6 waiting7 waiting8 waiting9 lines keys moot";
-const SALE: &str = "row returned withdrawn buyers holds deadlines events";
+const SALE: &str = "row returned withdrawn buyers holds deadlines events failed";
 const LOCK: &str = "4 rg:{l:a}:lock rg:{l:a}:line rg:{l:a}:waiters rg:{l:a}:ends";
 
 fn queue_keys(name: &str) -> String {
@@ -152,9 +152,14 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             .replace(":W ", ":waiting1 "),
     );
     let listen = queue.replacen("23", "21", 1).split(" rg:{q:q}:young").next().unwrap().to_owned();
-    let ends = SALE.split(' ').map(|end| format!("rg:{{s:a}}:sale:a:1:{end}"));
-    let sale = format!("7 {}", ends.collect::<Vec<_>>().join(" "));
-    let create = format!("rushgate_1_sale_create {sale} {TOKEN} 10000 '' '' 0 \"a\"");
+    let ends = SALE.split(' ').map(|end| format!("rg:{{s:a}}:{end}"));
+    let of_sale = ends.collect::<Vec<_>>().join(" ");
+    let sale = format!("8 {of_sale}");
+    let secret = "a".repeat(32);
+    let create = |spec: &str| {
+        format!("rushgate_1_sale_create 9 rg:{{s:a}}:home {of_sale} {spec} {TOKEN} 10000 '' '' 0")
+    };
+    let created = create(&format!("{{\"skus\":[],\"secret\":\"{secret}\"}}"));
     let owner = "\0\0\0\u{1}\u{1}hlabel";
     let inbox = "\0\0\0\0\0\0\0\0";
     let acquire = |token: &str, lease: &str, inbox: &str, owner: &str| {
@@ -235,19 +240,26 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             format!("rushgate_1_sale_settle {sale} {TOKEN} 1 {TOKEN} sold"),
             "is `sold`; it must be confirmed, cancelled",
         ),
-        (
-            format!("rushgate_1_sale_end {} {TOKEN}", sale.replace("{s:a}", "{s:b}")),
-            "`rg:{s:SALE}:sale:SALE:1:row`",
-        ),
+        (format!("rushgate_1_sale_end {} {TOKEN}", sale.replace(":row", ":rows")), "`rg:{s:SALE}:row`"),
         (
             format!("rushgate_1_sale_confirm {} {TOKEN} {TOKEN}", sale.replace("{s:a}", "{q:a}")),
-            "KEYS[8] is ``",
+            "`rg:{s:SALE}:row`",
         ),
-        (format!("{create} 10 1 \"a\" 10 1 \"\\u0061\""), "it must be in no other place"),
-        (format!("{create} 10 1 a"), "a name as a JSON string"),
-        (format!("{create} 0 1 \"a\""), "it must be 1 to 10,000,000"),
-        ("rushgate_1_sale_home 1 rg:{s:a}:home {}".to_owned(), "a JSON object"),
-        ("rushgate_1_sale_home 1 rg:{q:a}:home {}".to_owned(), "`rg:{s:SALE}:home`"),
+        (
+            format!("rushgate_1_sale_follow_orders {sale} {TOKEN} {TOKEN} 1 0 1001 10000"),
+            "the events, is `1001`; it must be 0 to 1,000",
+        ),
+        (
+            format!(
+                "rushgate_1_sale_follow_orders {sale} {TOKEN} {TOKEN} 1 0 1 10000 7 1 0 {}",
+                "x".repeat(501)
+            ),
+            "the reason, is",
+        ),
+        (format!("{created} 0 1"), "it must be 1 to 10,000,000"),
+        (format!("{} 1 1", create("{}")), "a JSON object"),
+        (format!("{} 1 1", created.replace("{s:a}:home", "{q:a}:home")), "`rg:{s:SALE}:home`"),
+        (format!("{} 1 1", created.replace("{s:a}:home", "{s:b}:home")), "`rg:{s:b}:row`"),
     ] {
         let answer = call(&server, &asked);
         assert!(answer.starts_with("-INVALID ") && answer.contains(said), "{asked}: {answer}");
@@ -452,47 +464,6 @@ async fn on_a_full_server_functions_put_nothing_in_and_let_work_end() {
 }
 
 #[tokio::test]
-async fn no_function_changes_the_orders_queue_of_a_sale() {
-    const BODY: &str = "\u{4}textcontent";
-    let (server, _) = with_library(Kind::Redis).await;
-    let store = common::open(&server).await;
-    let spec = SaleSpec { orders: Some(QueueName::new("orders").unwrap()), ..phones([7; 16]) };
-    store.create(spec.clone()).await.unwrap();
-    let ends = |ends: &str| ends.split(' ').map(|end| format!(" rg:{{q:orders}}:{end}")).collect::<String>();
-    let (queue, stale) = (ends(QUEUE), "a 1");
-    let answers = ends("young:00000000000000ff old:00000000000000ff");
-    let (unique, schedules) = (ends("unique"), ends("schedules schedule_ids schedule_moments"));
-    let calls = [
-        format!("queue_enqueue 24{queue}{answers}{unique} opopopop a {TERMS} {BODY}"),
-        format!("queue_relay 22{queue}{unique} shop 1 a {TERMS} {BODY}"),
-        format!("queue_pop 23{queue}{answers} opopopop 1"),
-        format!("queue_claim 23{queue}{answers} opopopop 1 10000 w"),
-        format!("queue_complete 23{queue}{answers} opopopop {stale}"),
-        format!("queue_finish 23{queue}{answers} opopopop {stale} 0 ''"),
-        format!("queue_retry 23{queue}{answers} opopopop {stale} 0 0 ''"),
-        format!("queue_release 23{queue}{answers} opopopop {stale} 0"),
-        format!("queue_extend 21{queue} 10000 {stale} 0 '' ''"),
-        format!("queue_dequeue 23{queue}{answers} opopopop a 1 0"),
-        format!("queue_cancel 23{queue}{answers} opopopop a"),
-        format!("queue_close_batch 23{queue}{answers} opopopop a"),
-        format!("queue_requeue_dead 23{queue}{answers} opopopop 1"),
-        format!("queue_delete_dead 23{queue}{answers} opopopop 1"),
-        format!("queue_pause 21{queue} 1"),
-        format!("queue_limit 21{queue} 1 '' '' '' '' '' '' 0 '' '' 0 ''"),
-        format!("queue_schedule 24{queue}{schedules} nightly daily {BODY} 5 1 0 '' ''"),
-    ];
-    for line in &calls {
-        let answer = call(&server, &format!("rushgate_1_{line}"));
-        assert!(answer.starts_with("-RESERVED "), "{line}: {answer}");
-    }
-    let stats = call(&server, &format!("rushgate_1_queue_stats 21{queue}"));
-    assert!(stats.starts_with('*'), "it may be read: {stats}");
-    let unreserved = format!("rushgate_1_sale_orders 21{}", queue.replace("orders", "used"));
-    call(&server, &format!("rushgate_1_queue_pause 21{} 1", queue.replace("orders", "used")));
-    assert_eq!(call(&server, &unreserved), ":0", "it was used before");
-}
-
-#[tokio::test]
 async fn functions_that_only_read_may_be_called_as_such() {
     let (server, _) = with_library(Kind::Redis).await;
     for (name, may) in functions() {
@@ -509,7 +480,7 @@ fn phones(secret: [u8; 16]) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(60)).unwrap(),
         opens_at: None,
         closes_at: None,
-        orders: None,
+        ledger: false,
         secret: SaleSecret::from_bytes(secret),
     }
 }
@@ -522,7 +493,7 @@ async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_s
     let spec = phones(*SECRET.as_bytes().first_chunk().unwrap());
     store.create(spec.clone()).await.unwrap();
     store.open(&spec.id).await.unwrap();
-    let ends: Vec<_> = SALE.split(' ').map(|end| format!("rg:{{s:phones}}:sale:phones:1:{end}")).collect();
+    let ends: Vec<_> = SALE.split(' ').map(|end| format!("rg:{{s:phones}}:{end}")).collect();
     for number in 0..24 {
         let (buyer, key) = ("b".repeat(number % 12 + 1) + &number.to_string(), format!("click-{number}"));
         let line = |at: usize, quantity| Line { sku: spec.skus[at].sku.clone(), quantity };
@@ -536,7 +507,7 @@ async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_s
             call(
                 &server,
                 &format!(
-                    "rushgate_1_sale_reserve_by_key 7 {} {SECRET} {key} {buyer} 0 1 2 0 1",
+                    "rushgate_1_sale_reserve_by_key 8 {} {SECRET} {key} {buyer} 0 1 2 0 1",
                     ends.join(" ")
                 ),
             )
@@ -560,8 +531,8 @@ async fn a_buyers_key_leads_to_the_same_reservation_by_the_function_and_by_the_s
         }
     }
     assert_eq!(store.sale(&spec.id).await.unwrap().skus[0].held, 24);
-    let twice = format!("rushgate_1_sale_reserve_by_key 7 {} {SECRET} key ann 0 1 2 01 1", ends.join(" "));
+    let twice = format!("rushgate_1_sale_reserve_by_key 8 {} {SECRET} key ann 0 1 2 01 1", ends.join(" "));
     assert!(call(&server, &twice).contains("in no other place"));
-    let strange = format!("rushgate_1_sale_reserve_by_key 7 {} {SECRET} key ann 0 7 2", ends.join(" "));
+    let strange = format!("rushgate_1_sale_reserve_by_key 8 {} {SECRET} key ann 0 7 2", ends.join(" "));
     assert_eq!(call(&server, &strange), "*2", "a line, and that its SKU is not in the sale");
 }

@@ -85,8 +85,7 @@ export function makeAttempts(id) {
     return rows.get(line);
   };
 
-  /** `orders` is the sale's order queue, if the sale has one and the token may see it. */
-  const update = (sale, attempts, orders) => {
+  const update = (sale, attempts) => {
     element.hidden = !attempts;
     if (!attempts) return;
     const { counts, rates } = past.get(sale.id);
@@ -103,12 +102,8 @@ export function makeAttempts(id) {
 
     const all = counts.reduce((sum, n) => sum + n, 0);
     const lines = [`${t('withoutStore')} ${percent(Math.max(all - attempts.at_store, 0), all)}`];
-    if (sale.orders) lines.push(`${t('withoutLedger')} ${percent(all - counts[0], all)}`);
+    if (sale.ledger) lines.push(`${t('withoutLedger')} ${percent(all - counts[0], all)}`);
     if (attempts.p50_us !== undefined) lines.push(`${t('answeredIn')} ${took(attempts.p50_us)} (p50), ${took(attempts.p99_us)} (p99)`);
-    if (orders) {
-      const waiting = orders.ready + orders.leased;
-      lines.push(waiting ? `${t('confirmLag')} ${took(1000 * orders.lag_ms)}, ${number(waiting)} ${t('ordersWait')}` : t('noLag'));
-    }
     say(facts, lines.join(' · '));
 
     const these = shown.map(({ line }) => line.id).join();

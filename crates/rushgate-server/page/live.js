@@ -3,7 +3,7 @@ import { Problem, at, bearer, events, pause, recall, say, setBearer, speak, stor
 import { updateDetail } from '/page/dialogs.js';
 import { remakeLocks, showLocks } from '/page/locks.js';
 import { remakeQueues, showQueues, updateQueue } from '/page/queues.js';
-import { auditAll, lookAtRooms, rememberSales, remakeSales, showSales } from '/page/sales.js';
+import { auditAll, lookAtFailedOrders, lookAtRooms, rememberSales, remakeSales, showSales } from '/page/sales.js';
 import { latest, take } from '/page/snapshot.js';
 
 function show() {
@@ -89,3 +89,4 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
 watch();
 auditAll();
 lookAtRooms();
+lookAtFailedOrders();

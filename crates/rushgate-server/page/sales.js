@@ -1,5 +1,5 @@
-// The sales screen: one card per sale with stock, waiting room, audits and incidents.
-import { api, at, h, number, path, pause, randomId, say, spoken, standing, t } from '/page/common.js';
+// The sales screen: one card per sale with stock, order delivery, waiting room, audits and incidents.
+import { api, at, h, number, path, pause, randomId, relative, say, spoken, standing, t } from '/page/common.js';
 import { makeAttempts, rememberAttempts } from '/page/attempts.js';
 import { clockTime, draw } from '/page/chart.js';
 import { carryOut, display, spell, tell, verb } from '/page/dialogs.js';
@@ -48,8 +48,9 @@ function saleButtons(sale) {
   const post = (word) => () => api('POST', `/v1/sales/${path(sale.id)}/${word}`, { body: {} });
   const buttons = [h('button', { onclick: () => audit(sale.id) }, t('doAudit'))];
   if (sale.status === 'created') buttons.push(verb('doOpen', sale.id, post('open')));
-  if (sale.orders && !sale.halted && sale.status !== 'ended') buttons.push(verb('doHalt', sale.id, post('halt'), { danger: true }));
-  if (sale.orders && sale.halted) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
+  if (sale.ledger && !sale.halted && sale.status !== 'ended') buttons.push(verb('doHalt', sale.id, post('halt'), { danger: true }));
+  if (sale.ledger && sale.halted) buttons.push(verb('doRebuild', sale.id, post('rebuild')));
+  if (sale.orders?.failed) buttons.push(verb('doRetry', sale.id, post('orders/retry')));
   if (!isOver(sale)) buttons.push(roomButton(sale.id));
   const room = rooms.get(sale.id);
   if (room?.order === 'draw' && room.entry_closed_us === undefined && room.beacon === undefined) {
@@ -135,6 +136,40 @@ function rateSlider(id) {
     say(shown, '');
   };
   return { element: h('label', { class: 'row rate' }, t('rate'), input, shown), update };
+}
+
+// ── Order delivery ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+/** Orders that the ledger could not record, for each sale that has any. */
+const failed = new Map();
+const FAILED_MAX = 20;
+
+/** Loads the first of them once a second while the page is visible. */
+export async function lookAtFailedOrders() {
+  for (; ;) {
+    for (const { id, orders } of latest?.sales ?? []) {
+      if (!orders?.failed) { failed.delete(id); continue; }
+      if (document.hidden) continue;
+      try {
+        const { items } = await api('GET', `/v1/sales/${path(id)}/orders/failed?limit=${FAILED_MAX}`, { cache: 'no-cache' });
+        failed.set(id, items);
+        show();
+      } catch { /* the lamp says that nobody answers */ }
+    }
+    await pause(1000);
+  }
+}
+
+/** Shows how far the ledger is behind, and what it could not record. */
+function showDelivery({ lag, failures }, { id, orders, seq, now_us: now }) {
+  lag.hidden = !orders;
+  failures.hidden = !orders?.failed;
+  if (!orders) return;
+  const { through, behind_since_us: since } = orders;
+  say(lag, since === undefined ? t('noLag') : `${t('ledgerLag')} ${spoken(now - since)}, ${number(seq - through)} ${t('eventsBehind')}`);
+  say(failures.firstChild, `${t('failedOrders')}: ${number(orders.failed)}`);
+  const texts = (failed.get(id) ?? []).map((entry) => t('failedOrder', entry.seq, entry.reason, number(entry.attempts), relative(entry.retry_at_us, now)));
+  itemize(failures.lastChild, texts);
 }
 
 // ── Incidents that this page has seen ────────────────────────────────────────────────────────────────────────────────
@@ -224,7 +259,7 @@ async function audit(id) {
 // ── Cards ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 /** The structure of a card. When it changes the card is rebuilt; otherwise only its figures are updated. */
-const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.orders, sale.halted?.reason,
+const shape = (sale) => JSON.stringify([document.documentElement.lang, state(sale), sale.ledger, !sale.orders?.failed, sale.halted?.reason,
   [rooms.get(sale.id)].map((room) => room && [room.order, room.entrants, room.beacon]),
   sale.skus.map((sku) => [sku.sku, sku.free > 0])]);
 
@@ -243,12 +278,13 @@ function makeCard(sale) {
   const rate = rooms.get(sale.id) && !isOver(sale) ? rateSlider(sale.id) : null;
   const log = h('details', { class: 'incidents', hidden: true }, h('summary'), h('ul'));
   const check = h('span', { class: 'check', role: 'status', hidden: true });
+  const delivery = { lag: h('p', { class: 'soft lag' }), failures: h('details', { class: 'failures', hidden: true }, h('summary'), h('ul')) };
   const attempts = makeAttempts(sale.id);
   const element = h('article', { class: 'card' },
     h('div', { class: 'row' }, h('h2', {}, sale.id), check, h('span', { class: `tag ${state(sale)}` }, t(state(sale))),
       h('a', { href: `/shop/${path(sale.id)}` }, t('shop')), saleButtons(sale)),
-    skus.map((sku) => sku.element), clock, rate?.element, log, chart, attempts.element);
-  return { shape: shape(sale), element, skus, clock, chart, check, rate, attempts, incidents: log, plot: null };
+    skus.map((sku) => sku.element), clock, delivery.lag, delivery.failures, rate?.element, log, chart, attempts.element);
+  return { shape: shape(sale), element, skus, clock, delivery, chart, check, rate, attempts, incidents: log, plot: null };
 }
 
 function updateCard(card, sale) {
@@ -275,10 +311,11 @@ function updateCard(card, sale) {
   }
   if (sale.generation > 1) lines.push(`${t('generation')} ${sale.generation}`);
   say(card.clock, lines.join(' · '));
+  showDelivery(card.delivery, sale);
   showAudit(card.check, sale);
   showIncidents(card, sale.id);
   card.plot = draw(card.plot, card.chart, history.get(sale.id), UNITS);
-  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id), latest.queues.find((of) => of.queue === sale.orders));
+  card.attempts.update(sale, latest.attempts.find((of) => of.sale === sale.id));
 }
 
 /** The lines of the stock chart. */

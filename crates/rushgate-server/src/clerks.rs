@@ -91,7 +91,7 @@ impl Clerks {
             return;
         }
         let (ledger, shutdown) =
-            (self.shop.ledger.clone().filter(|_| state.spec.orders.is_some()), self.shutdown.clone());
+            (self.shop.ledger.clone().filter(|_| state.spec.ledger), self.shutdown.clone());
         self.tasks.spawn(async move {
             let swept = Sweeper::new(sale.clone()).run(shutdown.clone());
             let carried = async {
@@ -130,7 +130,10 @@ impl Clerks {
     }
 }
 
-/// False for an ended sale without holds: it has no deadlines and will get no more orders.
+/// False for an ended sale without holds, whose ledger has every order: it has no deadlines and gets no more orders.
 fn has_work(sale: &SaleState) -> bool {
-    sale.status != SaleStatus::Ended || sale.skus.iter().any(|sku| sku.held > 0)
+    let is_ended = sale.status == SaleStatus::Ended;
+    let holds = sale.skus.iter().any(|sku| sku.held > 0);
+    let orders = sale.orders.is_some_and(|orders| orders.through < sale.seq || orders.failed > 0);
+    !is_ended || holds || orders
 }

@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use crate::body::Body;
-use hyper::body::Bytes;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 /// Adds an `ETag`, and omits the body if the client has the same content.
 ///
-/// `passing` names fields that change with time alone, such as the store's clock. The tag ignores them, so it
-/// is a weak one.
+/// `passing` names fields that change with time alone, such as the store's clock; `orders.worker_until_us` is a field
+/// of the object `orders`. The tag ignores them, so it is a weak one.
 pub(crate) async fn unless_known(
     response: Response<Body>,
     passing: &[&str],
@@ -37,18 +36,24 @@ pub(crate) async fn unless_known(
 }
 
 /// The answer without the `passing` fields.
-fn lasting(bytes: &Bytes, passing: &[&str]) -> Vec<u8> {
+fn lasting(json: &[u8], passing: &[&str]) -> Vec<u8> {
     if passing.is_empty() {
-        return bytes.to_vec();
+        return json.to_vec();
     }
-    match serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(bytes) {
-        Ok(mut fields) => {
-            fields.retain(|name, _| !passing.contains(&name.as_str()));
-            // What was parsed from JSON can be serialized.
-            serde_json::to_vec(&fields).unwrap_or_default()
+    let Ok(mut fields) = serde_json::from_slice::<BTreeMap<String, Box<RawValue>>>(json) else {
+        return json.to_vec();
+    };
+    fields.retain(|name, _| !passing.contains(&name.as_str()));
+    for (of, passing) in passing.iter().filter_map(|name| name.split_once('.')) {
+        if let Some(value) = fields.get_mut(of) {
+            let rest = String::from_utf8(lasting(value.get().as_bytes(), &[passing]));
+            if let Some(rest) = rest.ok().and_then(|rest| RawValue::from_string(rest).ok()) {
+                *value = rest;
+            }
         }
-        Err(_) => bytes.to_vec(),
     }
+    // What was parsed from JSON can be serialized.
+    serde_json::to_vec(&fields).unwrap_or_default()
 }
 
 /// A tag for this content, in quotation marks.
@@ -98,9 +103,12 @@ mod tests {
 
     #[test]
     fn what_passes_with_time_does_not_count_and_all_else_does() {
-        let of = |text: &'static str| lasting(&Bytes::from_static(text.as_bytes()), &["now_us"]);
+        let of = |text: &str| lasting(text.as_bytes(), &["now_us", "b.until"]);
         assert_eq!(of("{\"a\":1,\"now_us\":5}"), of("{\"a\":1,\"now_us\":6}"));
         assert_ne!(of("{\"a\":1,\"now_us\":5}"), of("{\"a\":2,\"now_us\":5}"));
         assert_ne!(of("{\"a\":{\"now_us\":5}}"), of("{\"a\":{\"now_us\":6}}"), "only its own fields");
+        assert_eq!(of("{\"b\":{\"until\":5,\"c\":1}}"), of("{\"b\":{\"until\":6,\"c\":1}}"));
+        assert_ne!(of("{\"b\":{\"until\":5,\"c\":1}}"), of("{\"b\":{\"until\":5,\"c\":2}}"));
+        assert_ne!(of("{\"until\":5,\"b\":{}}"), of("{\"until\":6,\"b\":{}}"));
     }
 }

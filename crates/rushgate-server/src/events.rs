@@ -27,8 +27,12 @@ use crate::shop::Shop;
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Polling interval for new events. The store does not push them.
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Shortest time between two reads of a watched sale.
+const LOOK_MIN: Duration = Duration::from_millis(20);
+/// Time until the next read if the store cannot be reached.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Longest time between two reads, because a notification may be lost.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Interval of keep-alive comments, which detect clients that have left.
 const PING_EVERY: Duration = Duration::from_secs(15);
 /// Reconnect delay for clients, in milliseconds.
@@ -71,15 +75,29 @@ impl Tails {
     }
 }
 
-/// Polls for new events of a sale while it has watchers.
+/// Reads a sale after each of its events, while it has watchers.
 async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing: CancellationToken) {
     while !tails.is_left(sale.id(), &sender) && !closing.is_cancelled() {
-        match sale.state().await {
-            Ok(state) => _ = sender.send_if_modified(|seq| std::mem::replace(seq, state.seq) != state.seq),
-            Err(error) => tracing::debug!(sale = %sale.id(), %error, "cannot read the sale"),
-        }
+        let next = match sale.state().await {
+            Ok(state) => {
+                sender.send_if_modified(|seq| std::mem::replace(seq, state.seq) != state.seq);
+                Some(state.seq)
+            }
+            Err(error) => {
+                tracing::debug!(sale = %sale.id(), %error, "cannot read the sale");
+                None
+            }
+        };
+        let happens = async {
+            sleep(LOOK_MIN).await;
+            match next {
+                Some(seq) if sale.next_event(seq).await.is_ok() => {}
+                _ => sleep(LOOK_AGAIN).await,
+            }
+        };
         tokio::select! {
-            () = sleep(LOOK_EVERY) => {}
+            () = happens => {}
+            () = sleep(LOOK_MAX) => {}
             () = closing.cancelled() => {}
         }
     }

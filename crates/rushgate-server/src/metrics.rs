@@ -139,10 +139,19 @@ async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -
     let attempts = Family::<NameLabels, Counter>::default();
     let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let halted = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+    let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
+    let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let sales = shop.gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
     for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
         let id = ("sale", sale.spec.id.to_string());
         halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
+        if let Some(orders) = &sale.orders {
+            let since = orders.behind_since.map_or(Duration::ZERO, |since| sale.now.since(since));
+            behind.get_or_create(&vec![id.clone()]).set(sale.seq.saturating_sub(orders.through));
+            lag.get_or_create(&vec![id.clone()]).set(since.as_secs_f64());
+            failed.get_or_create(&vec![id.clone()]).set(orders.failed.into());
+        }
         for (answer, n) in shop.metrics.attempts.of(&id.1).iter().flat_map(Figures::answers) {
             attempts.get_or_create(&vec![id.clone(), ("answer", answer.to_owned())]).inc_by(n);
         }
@@ -162,6 +171,14 @@ async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -
     registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
     registry.register("sale_units", "Units by place", units);
     registry.register("sale_halted", "Whether the sale is halted until a rebuild", halted);
+    registry.register("sale_orders_behind", "Events of the sale that its ledger has yet to follow", behind);
+    registry.register_with_unit(
+        "sale_orders_lag",
+        "Lag of the ledger: time since the first event that it has yet to follow",
+        Unit::Seconds,
+        lag,
+    );
+    registry.register("sale_orders_failed", "Orders that the ledger could not record so far", failed);
     Ok(())
 }
 

@@ -98,8 +98,6 @@ codes! {
     Leased = "leased", 409, Later;
     /// The queue is full. Nothing was enqueued.
     QueueFull = "queue_full", 409, Later;
-    /// The queue is reserved for the orders of a sale. Nothing was changed.
-    QueueReserved = "queue_reserved", 409, Never;
     /// A dependency or batch of the task does not exist, or the batch is closed. Nothing was enqueued.
     Unmet = "unmet", 409, Never;
     /// The batch is not open. Nothing was changed.
@@ -362,13 +360,12 @@ impl From<Error> for Problem {
             () if error.is_not_found() => Code::NotFound,
             () if error.is_unavailable() => Code::Unavailable,
             () if error.is_full() => Code::Full,
-            () if error.is_queue_reserved() => Code::QueueReserved,
             () if error.is_misconfigured() => Code::Misconfigured,
             () if error.is_corrupt() => Code::Corrupt,
             () => Code::Bug,
         };
         let problem = match code {
-            Code::Invalid | Code::NotFound | Code::QueueReserved => Self::new(code, &error),
+            Code::Invalid | Code::NotFound => Self::new(code, &error),
             // The message may name hosts and files, so it goes to the log only.
             _ => {
                 let request_id = format!("{:016x}", rand::random::<u64>());
@@ -376,10 +373,7 @@ impl From<Error> for Problem {
                 Self::plain(code).with("request_id", request_id)
             }
         };
-        let hint = error
-            .hint_text()
-            .filter(|_| matches!(code, Code::Invalid | Code::QueueReserved))
-            .map(str::to_owned);
+        let hint = error.hint_text().filter(|_| code == Code::Invalid).map(str::to_owned);
         let field = error.field().map(str::to_owned);
         Self(Box::new(Inner { hint, field, ..*problem.0 }))
     }
@@ -396,7 +390,6 @@ mod tests {
             (Error::not_found("sale `x`"), Code::NotFound),
             (Error::unavailable("down"), Code::Unavailable),
             (Error::full("disk"), Code::Full),
-            (Error::queue_reserved(), Code::QueueReserved),
             (Error::misconfigured("read-only"), Code::Misconfigured),
             (Error::corrupt("damaged"), Code::Corrupt),
             (Error::bug("oops"), Code::Bug),

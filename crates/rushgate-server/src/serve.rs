@@ -114,7 +114,7 @@ impl Server {
         }
     }
 
-    /// Carries the orders of every sale to this ledger, and audits against it.
+    /// Writes the orders of each sale with a ledger to this one, and audits against it.
     pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
         self.ledger = Some(ledger);
         self

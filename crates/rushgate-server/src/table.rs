@@ -99,7 +99,7 @@ fn lock_routes() -> Vec<Route> {
             .key(KeyUse::Answers)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
-            .refuses(&[Code::NotHeld, Code::QueueFull, Code::QueueReserved, Code::Unmet])
+            .refuses(&[Code::NotHeld, Code::QueueFull, Code::Unmet])
             .work(lock::release_with),
         post("/v1/locks/{lock}/force-release", "force_release", "Force-release a lock")
             .work(lock::force_release),
@@ -118,13 +118,12 @@ fn queue_routes() -> Vec<Route> {
             .key(KeyUse::Answers)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
-            .refuses(&[Code::QueueFull, Code::Unmet, Code::QueueReserved])
+            .refuses(&[Code::QueueFull, Code::Unmet])
             .work(queue::enqueue),
         post("/v1/queues/{queue}/batch", "enqueue_all", "Enqueue up to 1,000 tasks atomically")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::QueueReserved])
             .work(queue::enqueue_all),
         get(
             "/v1/queues/{queue}/tasks",
@@ -146,7 +145,7 @@ fn queue_routes() -> Vec<Route> {
         .work(queue::task),
         delete("/v1/queues/{queue}/tasks/{task}", "cancel", "Cancel a task, or ask its worker to stop")
             .needs(Worker)
-            .refuses(&[Code::NotFound, Code::QueueReserved])
+            .refuses(&[Code::NotFound])
             .work(queue::cancel),
         delete(
             "/v1/queues/{queue}/tasks/{task}/unique",
@@ -163,7 +162,7 @@ fn queue_routes() -> Vec<Route> {
         )
         .needs(Worker)
         .key(KeyUse::Answers)
-        .refuses(&[Code::NotFound, Code::NotOpen, Code::QueueReserved])
+        .refuses(&[Code::NotFound, Code::NotOpen])
         .work(queue::close_batch),
         get(
             "/v1/queues/{queue}/tasks/{task}/waits",
@@ -187,25 +186,23 @@ fn queue_routes() -> Vec<Route> {
         post("/v1/queues/{queue}/pop", "pop", "Pop the first due tasks: lost if the client dies")
             .needs(Worker)
             .key(KeyUse::Answers)
-            .refuses(&[Code::QueueReserved])
             .work(queue::pop),
         post("/v1/queues/{queue}/claim", "claim", "Claim the first due tasks under a lease, or wait for one")
             .needs(Worker)
             .key(KeyUse::Answers)
             .waits()
-            .refuses(&[Code::QueueReserved])
             .work(queue::claim),
         post("/v1/queues/{queue}/complete", "complete", "Complete claimed tasks")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::Stale, Code::QueueReserved])
+            .refuses(&[Code::Stale])
             .work(queue::complete),
         post("/v1/queues/{queue}/retry", "retry", "Retry failed tasks, or turn them into dead letters")
             .needs(Worker)
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::Stale, Code::QueueReserved])
+            .refuses(&[Code::Stale])
             .work(queue::retry),
         post(
             "/v1/queues/{queue}/release",
@@ -215,26 +212,20 @@ fn queue_routes() -> Vec<Route> {
         .needs(Worker)
         .key(KeyUse::Answers)
         .body_max(BATCH_MAX)
-        .refuses(&[Code::Stale, Code::QueueReserved])
+        .refuses(&[Code::Stale])
         .work(queue::release_tasks),
         post("/v1/queues/{queue}/extend", "extend_tasks", "Extend the leases of claimed tasks")
             .needs(Worker)
             .body_max(BATCH_MAX)
-            .refuses(&[Code::Stale, Code::QueueReserved])
+            .refuses(&[Code::Stale])
             .work(queue::extend),
         post("/v1/queues/{queue}/dequeue", "dequeue", "Remove a task if it is unchanged since it was read")
             .needs(Worker)
-            .refuses(&[Code::Stale, Code::Leased, Code::QueueReserved])
+            .refuses(&[Code::Stale, Code::Leased])
             .work(queue::dequeue),
-        post("/v1/queues/{queue}/pause", "pause", "Pause a queue")
-            .refuses(&[Code::QueueReserved])
-            .work(queue::pause),
-        post("/v1/queues/{queue}/resume", "resume", "Resume a queue")
-            .refuses(&[Code::QueueReserved])
-            .work(queue::resume),
-        put("/v1/queues/{queue}/limits", "limit", "Set a queue's limits and retention")
-            .refuses(&[Code::QueueReserved])
-            .work(queue::limit),
+        post("/v1/queues/{queue}/pause", "pause", "Pause a queue").work(queue::pause),
+        post("/v1/queues/{queue}/resume", "resume", "Resume a queue").work(queue::resume),
+        put("/v1/queues/{queue}/limits", "limit", "Set a queue's limits and retention").work(queue::limit),
         get(
             "/v1/queues/{queue}/events",
             "queue_events",
@@ -256,11 +247,9 @@ fn dead_routes() -> Vec<Route> {
             "Requeue dead letters with all their attempts",
         )
         .body_max(BATCH_MAX)
-        .refuses(&[Code::QueueReserved])
         .work(queue::requeue_dead),
         post("/v1/queues/{queue}/dead/delete", "delete_dead", "Delete dead letters")
             .body_max(BATCH_MAX)
-            .refuses(&[Code::QueueReserved])
             .work(queue::delete_dead),
     ]
 }
@@ -280,7 +269,7 @@ fn schedule_routes() -> Vec<Route> {
             .needs(Worker)
             .body_max(TASK_MAX)
             .succeeds(&[200, 201])
-            .refuses(&[Code::QueueFull, Code::Stale, Code::QueueReserved])
+            .refuses(&[Code::QueueFull, Code::Stale])
             .work(schedule::schedule),
         delete("/v1/queues/{queue}/schedules/{schedule}", "unschedule", "Delete a schedule")
             .refuses(&[Code::NotFound])
@@ -313,7 +302,7 @@ fn sale_routes() -> Vec<Route> {
             .refuses(&[Code::Exists])
             .work(sale::create),
         get("/v1/sales/{sale}", "sale", "Get a sale and its stock")
-            .tagged(&["now_us"])
+            .tagged(&["now_us", "orders.worker_until_us"])
             .needs(Buyer)
             .refuses(&[Code::NotFound])
             .work(sale::sale),
@@ -329,20 +318,21 @@ fn sale_routes() -> Vec<Route> {
         post("/v1/sales/{sale}/rebuild", "rebuild", "Rebuild a sale from the ledger and resume it")
             .refuses(&[Code::NotFound, Code::Stale])
             .work(sale::rebuild),
-        post("/v1/sales/{sale}/orders/requeue", "requeue_orders", "Requeue dead orders of a sale")
-            .body_max(BATCH_MAX)
-            .refuses(&[Code::NotFound])
-            .work(sale::requeue_orders),
-        post("/v1/sales/{sale}/orders/delete", "delete_orders", "Delete dead orders of a sale")
-            .body_max(BATCH_MAX)
-            .refuses(&[Code::NotFound])
-            .work(sale::delete_orders),
-        post("/v1/sales/{sale}/orders/pause", "pause_orders", "Pause the orders of a sale")
-            .refuses(&[Code::NotFound])
-            .work(sale::pause_orders),
-        post("/v1/sales/{sale}/orders/resume", "resume_orders", "Resume the orders of a sale")
-            .refuses(&[Code::NotFound])
-            .work(sale::resume_orders),
+        get(
+            "/v1/sales/{sale}/orders/failed",
+            "failed_orders",
+            "List orders that the ledger could not record",
+        )
+        .tagged(&[])
+        .refuses(&[Code::NotFound])
+        .work(sale::failed_orders),
+        post(
+            "/v1/sales/{sale}/orders/retry",
+            "retry_orders",
+            "Retry orders that the ledger could not record",
+        )
+        .refuses(&[Code::NotFound])
+        .work(sale::retry_orders),
         post("/v1/sales/{sale}/stock", "stock", "Add units, or withdraw free ones permanently")
             .key(KeyUse::AnswersRequired)
             .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SaleHalted])

@@ -217,21 +217,15 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
         .await
         .ok(201);
     ask("POST", "/v1/sales/phones/open", &operator, json!({})).await.ok(200);
-    // Sales share the default order queue, so a token for one sale neither joins nor pauses it.
     let sale = json!({ "id": "mine", "skus": [{ "sku": "phone", "units": 10 }] });
-    assert_eq!(ask("POST", "/v1/sales", &mine, sale.clone()).await.code(), "forbidden");
-    ask("POST", "/v1/sales", &operator, sale).await.ok(201);
-    for verb in ["pause", "resume"] {
-        let path = format!("/v1/sales/mine/orders/{verb}");
-        assert_eq!(ask("POST", &path, &mine, json!({})).await.code(), "forbidden", "{verb}");
+    ask("POST", "/v1/sales", &mine, sale).await.ok(201);
+    for (method, path) in [("GET", "orders/failed"), ("POST", "orders/retry")] {
+        let path = format!("/v1/sales/phones/{path}");
+        assert_eq!(ask(method, &path, &mine, json!({})).await.code(), "forbidden", "{path}");
+        assert_eq!(ask(method, &path, &worker, json!({})).await.code(), "forbidden", "{path}");
     }
-    ask("POST", "/v1/sales/phones/orders/pause", &operator, json!({})).await.ok(200);
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }] });
     let hold = ask("POST", "/v1/sales/phones/reservations", &operator, body).await.ok(202);
-    let top = ask("GET", "/v1/queues/orders/top", &worker, json!({})).await.ok(200);
-    let ticket = top["tasks"][0]["ticket"].clone();
-    assert!(ticket.is_string(), "{top}");
-
     let (id, unit) = (hold["id"].as_str().unwrap(), json!([["phone", [[1, 1]]]]));
     let order = json!({
         "order": "reservation", "sale": "phones", "generation": 1, "seq": 99, "id": "0f".repeat(16),
@@ -241,51 +235,12 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
         "order": "stock", "sale": "phones", "sku": "phone", "seq": 99, "total": 5_000, "withdrawn": [],
         "per_buyer": 5_000,
     });
-    let lock = ask("POST", "/v1/locks/l/acquire", &worker, json!({})).await.ok(201);
-    let forgeries = [&order, &stock].map(|payload| json!({ "id": "forged", "payload": payload }));
-    let one = json!({ "ticket": ticket });
-    let attempts = [
-        ("POST", "tasks", forgeries[0].clone()),
-        ("POST", "tasks", forgeries[1].clone()),
-        ("POST", "tasks", json!({ "id": id, "payload": order, "on_duplicate": "replace" })),
-        ("POST", "batch", json!({ "tasks": forgeries })),
-        ("POST", "claim", json!({ "n": 1 })),
-        ("POST", "pop", json!({ "n": 1 })),
-        ("POST", "complete", one.clone()),
-        ("POST", "retry", one.clone()),
-        ("POST", "release", one.clone()),
-        ("POST", "extend", one.clone()),
-        ("POST", "dequeue", one),
-        ("DELETE", &format!("tasks/{id}"), json!({})),
-        ("POST", &format!("tasks/{id}/close"), json!({})),
-        ("PUT", "schedules/s", json!({ "every_ms": 1_000, "payload": stock })),
-    ];
-    for (method, path, body) in attempts {
-        let said = ask(method, &format!("/v1/queues/orders/{path}"), &worker, body).await;
-        assert_eq!(said.code(), "queue_reserved", "{method} {path}");
-        assert!(said.json()["hint"].is_string(), "{method} {path}");
-    }
-    let release = json!({ "token": lock["token"], "queue": "orders", "task": forgeries[1] });
-    assert_eq!(ask("POST", "/v1/locks/l/release-with", &worker, release).await.code(), "queue_reserved");
-    for path in ["pause", "dead/requeue", "dead/delete"] {
-        let body = if path == "pause" { json!({}) } else { json!({ "all": true }) };
-        let said = ask("POST", &format!("/v1/queues/orders/{path}"), &operator, body).await;
-        assert_eq!(said.code(), "queue_reserved", "{path}: operators use the sale's own routes");
-    }
-    assert_eq!(
-        ask("POST", "/v1/sales/phones/orders/requeue", &worker, json!({ "all": true })).await.status,
-        403
-    );
+    // A queue called `orders` is a queue like any other: its tasks are no orders.
+    let forgeries =
+        [("a", &order), ("b", &stock)].map(|(id, payload)| json!({ "id": id, "payload": payload }));
+    let enqueued = ask("POST", "/v1/queues/orders/batch", &worker, json!({ "tasks": forgeries })).await;
+    assert_eq!(enqueued.status, 200, "{enqueued:?}");
 
-    // A caller may not reserve another team's queue for orders.
-    let sale =
-        |id: &str, orders: &str| json!({ "id": id, "skus": [{ "sku": "x", "units": 1 }], "orders": orders });
-    assert_eq!(ask("POST", "/v1/sales", &mine, sale("mine", "payments")).await.code(), "forbidden");
-    ask("POST", "/v1/queues/payments/tasks", &worker, json!({ "id": "a" })).await.ok(201);
-    let used = ask("POST", "/v1/sales", &operator, sale("other", "payments")).await;
-    assert_eq!((used.code().as_str(), used.json()["field"].as_str()), ("invalid", Some("orders")));
-
-    ask("POST", "/v1/sales/phones/orders/resume", &operator, json!({})).await.ok(200);
     ask("POST", &format!("/v1/sales/phones/reservations/{id}/confirm"), &operator, json!({})).await;
     let path = format!("/v1/sales/phones/reservations/{id}");
     let settled = stand.ask(Ask::new("GET", &path).bearer(&operator).wait(30)).await.ok(200);
@@ -297,5 +252,117 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
     let orders = ledger.books(&"phones".parse().unwrap()).await.unwrap().orders;
     assert_eq!(orders.iter().map(|order| order.buyer.as_str()).collect::<Vec<_>>(), ["ann"]);
     assert_eq!(ask("GET", "/v1/sales/phones/audit", &operator, json!({})).await.ok(200)["ok"], true);
+    assert_eq!(ask("GET", "/v1/queues/orders", &worker, json!({})).await.ok(200)["ready"], 2);
     stand.end().await;
+}
+
+#[tokio::test]
+async fn a_sale_has_a_ledger_if_the_server_has_one_unless_the_request_says_otherwise() {
+    let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
+    let with = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let without = Stand::open().await;
+    let create = async |stand: &Stand, id: &str, more: Value| {
+        let mut body = json!({ "id": id, "skus": [{ "sku": "phone", "units": 1 }] });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        stand.post("/v1/sales", body).await
+    };
+    let has_ledger = async |stand: &Stand, id: &str| {
+        let sale = stand.get(&format!("/v1/sales/{id}")).await.ok(200);
+        assert_eq!(sale["ledger"] == true, sale["orders"].is_object(), "{sale}");
+        sale["ledger"].as_bool().unwrap()
+    };
+    for (stand, id, more, wanted) in [
+        (&with, "a", json!({}), true),
+        (&with, "b", json!({ "ledger": true }), true),
+        (&with, "c", json!({ "ledger": false }), false),
+        (&without, "a", json!({}), false),
+        (&without, "b", json!({ "ledger": true }), true),
+        (&without, "c", json!({ "ledger": false }), false),
+    ] {
+        create(stand, id, more).await.ok(201);
+        assert_eq!(has_ledger(stand, id).await, wanted, "{id}");
+    }
+    assert_eq!(create(&with, "d", json!({ "orders": "orders" })).await.code(), "unknown_field");
+    with.end().await;
+    without.end().await;
+}
+
+#[tokio::test]
+async fn orders_that_the_ledger_cannot_record_are_shown_counted_and_retried() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("orders.db");
+    let ledger = rushgate::connect_ledger(&format!("sqlite:{}", file.display())).unwrap();
+    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    opened(&stand, phones(3)).await;
+    let lag = async || {
+        let sale = stand.get("/v1/sales/phones").await.ok(200);
+        (sale["seq"].as_u64().unwrap() - sale["orders"]["through"].as_u64().unwrap(), sale["orders"].clone())
+    };
+    reserve(&stand, "ann", "k").await.ok(202);
+    eventually(async || lag().await.0 == 0).await;
+    let books = rusqlite::Connection::open(file).unwrap();
+    books.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.buyer = 'eve'
+                  BEGIN SELECT RAISE(ABORT, 'out of ink'); END";
+    books.execute_batch(refuse).unwrap();
+    let hold = reserve(&stand, "eve", "k").await.ok(202);
+    let metric = async |name: &str| {
+        let text = stand.get("/metrics").await.body;
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        let line = format!("rushgate_sale_orders_{name}{{sale=\"phones\"}} ");
+        text.lines().find_map(|of| of.strip_prefix(&line).map(|n| n.parse::<f64>().unwrap())).unwrap()
+    };
+    eventually(async || metric("failed").await == 1.0).await;
+    eventually(async || metric("behind").await == 0.0 && metric("lag_seconds").await == 0.0).await;
+    let page = stand.get("/v1/sales/phones/orders/failed").await.ok(200);
+    let failed = &page["items"][0];
+    assert!(failed["reason"].as_str().unwrap().contains("refused a statement of the ledger"), "{page}");
+    assert!(failed["attempts"].as_u64() >= Some(1) && failed["retry_at_us"].is_u64(), "{page}");
+    let first = stand.get("/v1/sales/phones/orders/failed?limit=1").await.ok(200);
+    assert_eq!((&first["items"][0]["seq"], &first["next"]), (&failed["seq"], &failed["seq"]));
+    let rest = stand.get(&format!("/v1/sales/phones/orders/failed?after={}", first["next"])).await.ok(200);
+    assert_eq!((&rest["items"], &rest["next"]), (&json!([]), &Value::Null));
+    for limit in ["0", "1001"] {
+        let said = stand.get(&format!("/v1/sales/phones/orders/failed?limit={limit}")).await;
+        assert_eq!(said.code(), "invalid", "{limit}");
+    }
+
+    books.execute_batch("DROP TRIGGER refuse").unwrap();
+    stand.post("/v1/sales/phones/orders/retry", json!({})).await.ok(200);
+    let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
+    stand.post(&format!("{path}/confirm"), json!({})).await;
+    assert_eq!(stand.ask(Ask::new("GET", &path).wait(30)).await.ok(200)["state"], "confirmed");
+    eventually(async || lag().await.1["failed"] == 0).await;
+    assert_eq!(stand.post("/v1/sales/phones/orders/retry", json!({})).await.ok(200), json!({ "failed": 0 }));
+    for (method, path) in [("GET", "orders/failed"), ("POST", "orders/retry")] {
+        let ask = Ask::new(method, &format!("/v1/sales/nosuch/{path}"));
+        let ask = if method == "POST" { ask.json(&json!({})) } else { ask };
+        assert_eq!(stand.ask(ask).await.code(), "not_found", "{path}");
+    }
+    assert_eq!(stand.get("/v1/sales/phones/audit").await.ok(200)["ok"], true);
+    stand.end().await;
+}
+
+/// The server that ended it was stopped before the ledger had everything.
+#[tokio::test]
+async fn an_ended_sale_whose_ledger_is_behind_is_looked_after() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = format!("sqlite:{}", dir.path().join("store.db").display());
+    let gate = rushgate::Rushgate::connect(&store).await.unwrap();
+    let phones = rushgate::SaleBuilder::new("phones").sku("phone", 3, 1).ledger();
+    gate.create_sale(phones).await.unwrap();
+    let sale = gate.sale("phones").unwrap();
+    sale.open().await.unwrap();
+    sale.withdraw_stock(&"phone".parse().unwrap(), 1).await.unwrap();
+    sale.end().await.unwrap();
+    let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
+    let stand = Stand::on(&store, |server, _| server.ledger(ledger.clone())).await;
+    eventually(async || {
+        let state = sale.state().await.unwrap();
+        state.orders.unwrap().through == state.seq
+    })
+    .await;
+    assert_eq!(ledger.books(sale.id()).await.unwrap().skus[0].withdrawn.len(), 1);
+    stand.end().await;
+    gate.close().await.unwrap();
 }

@@ -305,10 +305,13 @@ async fn shown_by_a_worker() -> String {
     prometheus([&metrics.snapshot()])
 }
 
-/// Metrics of a server with a sale, a reservation and a task.
+/// Metrics of a server with a ledger, a sale, a reservation and a task.
 async fn shown_by_a_server() -> String {
-    let stand = Stand::open().await;
-    sale(&stand).await;
+    let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
+    let stand = Stand::with(|server, _| server.ledger(ledger)).await;
+    let body = json!({ "id": "s", "skus": [{ "sku": "x", "units": 5, "per_buyer": 5 }] });
+    stand.post("/v1/sales", body).await.ok(201);
+    stand.post("/v1/sales/s/open", json!({})).await.ok(200);
     stand.post("/v1/queues/q/tasks", json!({ "id": "a" })).await.ok(201);
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "x" }] });
     stand.ask(Ask::new("POST", "/v1/sales/s/reservations").json(&body).key("k")).await.ok(202);

@@ -64,7 +64,6 @@ CREATE TABLE queue (
     len             INTEGER NOT NULL DEFAULT 0,   -- rows in task
     revision        INTEGER NOT NULL DEFAULT 0,   -- latest revision assigned
     claim           INTEGER NOT NULL DEFAULT 0,   -- latest claim number assigned
-    reserved        INTEGER NOT NULL DEFAULT 0,   -- whether reserved for the orders of sales
     places          INTEGER NOT NULL DEFAULT 0,   -- latest place assigned
     concurrency     INTEGER,                      -- limits of the queue, and of each key
     rate_n          INTEGER,
@@ -299,7 +298,7 @@ CREATE TABLE sale (
     hold_us     INTEGER NOT NULL,
     opens_us    INTEGER,
     closes_us   INTEGER,
-    orders      TEXT,
+    ledger      INTEGER NOT NULL,             -- whether a ledger records the orders
     secret      BLOB NOT NULL,
     halted_us   INTEGER,                      -- when it was halted; NULL if it is not
     reason      INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in HaltReason::ALL
@@ -307,6 +306,9 @@ CREATE TABLE sale (
     stopped_us  INTEGER,                      -- when the previous generation was halted
     switched_us INTEGER,                      -- when this generation replaced it
     receipts_us INTEGER,                      -- until when only receipts are honored
+    through     INTEGER NOT NULL DEFAULT 0,   -- number of the latest event that was delivered to the ledger
+    worker      BLOB,                         -- token of the order worker that follows the sale
+    worker_until_us INTEGER NOT NULL DEFAULT 0,
     UNIQUE (id, part)
 );
 
@@ -388,6 +390,16 @@ CREATE TABLE event (
     kind        INTEGER NOT NULL,   -- position in EventKind::ALL
     reservation BLOB,
     units       TEXT NOT NULL,
+    PRIMARY KEY (sale, seq)
+) WITHOUT ROWID;
+
+-- Entries of the log that the ledger could not record.
+CREATE TABLE failed_order (
+    sale     INTEGER NOT NULL,
+    seq      INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    retry_us INTEGER NOT NULL,   -- when it is due again
+    reason   TEXT NOT NULL,
     PRIMARY KEY (sale, seq)
 ) WITHOUT ROWID;
 

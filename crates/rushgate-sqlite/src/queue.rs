@@ -16,8 +16,8 @@ pub(crate) mod wait;
 use std::time::Duration;
 
 use rushgate_core::{
-    DeadLetter, Error, KeyLimits, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName,
-    Rate, Retention, TaskChange, TaskEnd, TaskId, TaskKey, Ticket, Timestamp,
+    DeadLetter, KeyLimits, Log, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, Rate,
+    Retention, TaskChange, TaskEnd, TaskId, TaskKey, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -29,7 +29,7 @@ use crate::stored::{parse, parsed, stored, unreadable};
 
 pub(crate) use claim::{claim, pop, top};
 pub(crate) use dead::{dead, dead_letter, delete_dead, requeue_dead};
-pub(crate) use enqueue::{enqueue, enqueue_unbounded};
+pub(crate) use enqueue::enqueue;
 pub(crate) use finish::{cancel, complete, dequeue, extend_tasks, release_tasks, retry};
 pub(crate) use look::{queues, stats, task, tasks};
 
@@ -38,8 +38,6 @@ pub(crate) struct QueueRow {
     name: QueueName,
     id: i64,
     paused: bool,
-    /// Whether the queue is reserved for the orders of sales.
-    reserved: bool,
     limits: QueueLimits,
     len: u64,
     revision: u64,
@@ -79,7 +77,7 @@ impl QueueRow {
             step.exec(sql!("queue/finish", "count"), (self.id, self.kept.cast_signed()))?;
         }
         if self.events_changed {
-            step.tell_events(&self.name, self.event_last);
+            step.tell_events(Log::Queue(self.name.clone()), self.event_last);
             step.exec(sql!("queue/event", "count"), (self.id, self.event_last.cast_signed()))?;
         }
         if !self.changed {
@@ -110,17 +108,13 @@ struct Queue<'s, 'w> {
     noted: Vec<event::Noted>,
 }
 
-/// Kind of access to a queue.
+/// What happens on a queue that was never used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Access {
-    /// Reads, or deletes rows that a reserved queue never has.
-    Look,
-    /// Changes the queue. Requires authority over a queue that is reserved for orders.
-    Change,
-    /// Like `Change`, and creates the queue if needed.
+    /// Nothing.
+    Known,
+    /// The queue is created.
     Make,
-    /// Part of a sale's step. Creates the queue if needed.
-    Order,
 }
 
 /// Runs `verb` on a queue, after ending all expired leases. Returns `None` if the queue was never used and the access
@@ -135,14 +129,10 @@ fn on_queue<T>(
         Some(row) => row,
         None => match load(step, name)? {
             Some(row) => row,
-            None if matches!(access, Access::Make | Access::Order) => make(step, name)?,
+            None if access == Access::Make => make(step, name)?,
             None => return Ok(None),
         },
     };
-    if row.reserved && !step.for_orders && matches!(access, Access::Change | Access::Make) {
-        step.queues.insert(name.clone(), row);
-        return Err(Error::queue_reserved().into());
-    }
     let moment = step.now_us();
     let mut queue = Queue { step, row, moment, finished: false, noted: Vec::new() };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
@@ -176,7 +166,6 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
             dropped: row.get::<_, i64>(19)?.cast_unsigned(),
             kept_changed: false,
             event_last: row.get::<_, i64>(25)?.cast_unsigned(),
-            reserved: row.get(26)?,
             events_changed: false,
         })
     })
@@ -190,7 +179,6 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         name,
         id,
         paused: false,
-        reserved: false,
         limits: QueueLimits::default(),
         len: 0,
         revision: 0,
@@ -209,27 +197,6 @@ fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
         event_last: 0,
         events_changed: false,
     })
-}
-
-/// Reserves a queue for the orders of sales. Only a handle for orders takes over a queue that was used for anything else.
-pub(crate) fn reserve(step: &mut Step<'_>, name: &QueueName) -> Result<()> {
-    let row = match step.queues.remove(name) {
-        Some(row) => Some(row),
-        None => load(step, name)?,
-    };
-    let (row, may_take) = match row {
-        Some(row) => (row, step.for_orders),
-        None => (make(step, name)?, true),
-    };
-    let row = if row.reserved || !may_take {
-        row
-    } else {
-        step.exec(sql!("queue/row", "reserve"), [row.id])?;
-        QueueRow { reserved: true, ..row }
-    };
-    let reserved = row.reserved;
-    step.queues.insert(name.clone(), row);
-    if reserved { Ok(()) } else { Err(Error::orders_queue_in_use(name).into()) }
 }
 
 /// Reads the capacity from column `bound`, the other limits from the seven columns at `others`, the retention from
@@ -565,7 +532,7 @@ fn each<I, T: Clone>(
     verb: impl Fn(&mut Queue<'_, '_>, &I) -> Result<T>,
 ) -> Result<Vec<T>> {
     let answers =
-        on_queue(step, queue, Access::Change, |queue| items.iter().map(|item| verb(queue, item)).collect())?;
+        on_queue(step, queue, Access::Known, |queue| items.iter().map(|item| verb(queue, item)).collect())?;
     Ok(answers.unwrap_or_else(|| vec![stale; items.len()]))
 }
 
@@ -588,7 +555,7 @@ pub(crate) fn limit(step: &mut Step<'_>, queue: &QueueName, limits: QueueLimits)
 
 /// Ends expired leases, before a read that needs it.
 pub(crate) fn reap(step: &mut Step<'_>, queue: &QueueName) -> Result<()> {
-    on_queue(step, queue, Access::Look, |_| Ok(())).map(drop)
+    on_queue(step, queue, Access::Known, |_| Ok(())).map(drop)
 }
 
 /// Whether the queue has expired leases or other changes that [`reap`] has to apply first.

@@ -1,7 +1,7 @@
 //! The sale methods, each one step.
 
 mod books;
-mod pending;
+pub(crate) mod orders;
 mod rebuild;
 
 mod reserve;
@@ -12,14 +12,12 @@ use std::collections::HashMap;
 
 use rushgate_core::{
     BuyerId, Created, Decision, Error, Event, EventKind, Halt, HaltReason, Hold, HoldState, HoldTime, Line,
-    MAX_UNITS, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, QueueName, ReservationId, SaleId,
-    SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuSpec, SkuState, Timestamp, UnitChoice,
-    UnitRange, Verdict,
+    Log, MAX_UNITS, Op, OrderIntent, OrdersState, ReservationId, SaleId, SaleSecret, SaleSpec, SaleState,
+    SaleStatus, Settled, Sku, SkuSpec, SkuState, Timestamp, Token, UnitChoice, UnitRange, Verdict,
 };
-use rusqlite::Row;
+use rusqlite::{Row, params};
 
 use crate::fault::Result;
-use crate::queue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
@@ -51,9 +49,15 @@ pub(crate) struct SaleRow {
     /// When the previous generation was halted, and when this one replaced it.
     since: Option<(Timestamp, Timestamp)>,
     receipts_until: Option<Timestamp>,
+    /// Number of the latest event that was delivered to the ledger.
+    through: u64,
+    /// The order worker that follows the sale, and the end of its lease.
+    worker: Option<(Token, Timestamp)>,
     skus: Vec<SkuRow>,
     index: HashMap<Sku, usize>,
     changed: bool,
+    /// Whether it has new events.
+    has_news: bool,
 }
 
 struct SkuRow {
@@ -103,7 +107,7 @@ impl SaleRow {
     /// Writes the sale and its stock back if a call of the group changed them.
     pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
         if self.changed {
-            let params = (
+            let params = params![
                 self.no,
                 status_code(self.status),
                 self.seq.cast_signed(),
@@ -114,8 +118,14 @@ impl SaleRow {
                 self.since.map(|(stopped, _)| stored(stopped)),
                 self.since.map(|(_, switched)| stored(switched)),
                 self.receipts_until.map(stored),
-            );
+                self.through.cast_signed(),
+                self.worker.map(|(worker, _)| worker.to_bytes()),
+                self.worker.map_or(0, |(_, until)| stored(until)),
+            ];
             step.exec(sql!("sale/row", "store_sale"), params)?;
+        }
+        if self.has_news {
+            step.tell_events(Log::Sale(self.spec.id.clone()), self.seq);
         }
         for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
             let places = (sku.returned, sku.held, sku.confirmed, sku.withdrawn);
@@ -125,7 +135,12 @@ impl SaleRow {
         Ok(())
     }
 
-    fn state(&self, next_expiry: Option<Timestamp>, now: Timestamp) -> SaleState {
+    fn state(
+        &self,
+        next_expiry: Option<Timestamp>,
+        orders: Option<OrdersState>,
+        now: Timestamp,
+    ) -> SaleState {
         SaleState {
             spec: self.spec.clone(),
             status: self.status,
@@ -135,6 +150,7 @@ impl SaleRow {
             next_expiry,
             halted: self.halted,
             receipts_until: self.receipts_until.filter(|until| now < *until),
+            orders,
             now,
         }
     }
@@ -164,7 +180,6 @@ fn kind_code(kind: EventKind) -> i64 {
 fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
     let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
     let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
-    let orders: Option<String> = row.get(7)?;
     Ok(SaleRow {
         no: row.get(0)?,
         spec: SaleSpec {
@@ -173,7 +188,7 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
             hold: HoldTime::new(hold).map_err(|error| unreadable(4, error))?,
             opens_at: moment(5)?.map(Timestamp::from_micros),
             closes_at: moment(6)?.map(Timestamp::from_micros),
-            orders: orders.map(QueueName::new).transpose().map_err(|error| unreadable(7, error))?,
+            ledger: row.get(7)?,
             secret: SaleSecret::from_bytes(row.get(8)?),
         },
         status: match row.get::<_, i64>(1)? {
@@ -197,9 +212,15 @@ fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
             _ => return Err(unreadable(12, Error::corrupt("an incomplete rebuild time of a sale"))),
         },
         receipts_until: moment(14)?.map(Timestamp::from_micros),
+        through: row.get::<_, i64>(15)?.cast_unsigned(),
+        worker: match row.get::<_, Option<[u8; 16]>>(16)? {
+            Some(worker) => Some((Token::from_bytes(worker), time(row, 17)?)),
+            None => None,
+        },
         skus: Vec::new(),
         index: HashMap::new(),
         changed: false,
+        has_news: false,
     })
 }
 
@@ -384,7 +405,7 @@ impl Sale<'_, '_> {
 
     fn append(&mut self, kind: EventKind, of: Option<ReservationId>, units: &Units) -> Result<u64> {
         self.row.seq += 1;
-        self.row.changed = true;
+        (self.row.changed, self.row.has_news) = (true, true);
         let seq = self.row.seq;
         let of = of.map(ReservationId::to_bytes);
         let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind_code(kind), of, units.write());
@@ -432,34 +453,6 @@ impl Sale<'_, '_> {
         Ok(row)
     }
 
-    /// Enqueues the order, if the sale has an order queue.
-    fn order(&mut self, row: &HoldRow, intent: OrderIntent) -> Result<()> {
-        if self.row.spec.orders.is_none() {
-            return Ok(());
-        }
-        let order = OrderTask::Reservation {
-            sale: self.row.spec.id.clone(),
-            generation: row.generation,
-            seq: row.seq,
-            id: row.id,
-            buyer: row.buyer.clone(),
-            units: row.units.named(&self.row.skus),
-            intent,
-        };
-        self.enqueue_order(&order)
-    }
-
-    fn enqueue_order(&mut self, order: &OrderTask) -> Result<()> {
-        let Some(orders) = &self.row.spec.orders else { return Ok(()) };
-        let payload = order.seal(self.row.spec.secret)?;
-        let task = NewTask {
-            on_duplicate: OnDuplicate::Replace,
-            max_attempts: OrderTask::ATTEMPTS,
-            ..NewTask::new(order.task_id(), payload)
-        };
-        queue::enqueue_unbounded(self.step, orders, &task)
-    }
-
     /// Decides an undecided hold: finally, or until the ledger has committed.
     fn decide(&mut self, row: &mut HoldRow, intent: OrderIntent) -> Result<()> {
         let (waiting, kind, end) = match intent {
@@ -468,13 +461,12 @@ impl Sale<'_, '_> {
             OrderIntent::Expire => (HoldState::Expiring, EventKind::Expiring, EventKind::Expired),
             OrderIntent::Hold => return Ok(()),
         };
-        if self.row.spec.orders.is_none() {
+        if !self.row.spec.ledger {
             return self.end(row, end);
         }
         row.state = waiting;
         self.store_state(row)?;
-        self.append(kind, Some(row.id), &Units::default())?;
-        self.order(row, intent)
+        self.append(kind, Some(row.id), &Units::default()).map(drop)
     }
 
     fn store_state(&mut self, row: &HoldRow) -> Result<()> {
@@ -578,9 +570,6 @@ pub(crate) fn create(step: &mut Step<'_>, spec: &SaleSpec) -> Result<Created> {
     if let Some(same) = known {
         return Ok(if same { Created::Created } else { Created::Exists });
     }
-    if let Some(orders) = &spec.orders {
-        queue::reserve(step, orders)?;
-    }
     insert(step, spec, LIVE)?;
     Ok(Created::Created)
 }
@@ -592,7 +581,7 @@ fn insert(step: &mut Step<'_>, spec: &SaleSpec, part: i64) -> Result<i64> {
         micros(spec.hold.get()),
         spec.opens_at.map(stored),
         spec.closes_at.map(stored),
-        spec.orders.as_ref().map(QueueName::as_str),
+        spec.ledger,
         spec.secret.to_bytes(),
         part,
     );
@@ -658,7 +647,7 @@ pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
     let deadline: Option<Option<i64>> =
         reader.row(sql!("sale/row", "next_expiry"), [row.no], |row| row.get(0))?;
     let next = deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned()));
-    Ok(row.state(next, reader.now))
+    Ok(row.state(next, orders::state(reader, &row)?, reader.now))
 }
 
 pub(crate) fn sales(reader: &Reader<'_>, after: &str, limit: u32) -> Result<Vec<SaleState>> {

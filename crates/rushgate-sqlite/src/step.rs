@@ -4,7 +4,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{Notice, Op, QueueName, SaleId, Timestamp, Token};
+use rushgate_core::{Log, Notice, Op, QueueName, SaleId, Timestamp, Token};
 use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
@@ -21,8 +21,6 @@ use crate::wake::Listeners;
 pub(crate) struct Step<'w> {
     pub(crate) conn: &'w Connection,
     pub(crate) now: Timestamp,
-    /// Whether the current call may change queues that are reserved for orders.
-    pub(crate) for_orders: bool,
     pub(crate) listeners: &'w Listeners,
     pub(crate) queues: HashMap<QueueName, QueueRow>,
     pub(crate) sales: HashMap<SaleId, SaleRow>,
@@ -38,8 +36,8 @@ pub(crate) enum News {
     Queue(QueueName, usize),
     /// A task of the queue has finished, or any of its tasks may have if there is no ID.
     Over(QueueName, Option<String>),
-    /// The number of the queue's latest event.
-    Events(QueueName, u64),
+    /// The number of a log's latest event.
+    Events(Log, u64),
 }
 
 impl<'w> Step<'w> {
@@ -52,7 +50,6 @@ impl<'w> Step<'w> {
         Self {
             conn,
             now,
-            for_orders: false,
             listeners,
             queues: HashMap::new(),
             sales: HashMap::new(),
@@ -123,9 +120,9 @@ impl<'w> Step<'w> {
         self.news.push(News::Over(queue.clone(), Some(id.to_owned())));
     }
 
-    /// Notifies followers of the queue's events after the commit.
-    pub(crate) fn tell_events(&mut self, queue: &QueueName, last: u64) {
-        self.news.push(News::Events(queue.clone(), last));
+    /// Notifies followers of the log after the commit.
+    pub(crate) fn tell_events(&mut self, log: Log, last: u64) {
+        self.news.push(News::Events(log, last));
     }
 
     /// Notifies listeners for the end of any task of the queue after the commit.
@@ -187,7 +184,7 @@ impl News {
             Self::Token(token, notice) => listeners.tell_token(token, notice),
             Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
             Self::Over(queue, id) => listeners.tell_over(&queue, id.as_deref()),
-            Self::Events(queue, last) => listeners.tell_events(&queue, last),
+            Self::Events(log, last) => listeners.tell_events(&log, last),
         }
     }
 }

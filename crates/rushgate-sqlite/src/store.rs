@@ -5,8 +5,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Answer, Durability, Error, Notice, QueueName, Reply, Request, Store, StoreCalls, StoreInfo, Timestamp,
-    Topic,
+    Answer, Durability, Error, Log, Notice, QueueName, Reply, Request, Store, StoreCalls, StoreInfo,
+    Timestamp, Topic,
 };
 use tokio::sync::oneshot;
 
@@ -15,6 +15,7 @@ use crate::fault::{self, caught, explain};
 use crate::open::{Limits, Location, SameFile};
 use crate::queue;
 use crate::read::{Reader, Readers, closed};
+use crate::sale;
 use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
 use crate::wake::{Listeners, Watcher};
@@ -29,7 +30,6 @@ const READERS: usize = 2;
 /// [`close`](Store::close) waits for them.
 pub struct SqliteStore {
     inner: Arc<Inner>,
-    for_orders: bool,
 }
 
 struct Inner {
@@ -161,19 +161,15 @@ impl SqliteStore {
             no_thread(error)
         })?;
         let inner = Inner { location, clock, writer, readers, listeners, counters, horizon };
-        Ok(Self { inner: Arc::new(inner), for_orders: false })
+        Ok(Self { inner: Arc::new(inner) })
     }
 
     /// Sends a step to the writer.
     pub(crate) fn write<T: Send + 'static>(
         &self,
-        mut verb: impl FnMut(&mut Step<'_>) -> fault::Result<T> + Send + 'static,
+        verb: impl FnMut(&mut Step<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'static, T> {
-        let for_orders = self.for_orders;
-        let answer = self.inner.writer.send(move |step| {
-            step.for_orders = for_orders;
-            verb(step)
-        });
+        let answer = self.inner.writer.send(verb);
         Box::pin(async move { answer.await.map_err(|_| closed())? })
     }
 
@@ -323,17 +319,20 @@ impl Store for SqliteStore {
                 let of = queue.clone();
                 hear(heard, self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
             }
-            Topic::Event(queue, after) => {
-                let heard = self.inner.listeners.listen_events(&queue, after);
-                let of = queue.clone();
-                let waits = move |reader: &Reader<'_>| Ok(queue::event::last(reader, &of)? == after);
-                hear(heard, self.read_queue(queue, waits))
+            Topic::Event(log, after) => {
+                let heard = self.inner.listeners.listen_events(&log, after);
+                match log {
+                    Log::Queue(queue) => {
+                        let of = queue.clone();
+                        let waits = move |reader: &Reader<'_>| Ok(queue::event::last(reader, &of)? == after);
+                        hear(heard, self.read_queue(queue, waits))
+                    }
+                    Log::Sale(sale) => {
+                        hear(heard, self.read(move |reader| Ok(sale::orders::last(reader, &sale)? == after)))
+                    }
+                }
             }
         }
-    }
-
-    fn for_orders(&self) -> Arc<dyn Store> {
-        Arc::new(Self { inner: Arc::clone(&self.inner), for_orders: true })
     }
 
     fn info(&self) -> StoreInfo {

@@ -118,6 +118,13 @@ impl SqliteStore {
             Request::Settle(v) => {
                 self.change(v, |step, v| sale::settle(step, &v.sale, v.generation, &v.verdicts))
             }
+            Request::FollowOrders(v) => {
+                self.change(v, |step, v| sale::orders::follow_orders(step, &v.follow))
+            }
+            Request::FailedOrders(v) => {
+                self.look(v, |reader, v| sale::orders::failed_orders(reader, &v.sale, v.after, v.limit))
+            }
+            Request::RetryOrders(v) => self.change(v, |step, v| sale::orders::retry_orders(step, &v.sale)),
             Request::HaltSale(v) => {
                 self.change(v, |step, v| sale::halt(step, &v.sale, v.generation, v.reason))
             }

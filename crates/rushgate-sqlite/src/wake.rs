@@ -1,13 +1,14 @@
 //! Listeners of this process, and the thread that detects writes of other processes.
 
 use std::collections::BTreeMap;
+use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{ClientId, Notice, QueueName, TaskId, Token};
+use rushgate_core::{ClientId, Log, Notice, QueueName, TaskId, Token};
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
@@ -32,8 +33,8 @@ struct Inner {
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
     /// Per queue, listeners for the end of a task.
     over: HashMap<QueueName, Vec<Waiter<TaskId>>>,
-    /// Per queue, listeners for events after a number.
-    followers: HashMap<QueueName, Vec<Waiter<u64>>>,
+    /// Per log, listeners for events after a number.
+    followers: HashMap<Log, Vec<Waiter<u64>>>,
     next: u64,
 }
 
@@ -49,19 +50,19 @@ impl Inner {
     }
 }
 
-/// Notifies and removes the selected listeners of a queue.
-fn take<T>(
-    of_all: &mut HashMap<QueueName, Vec<Waiter<T>>>,
-    queue: &QueueName,
+/// Notifies and removes the selected listeners of a queue or log.
+fn take<K: Eq + Hash, T>(
+    of_all: &mut HashMap<K, Vec<Waiter<T>>>,
+    key: &K,
     which: impl Fn(&Waiter<T>) -> bool,
 ) {
-    let Some(of_queue) = of_all.get_mut(queue) else { return };
-    for one in of_queue.extract_if(.., |one| which(one)) {
+    let Some(of_key) = of_all.get_mut(key) else { return };
+    for one in of_key.extract_if(.., |one| which(one)) {
         // A listener may be gone.
         let _ = one.tell.send(());
     }
-    if of_queue.is_empty() {
-        of_all.remove(queue);
+    if of_key.is_empty() {
+        of_all.remove(key);
     }
 }
 
@@ -75,7 +76,7 @@ enum What {
     Token(Token),
     Queue(QueueName, u64),
     Over(QueueName, u64),
-    Events(QueueName, u64),
+    Events(Log, u64),
 }
 
 impl Drop for Listening {
@@ -83,7 +84,7 @@ impl Drop for Listening {
         let mut inner = self.listeners.lock();
         match &self.what {
             What::Token(token) => drop(inner.tokens.remove(token)),
-            What::Events(queue, number) => take(&mut inner.followers, queue, |one| one.number == *number),
+            What::Events(log, number) => take(&mut inner.followers, log, |one| one.number == *number),
             What::Over(queue, number) => take(&mut inner.over, queue, |one| one.number == *number),
             What::Queue(queue, number) => {
                 if let Some(of_queue) = inner.queues.get_mut(queue) {
@@ -144,18 +145,18 @@ impl Listeners {
 
     pub(crate) fn listen_events(
         self: &Arc<Self>,
-        queue: &QueueName,
+        log: &Log,
         after: u64,
     ) -> (Listening, oneshot::Receiver<()>) {
         self.listen(|inner, number, tell| {
-            inner.followers.entry(queue.clone()).or_default().push(Waiter { number, what: after, tell });
-            What::Events(queue.clone(), number)
+            inner.followers.entry(log.clone()).or_default().push(Waiter { number, what: after, tell });
+            What::Events(log.clone(), number)
         })
     }
 
-    /// Notifies followers of the queue that do not know its latest event.
-    pub(crate) fn tell_events(&self, queue: &QueueName, last: u64) {
-        take(&mut self.lock().followers, queue, |one| one.what != last);
+    /// Notifies followers of the log that do not know its latest event.
+    pub(crate) fn tell_events(&self, log: &Log, last: u64) {
+        take(&mut self.lock().followers, log, |one| one.what != last);
     }
 
     /// Notifies listeners for the end of the task, or of any task of the queue.
@@ -214,8 +215,8 @@ impl Listeners {
         (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
     }
 
-    /// The queues whose events are followed.
-    fn followed(&self) -> Vec<QueueName> {
+    /// The logs that are followed.
+    fn followed(&self) -> Vec<Log> {
         self.lock().followers.keys().cloned().collect()
     }
 
@@ -306,11 +307,15 @@ impl Watcher {
         Ok(())
     }
 
-    fn look_for_events(&self, queues: &[QueueName]) -> rusqlite::Result<()> {
-        for queue in queues {
-            let mut last = self.conn.prepare_cached(sql!("queue/event", "last"))?;
-            let last = last.query_row([queue.as_str()], |row| row.get::<_, i64>(0)).optional()?;
-            self.listeners.tell_events(queue, last.unwrap_or_default().cast_unsigned());
+    fn look_for_events(&self, logs: &[Log]) -> rusqlite::Result<()> {
+        for log in logs {
+            let (last, name) = match log {
+                Log::Queue(queue) => (sql!("queue/event", "last"), queue.as_str()),
+                Log::Sale(sale) => (sql!("sale/orders", "latest"), sale.as_str()),
+            };
+            let mut last = self.conn.prepare_cached(last)?;
+            let last = last.query_row([name], |row| row.get::<_, i64>(0)).optional()?;
+            self.listeners.tell_events(log, last.unwrap_or_default().cast_unsigned());
         }
         Ok(())
     }

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Books, BuyerCount, BuyerId, Event, EventKind, HoldState, HoldTime, LedgerBooks, LedgerOrder, LedgerSku,
-    Line, OrderIntent, QueueName, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus,
-    Sku, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
+    Line, OrderIntent, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku,
+    SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
 };
 
 /// Data left by a run of a wrong design.
@@ -181,6 +181,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         status: SaleStatus::Created,
         generation: 1,
         seq: events.len() as u64,
+        through: events.len() as u64,
         halted: None,
         rebuilt_by: None,
         since: None,
@@ -191,8 +192,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         buyers: buyers.into_iter().map(count).collect(),
         deadlines: Vec::new(),
         events,
-        pending: Vec::new(),
-        obstacles: Vec::new(),
+        failed: Vec::new(),
         contradictions: Vec::new(),
         spec,
     }
@@ -210,7 +210,7 @@ fn spec(total: u32) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(60)).expect("a minute is valid"),
         opens_at: None,
         closes_at: None,
-        orders: Some(QueueName::new("orders").expect("the name is valid")),
+        ledger: true,
         secret: SaleSecret::from_bytes([7; 16]),
     }
 }

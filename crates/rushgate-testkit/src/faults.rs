@@ -48,14 +48,7 @@ pub struct Trap {
 /// A store whose calls fail according to a plan. The errors are those of a backend: unavailable, with a correct
 /// `may_have_happened`.
 pub struct Faulty<S> {
-    /// The store, or its handle for orders.
-    store: Arc<dyn Store>,
-    behind: Arc<S>,
-    network: Arc<Network>,
-}
-
-/// State shared by a store and its handle for orders.
-struct Network {
+    store: Arc<S>,
     plan: FaultPlan,
     rng: Mutex<StdRng>,
     faults: AtomicU64,
@@ -77,58 +70,56 @@ impl<S: Store + 'static> Faulty<S> {
     /// order.
     pub fn new(store: S, plan: FaultPlan, seed: u64) -> Self {
         let rng = Mutex::new(StdRng::seed_from_u64(seed));
-        let behind = Arc::new(store);
-        let store: Arc<dyn Store> = behind.clone();
-        let network = Network {
+        Self {
+            store: Arc::new(store),
             plan,
             rng,
             faults: AtomicU64::new(0),
             away: AtomicBool::new(false),
             trap: OnceLock::new(),
             calls: Mutex::default(),
-        };
-        Self { store, behind, network: Arc::new(network) }
+        }
     }
 
     /// Sets a trap.
     #[must_use]
     pub fn trapped(self, trap: Trap) -> Self {
-        self.network.trap.get_or_init(|| trap);
+        self.trap.get_or_init(|| trap);
         self
     }
 
     /// Number of calls of the verb that were started, whatever their outcome.
     pub fn calls_of<V: Verb>(&self) -> u64 {
-        locked(&self.network.calls).get(V::NAME).copied().unwrap_or_default()
+        locked(&self.calls).get(V::NAME).copied().unwrap_or_default()
     }
 
     /// The store behind the network.
     pub fn behind(&self) -> &S {
-        &self.behind
+        &self.store
     }
 
     /// Number of calls that failed so far.
     pub fn faults(&self) -> u64 {
-        self.network.faults.load(Ordering::SeqCst)
+        self.faults.load(Ordering::SeqCst)
     }
 
     /// Sets whether the store is unreachable. While it is, no call arrives.
     pub fn set_away(&self, away: bool) {
-        self.network.away.store(away, Ordering::SeqCst);
+        self.away.store(away, Ordering::SeqCst);
     }
 
     fn fault(&self, may_repeat: bool) -> Fault {
-        if self.network.away.load(Ordering::SeqCst) {
+        if self.away.load(Ordering::SeqCst) {
             return Fault::Before;
         }
-        let FaultPlan { before, reply, twice } = self.network.plan;
-        let fault = match locked(&self.network.rng).random_range(0..1_000) {
+        let FaultPlan { before, reply, twice } = self.plan;
+        let fault = match locked(&self.rng).random_range(0..1_000) {
             n if n < before => Fault::Before,
             n if n < before + reply => Fault::Reply,
             n if n < before + reply + twice && may_repeat => Fault::Twice,
             _ => return Fault::None,
         };
-        self.network.faults.fetch_add(1, Ordering::SeqCst);
+        self.faults.fetch_add(1, Ordering::SeqCst);
         fault
     }
 
@@ -155,10 +146,10 @@ impl<S: Store + 'static> Faulty<S> {
 
     /// The trap for this call, if there is one.
     fn trap(&self, verb: &'static str) -> Option<Trap> {
-        let mut calls = locked(&self.network.calls);
+        let mut calls = locked(&self.calls);
         let nth = calls.entry(verb).or_default();
         *nth += 1;
-        self.network.trap.get().copied().filter(|trap| (trap.verb, trap.nth) == (verb, *nth))
+        self.trap.get().copied().filter(|trap| (trap.verb, trap.nth) == (verb, *nth))
     }
 }
 
@@ -190,12 +181,6 @@ impl<S: Store + 'static> Store for Faulty<S> {
             Fault::None => heard,
             _ => Box::pin(pending()),
         }
-    }
-
-    /// The order worker's calls use the same network.
-    fn for_orders(&self) -> Arc<dyn Store> {
-        let (behind, network) = (Arc::clone(&self.behind), Arc::clone(&self.network));
-        Arc::new(Self { store: self.store.for_orders(), behind, network })
     }
 
     fn info(&self) -> StoreInfo {
@@ -245,7 +230,7 @@ mod tests {
             hold: HoldTime::new(std::time::Duration::from_secs(60)).unwrap(),
             opens_at: None,
             closes_at: None,
-            orders: None,
+            ledger: false,
             secret: rushgate_core::SaleSecret::from_bytes([1; 16]),
         }
     }

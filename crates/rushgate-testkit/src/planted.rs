@@ -69,8 +69,6 @@ planted! { $
     NewestIsDropped,
     /// A queue that drops its oldest task drops a leased one.
     LeasedTaskIsDropped,
-    /// Any client can change a queue that is reserved for orders.
-    OrdersAreAnybodys,
     /// An ID can be enqueued again once its task ends, before its uniqueness window ends.
     UniquenessEndsWithTheTask,
     /// A rejected duplicate restarts the uniqueness window.
@@ -123,6 +121,14 @@ planted! { $
     AllHeldIsCalledSoldOut,
     /// A hold is confirmed after its deadline.
     ExpiredHoldIsConfirmed,
+    /// An order worker gets the next entries although it did not report the last ones.
+    PositionMovesUnreported,
+    /// Two order workers follow a sale at the same time.
+    TwoWorkersFollow,
+    /// An order worker that another one replaced reports what it has not written.
+    StaleWorkerReports,
+    /// An entry that the ledger could not record is not retried.
+    FailedEntryIsLost,
     /// An empty waiting room saves up capacity, and admits many buyers at once later.
     IdleRoomSavesPlaces,
     /// A waiting room does not check the serial of a submitted position.

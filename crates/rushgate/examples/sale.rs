@@ -18,7 +18,7 @@ async fn main() -> rushgate::Result<()> {
     let file = format!("sqlite:{}", dir.path().join("orders.db").display());
     let ledger = connect_ledger(&std::env::var("RUSHGATE_ORDERS").unwrap_or(file))?;
 
-    gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;
+    gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
     let sale = gate.sale("phones")?;
     sale.open().await?;
     let shutdown = CancellationToken::new();

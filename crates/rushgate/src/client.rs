@@ -82,11 +82,6 @@ impl Rushgate {
         }
     }
 
-    /// The same client, with authority over the reserved order queues of sales.
-    pub(crate) fn for_orders(&self) -> Self {
-        Self { shared: Arc::clone(&self.shared), store: self.store.for_orders() }
-    }
-
     /// Kind of the store, and what an acknowledged write survives.
     pub fn info(&self) -> StoreInfo {
         self.store().info()

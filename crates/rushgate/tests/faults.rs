@@ -171,7 +171,7 @@ async fn every_task_is_done_once(wires: Wires) {
 async fn a_sale_adds_up(wires: Wires) {
     const UNITS: u32 = 12;
     let owner = wires.good();
-    owner.create_sale(SaleBuilder::new("phones").sku("phone", UNITS, 1).orders("orders")).await.unwrap();
+    owner.create_sale(SaleBuilder::new("phones").sku("phone", UNITS, 1).ledger()).await.unwrap();
     let truth = owner.sale("phones").unwrap();
     truth.open().await.unwrap();
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
@@ -207,7 +207,7 @@ async fn a_sale_adds_up(wires: Wires) {
     eventually(async || truth.state().await.unwrap().skus[0].confirmed == UNITS).await;
     shutdown.cancel();
     let report = clerk.await.unwrap().unwrap();
-    assert_eq!((report.tasks.dead, report.rejected, report.lost_writes), (0, 0, 0));
+    assert_eq!((report.failed, report.rejected, report.lost_writes), (0, 0, 0));
     let audit = truth.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{Bench, eventually, ms, secs};
+use common::{Bench, delivered, eventually, ms, secs};
 use rushgate::sale::{Decision, HoldState};
 use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Sale, SaleBuilder, Sku,
@@ -132,9 +132,7 @@ async fn outages() {
     let mut server = PostgresServer::start_with(&settings);
     let bench = Bench::sqlite();
     let gate = bench.client();
-    gate.create_sale(SaleBuilder::new("phones").sku("phone", 500, 1).hold(secs(600)).orders("orders"))
-        .await
-        .unwrap();
+    gate.create_sale(SaleBuilder::new("phones").sku("phone", 500, 1).hold(secs(600)).ledger()).await.unwrap();
     let sale = gate.sale("phones").unwrap();
     sale.open().await.unwrap();
     // A silent server is given up after 5 s plus twice this timeout.
@@ -142,7 +140,6 @@ async fn outages() {
     let shutdown = CancellationToken::new();
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).batch(16).lease(ms(700));
     let worker = tokio::spawn(worker.run(shutdown.clone()));
-    let orders = gate.queue("orders").unwrap();
 
     for (round, outage) in [Outage::Gone, Outage::Silent, Outage::Crowded, Outage::ReadOnly, Outage::Gone]
         .into_iter()
@@ -162,22 +159,19 @@ async fn outages() {
         );
         let waiting = sale.wait_final(late.id, ms(50)).await.unwrap().unwrap();
         assert_eq!(waiting.state, HoldState::Confirming, "{outage:?}: decided but not committed");
-        let stats = orders.stats().await.unwrap();
-        assert!(stats.ready + stats.leased + stats.scheduled > 0, "{outage:?}: its orders wait");
-        assert_eq!(stats.dead, 0, "{outage:?}");
+        let state = sale.state().await.unwrap();
+        let orders = state.orders.unwrap();
+        assert!(orders.through < state.seq && orders.behind_since.is_some(), "{outage:?}: its orders wait");
+        assert_eq!(orders.failed, 0, "{outage:?}");
 
         outage.end(&mut server, others).await;
         let late = sale.wait_final(late.id, Duration::from_secs(60)).await.unwrap().unwrap();
         assert_eq!(late.state, HoldState::Confirmed, "{outage:?}");
     }
-    let is_empty = async || {
-        let stats = orders.stats().await.unwrap();
-        stats.ready + stats.scheduled + stats.leased == 0
-    };
-    eventually(is_empty).await;
+    delivered(&sale).await;
     shutdown.cancel();
     let report = worker.await.unwrap().unwrap();
-    assert!(report.outages > 0 && report.tasks.dead == 0 && report.lost_writes == 0, "{report:?}");
+    assert!(report.outages > 0 && report.failed == 0 && report.lost_writes == 0, "{report:?}");
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
     let sku = sale.state().await.unwrap().skus[0].clone();

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::mortal::DiesAfterCommit;
 use common::parts::{Lines, path, play, say, signal};
-use common::{eventually, in_time};
+use common::{delivered, in_time};
 use rushgate::sale::Decision;
 use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder, Sku,
@@ -30,7 +30,7 @@ fn url(folder: &str, file: &str) -> String {
 async fn worker_that_dies_after_the_commit() {
     let folder = path("");
     let gate = Rushgate::connect(&url(&folder, "store.db")).await.unwrap();
-    let ledger = DiesAfterCommit(connect_ledger(&url(&folder, "orders.db")).unwrap());
+    let ledger = DiesAfterCommit::new(connect_ledger(&url(&folder, "orders.db")).unwrap());
     let worker =
         OrderWorker::new(gate.sale("launch").unwrap(), Arc::new(ledger)).lease(Duration::from_millis(300));
     worker.run(CancellationToken::new()).await.unwrap();
@@ -41,7 +41,7 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().display().to_string();
     let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
-    gate.create_sale(SaleBuilder::new("launch").sku("phone", 5, 1).orders("orders")).await.unwrap();
+    gate.create_sale(SaleBuilder::new("launch").sku("phone", 5, 1).ledger()).await.unwrap();
     let sale = gate.sale("launch").unwrap();
     sale.open().await.unwrap();
     let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
@@ -62,16 +62,11 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5, "the ledger had committed");
     assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store had not recorded the commit");
 
-    // Another order worker: the dead one's lease expires, the tasks are claimed again, and no order is
-    // recorded twice.
+    // Another order worker: the dead one's lease expires, the orders are read again, and none is recorded
+    // twice.
     let stop = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(stop.clone()));
-    let orders = gate.queue("orders").unwrap();
-    in_time(eventually(async || {
-        let stats = orders.stats().await.unwrap();
-        stats.ready + stats.scheduled + stats.leased == 0
-    }))
-    .await;
+    in_time(delivered(&sale)).await;
     stop.cancel();
     let report = worker.await.unwrap().unwrap();
     assert_eq!((report.settled, report.rejected), (3, 0));

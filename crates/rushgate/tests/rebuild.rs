@@ -11,10 +11,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use common::{Bench, eventually, in_time, secs};
+use common::{Bench, delivered, eventually, in_time, secs};
 use rushgate::sale::{
-    BadReceipt, Created, Decision, HaltReason, Hold, HoldState, OrderIntent, OrderReport, OrderTask, Rebuild,
-    RebuildOutcome, RebuildReport, ReservationId, Restored, SaleStatus,
+    BadReceipt, Created, Decision, HaltReason, Hold, HoldState, LedgerEntry, OrderIntent, OrderReport,
+    Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, SaleStatus,
 };
 use rushgate::store::{ClientId, Op};
 use rushgate::{
@@ -40,11 +40,11 @@ on_each_store! {
     a_sale_without_a_ledger_is_not_rebuilt
     a_wrong_ledger_is_not_rebuilt_from
     orders_that_wait_make_no_ledger_the_wrong_one
-    a_queue_that_others_used_since_the_loss_is_taken_over
+    a_store_that_lost_everything_gets_its_sale_and_its_orders_back
 }
 
 fn phones(units: u32) -> SaleBuilder {
-    SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60)).orders("orders")
+    SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60)).ledger()
 }
 
 async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
@@ -107,20 +107,10 @@ impl Clerk {
 }
 
 /// Runs an order worker until the ledger has every order.
-async fn carried(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> OrderReport {
+async fn carried(sale: &Sale, ledger: &Arc<dyn Ledger>) -> OrderReport {
     let clerk = Clerk::start(sale, ledger);
-    nothing_waits(gate).await;
+    delivered(sale).await;
     clerk.stop().await
-}
-
-/// Waits until the order queue is empty.
-async fn nothing_waits(gate: &Rushgate) {
-    let orders = gate.queue("orders").unwrap();
-    eventually(async || {
-        let stats = orders.stats().await.unwrap();
-        stats.ready + stats.scheduled + stats.leased == 0
-    })
-    .await;
 }
 
 async fn audited(sale: &Sale, ledger: &Arc<dyn Ledger>) {
@@ -140,12 +130,12 @@ async fn state(sale: &Sale, hold: &Hold) -> Option<HoldState> {
 }
 
 /// Reservations in every state, half of them in the ledger.
-async fn some_trade(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> [Hold; 4] {
+async fn some_trade(sale: &Sale, ledger: &Arc<dyn Ledger>) -> [Hold; 4] {
     sale.withdraw_stock(&Sku::new("phone").unwrap(), 2).await.unwrap();
     let (sold, held) = (bought(sale, "ann").await, hold(sale, "bob").await);
     let cancelled = hold(sale, "cid").await;
     sale.cancel(cancelled.id).await.unwrap();
-    carried(gate, sale, ledger).await;
+    carried(sale, ledger).await;
     sale.add_stock(&Sku::new("phone").unwrap(), 5).await.unwrap();
     let pending = bought(sale, "dee").await;
     hold(sale, "eve").await;
@@ -155,7 +145,7 @@ async fn some_trade(gate: &Rushgate, sale: &Sale, ledger: &Arc<dyn Ledger>) -> [
 async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, phones(10)).await;
-    let [sold, held, cancelled, pending] = some_trade(&gate, &sale, &ledger).await;
+    let [sold, held, cancelled, pending] = some_trade(&sale, &ledger).await;
     let report = rebuild(&sale, &ledger).await;
     assert_eq!((report.orders, &report.reassigned, &report.refused), (5, &vec![], &vec![]));
     assert_eq!(sale.state().await.unwrap().generation, report.generation);
@@ -167,10 +157,10 @@ async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
     let Reserved::Replayed(again) = reserve(&sale, "bob").await else { panic!("bob has a reservation") };
     assert_eq!((again.id, &again.units), (held.id, &held.units));
 
-    // The orders still in the queue belong to the earlier generation.
+    // The orders that were undelivered belong to the earlier generation.
     assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Pending(_)));
     hold(&sale, "fay").await;
-    let late = carried(&gate, &sale, &ledger).await;
+    let late = carried(&sale, &ledger).await;
     assert_eq!((late.lost_writes, late.rejected), (0, 0));
     assert_eq!(state(&sale, &held).await, Some(HoldState::Confirmed));
     assert_eq!(places(&sale).await, (8, 2, 3));
@@ -196,7 +186,7 @@ impl<F: Future + Unpin> Future for CutShort<F> {
 async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, phones(10)).await;
-    let [_, held, ..] = some_trade(&gate, &sale, &ledger).await;
+    let [_, held, ..] = some_trade(&sale, &ledger).await;
     let mut cuts = 0;
     // A request may be answered before it is polled, so one rebuild has few points at which it can be
     // dropped. Collect at least three.
@@ -225,13 +215,13 @@ async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
     assert_eq!(sale.state().await.unwrap().halted, None);
     assert_eq!(places(&sale).await, (9, 2, 2));
     audited(&sale, &ledger).await;
-    carried(&gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     audited(&sale, &ledger).await;
 }
 
 /// An order that the ledger received before its store lost it.
-fn lost_order(n: u8, seq: u64, unit: u32) -> OrderTask {
-    OrderTask::Reservation {
+fn lost_order(n: u8, seq: u64, unit: u32) -> LedgerEntry {
+    LedgerEntry::Reservation {
         sale: "phones".parse().unwrap(),
         generation: 1,
         seq,
@@ -246,7 +236,7 @@ async fn with_lost_orders(gate: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>
     let ledger = in_memory();
     let sale = open(gate, phones(units)).await;
     hold(&sale, "ann").await;
-    carried(gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     // The next reservation gets this sequence number and this unit.
     let seq = sale.state().await.unwrap().seq + 1;
     let written = ledger.write(vec![lost_order(1, seq, 2), lost_order(2, seq + 7, 3)]).await.unwrap();
@@ -258,7 +248,7 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     let gate = bench.client();
     let (sale, ledger) = with_lost_orders(&gate, 10).await;
     let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
-    let report = carried(&gate, &sale, &ledger).await;
+    let report = carried(&sale, &ledger).await;
     assert!(report.lost_writes > 0, "{report:?}");
     let pause = sale.state().await.unwrap().halted.expect("the sale is halted");
     assert_eq!(pause.reason, HaltReason::LostWrites);
@@ -266,7 +256,7 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
     assert_eq!(sale.confirm(cid.id).await.unwrap(), Decision::Halted);
 
     rebuild(&sale, &ledger).await;
-    carried(&gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     audited(&sale, &ledger).await;
     assert_eq!(state(&sale, &bob).await, Some(HoldState::Confirmed));
     assert_eq!(places(&sale).await, (5, 2, 3));
@@ -282,7 +272,7 @@ async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
     let clerk = Clerk::run(worker);
     goes_on(&sale).await;
     bought(&sale, "bob").await;
-    nothing_waits(&gate).await;
+    delivered(&sale).await;
     clerk.stop().await;
     audited(&sale, &ledger).await;
     assert_eq!(places(&sale).await, (6, 1, 3));
@@ -291,7 +281,7 @@ async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
 async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
     let sale = open(&gate, phones(10)).await;
-    some_trade(&gate, &sale, &ledger).await;
+    some_trade(&sale, &ledger).await;
     let mut rebuilds = tokio::task::JoinSet::new();
     for _ in 0..4 {
         let other = bench.client().sale("phones").unwrap();
@@ -391,9 +381,9 @@ async fn receipts_of_others_are_not_honoured(bench: Bench) {
 /// A ledger without the store's orders is accepted only with `new_ledger`.
 async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
+    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
     bought(&sale, "ann").await;
-    carried(&gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     let other = in_memory();
     let run = || Rebuild::new(sale.clone(), Arc::clone(&other)).receipts_first(Duration::ZERO);
     let error = run().run().await.unwrap_err();
@@ -411,43 +401,30 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
 /// No order was committed yet, so no ledger can know of one.
 async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
     let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).orders("orders")).await;
+    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
     bought(&sale, "ann").await;
     rebuild(&sale, &ledger).await;
-    carried(&gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
 }
 
-async fn a_queue_that_others_used_since_the_loss_is_taken_over(bench: Bench) {
+async fn a_store_that_lost_everything_gets_its_sale_and_its_orders_back(bench: Bench) {
     let ledger = connect_ledger("sqlite::memory:").unwrap();
     let lost = Bench::model();
-    let old = lost.client();
-    let sale = open(&old, phones(3)).await;
+    let sale = open(&lost.client(), phones(3)).await;
     let sold = bought(&sale, "ann").await;
-    carried(&old, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
 
-    // A store that lost everything, and a client that was faster than the rebuild.
-    let gate = bench.client();
-    let queue = gate.queue_of::<String>("orders").unwrap();
-    queue.enqueue("theirs", "no order".to_owned()).send().await.unwrap();
-    queue.limit(rushgate::queue::QueueLimits { concurrency: Some(1), ..Default::default() }).await.unwrap();
-    queue.pause().await.unwrap();
-
-    let sale = gate.sale("phones").unwrap();
+    let sale = bench.client().sale("phones").unwrap();
     rebuild(&sale, &ledger).await;
     assert_eq!(state(&sale, &sold).await, Some(HoldState::Confirmed));
+    let now = sale.state().await.unwrap();
+    let orders = now.orders.unwrap();
+    assert_eq!((orders.through, orders.failed), (now.seq, 0), "what was loaded came from the ledger");
     sale.open().await.unwrap();
     bought(&sale, "bob").await;
-    carried(&gate, &sale, &ledger).await;
-    let stats = gate.queue("orders").unwrap().stats().await.unwrap();
-    assert_eq!((stats.ready, stats.leased, stats.dead), (0, 0, 1), "the other task is set aside");
-    assert_eq!(stats.limits, Default::default(), "the rebuild removes the limits of others");
-    let slow = rushgate::queue::QueueLimits { concurrency: Some(1), ..Default::default() };
-    let orders = Rushgate::with_store(bench.store().for_orders()).queue("orders").unwrap();
-    orders.limit(slow).await.unwrap();
-    sale.resume_orders().await.unwrap();
-    let stats = gate.queue("orders").unwrap().stats().await.unwrap();
-    assert_eq!(stats.limits, Default::default(), "and so does resuming the orders");
+    carried(&sale, &ledger).await;
+    assert_eq!(places(&sale).await, (1, 0, 2));
     audited(&sale, &ledger).await;
 }
 
@@ -559,7 +536,7 @@ async fn all_is_well_again(
         assert_eq!((&back.units, back.id), (&hold.units, hold.id));
         assert!(matches!(sale.confirm(hold.id).await.unwrap(), Decision::Pending(_)));
     }
-    carried(gate, &sale, ledger).await;
+    carried(&sale, ledger).await;
     audited(&sale, ledger).await;
     let (.., confirmed) = places(&sale).await;
     assert_eq!(confirmed as usize, lost.len() + sold.len());
@@ -572,7 +549,7 @@ async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(H
     for n in 0..3 {
         sold.push(bought(&sale, format!("paid-{n}")).await);
     }
-    carried(gate, &sale, ledger).await;
+    carried(&sale, ledger).await;
     for n in 0..3 {
         let hold = hold(&sale, format!("lost-{n}")).await;
         let receipt = sale.receipt(&hold).await.unwrap();
@@ -607,7 +584,7 @@ async fn an_old_backup_of_the_file_is_rebuilt_from_the_ledger() {
         let gate = Rushgate::connect(&url).await.unwrap();
         let sale = open(&gate, phones(20)).await;
         let early = bought(&sale, "early").await;
-        carried(&gate, &sale, &ledger).await;
+        carried(&sale, &ledger).await;
         gate.close().await.unwrap();
         copy(&file, &backup);
 
@@ -674,7 +651,7 @@ async fn a_failover_loses_writes(kind: Kind) {
     let gate = Rushgate::connect(&primary.url()).await.unwrap();
     let sale = open(&gate, phones(20)).await;
     let early = bought(&sale, "early").await;
-    carried(&gate, &sale, &ledger).await;
+    carried(&sale, &ledger).await;
     replicated(&primary, &replica).await;
     // From here on the replica receives nothing, but the primary acknowledges every write.
     replica.command(&["REPLICAOF", "NO", "ONE"]);
@@ -692,9 +669,8 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     let gate = Rushgate::connect(&group.url()).await.unwrap();
     let sale = open(&gate, phones(20)).await;
     let early = bought(&sale, "early").await;
-    carried(&gate, &sale, &ledger).await;
-    // The sale is on the same node as its order queue.
-    let key = "rg:{q:orders}:meta";
+    carried(&sale, &ledger).await;
+    let key = "rg:{s:phones}:row";
     let owner = group.owner(key);
     replicated(&group.nodes[owner], group.replica_of(owner)).await;
     group.cut_off_replicas(owner);

@@ -5,18 +5,18 @@ mod common;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use common::{Bench, eventually, ms, secs};
-use rushgate::queue::{Payload, Retry, Selection};
+use common::{Bench, delivered, eventually, ms, secs};
+use rushgate::lock::{Lease, Token};
 use rushgate::sale::{
-    Created, Decision, Foreseen, HoldState, OrderIntent, OrderReport, OrderTask, ReservationId, SaleStatus,
-    SkuState, StockChanged, Sweeper, UnitChoice, UnitRange,
+    Created, Decision, Foreseen, HoldState, LedgerEntry, OrderReport, SaleStatus, SkuState, StockChanged,
+    Sweeper, UnitChoice, UnitRange,
 };
 use rushgate::store::StoreInfo;
 use rushgate::{
     BuyerId, CancellationToken, Error, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku,
 };
-use rushgate_core::{Answer, ContentType, LedgerBooks, SaleId};
+use rushgate_core::{Answer, Delivery, Failure, Follow, Followed, LedgerBooks, SaleId, Verbs};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
 use tokio::task::JoinHandle;
 
@@ -39,17 +39,21 @@ on_each_store! {
     who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
-    a_bad_order_is_a_dead_letter_alone
-    a_forged_order_is_set_aside_and_the_sale_goes_on
-    dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone
+    one_worker_follows_a_sale_and_another_takes_over
+    what_is_behind_is_shown
+    an_order_that_the_ledger_rejects_fails_alone
+    failed_orders_are_listed_and_retried_for_their_sale_alone
+    tasks_of_a_queue_called_orders_are_no_orders
     millions_of_units_are_withdrawn_and_the_ledger_agrees
     units_between_held_ones_are_withdrawn_and_the_ledger_agrees
-    sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart
+    sales_with_the_same_sku_keep_their_stocks_apart
 }
 
 on_a_cluster! {
     a_crowd_buys_every_unit_once
     orders_reach_the_ledger
+    one_worker_follows_a_sale_and_another_takes_over
+    an_order_that_the_ledger_rejects_fails_alone
 }
 
 fn buyer(name: impl std::fmt::Display) -> BuyerId {
@@ -310,16 +314,6 @@ impl Clerk {
     }
 }
 
-/// Waits until the order queue is empty.
-async fn at_rest(sale: &Sale, gate: &Rushgate) {
-    let orders = gate.queue(sale.state().await.unwrap().spec.orders.unwrap()).unwrap();
-    let is_empty = async || {
-        let stats = orders.stats().await.unwrap();
-        stats.ready + stats.scheduled + stats.leased == 0
-    };
-    eventually(is_empty).await;
-}
-
 /// Makes ten reservations: five confirmed, two canceled, three held.
 async fn some_trade(sale: &Sale) {
     for n in 0..10 {
@@ -333,8 +327,8 @@ async fn some_trade(sale: &Sale) {
     }
 }
 
-async fn settled(sale: &Sale, gate: &Rushgate, ledger: &dyn Ledger) {
-    at_rest(sale, gate).await;
+async fn settled(sale: &Sale, ledger: &dyn Ledger) {
+    delivered(sale).await;
     let audit = sale.audit(Some(ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
     let sku = sale.state().await.unwrap().skus[0].clone();
@@ -342,7 +336,7 @@ async fn settled(sale: &Sale, gate: &Rushgate, ledger: &dyn Ledger) {
 }
 
 async fn orders_reach_the_ledger(bench: Bench) {
-    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    let sale = open(&bench.client(), phones(20).ledger()).await;
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     some_trade(&sale).await;
@@ -354,9 +348,9 @@ async fn orders_reach_the_ledger(bench: Bench) {
     assert_eq!(waiting.state, HoldState::Held, "the wait ends without a decision");
     sale.cancel(eve.id).await.unwrap();
     sale.wait_final(eve.id, secs(20)).await.unwrap();
-    at_rest(&sale, &bench.client()).await;
+    delivered(&sale).await;
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.dead, report.lost_writes, report.settled), (0, 0, 9));
+    assert_eq!((report.failed, report.lost_writes, report.settled), (0, 0, 9));
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
     assert!(!sale.audit(None).await.unwrap().ok, "the audit needs the ledger");
 }
@@ -417,18 +411,18 @@ async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(ben
 }
 
 async fn a_failing_ledger_loses_nothing(bench: Bench) {
-    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    let sale = open(&bench.client(), phones(20).ledger()).await;
     let ledger = Arc::new(Troubled::new(Trouble::DownFor(AtomicU32::new(6))));
     let clerk = Clerk::start(&sale, ledger.clone());
     some_trade(&sale).await;
-    settled(&sale, &bench.client(), &*ledger).await;
+    settled(&sale, &*ledger).await;
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.retried, report.tasks.dead), (0, 0), "no attempt is counted");
+    assert_eq!(report.failed, 0, "no attempt is counted");
     assert!(report.outages >= 6);
 }
 
 async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
-    let sale = open(&bench.client(), phones(20).orders("orders")).await;
+    let sale = open(&bench.client(), phones(20).ledger()).await;
     some_trade(&sale).await;
     let ledger = Arc::new(Troubled::new(Trouble::NoAnswer(AtomicBool::new(true))));
     let clerk = Clerk::start(&sale, ledger.clone());
@@ -438,120 +432,165 @@ async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
     assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store has no decision");
     ledger.recover();
     let clerk = Clerk::start(&sale, ledger.clone());
-    settled(&sale, &bench.client(), &*ledger).await;
+    settled(&sale, &*ledger).await;
     clerk.stop().await;
 }
 
-/// A client with the authority of an order worker, to simulate what a bug or another program could do.
-fn with_authority(bench: &Bench) -> Rushgate {
-    Rushgate::with_store(bench.store().for_orders())
-}
-
-async fn a_bad_order_is_a_dead_letter_alone(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(20).orders("orders")).await;
-    let garbage = Payload::new(ContentType::bytes(), b"no order".to_vec()).unwrap();
-    with_authority(&bench).queue("orders").unwrap().enqueue("garbage", garbage).send().await.unwrap();
-    let ledger = Arc::new(Troubled::new(Trouble::None));
+async fn one_worker_follows_a_sale_and_another_takes_over(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).ledger()).await;
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let first = Clerk::start(&sale, Arc::clone(&ledger));
+    let held = hold(&sale, "ann").await;
+    delivered(&sale).await;
+    let second = Clerk::start(&bench.client().sale("phones").unwrap(), Arc::clone(&ledger));
+    // A worker that dies does not give up its lease.
+    first.worker.abort();
+    let _ = first.worker.await;
+    sale.cancel(held.id).await.unwrap();
     some_trade(&sale).await;
-    let clerk = Clerk::start(&sale, ledger.clone());
-    settled(&sale, &bench.client(), &*ledger).await;
-    assert_eq!(clerk.stop().await.tasks.dead, 1);
-    assert_eq!(gate.queue("orders").unwrap().stats().await.unwrap().dead, 1);
+    settled(&sale, &*ledger).await;
+    let orders = sale.state().await.unwrap().orders.unwrap();
+    assert!(orders.worker_until.is_some(), "the second one has the lease");
+    let report = second.stop().await;
+    assert_eq!((report.settled, report.failed), (8, 0), "{report:?}");
+    let orders = sale.state().await.unwrap().orders.unwrap();
+    assert_eq!((orders.worker_until, orders.behind_since), (None, None), "and has given it up");
 }
 
-async fn a_forged_order_is_set_aside_and_the_sale_goes_on(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(20).orders("orders")).await;
-    let other = SaleBuilder::new("other").sku("phone", 9, 1).orders("orders");
-    let other = open_as(&gate, "other", other).await;
-    let bought = OrderTask::Reservation {
-        sale: sale.id().clone(),
-        generation: 1,
-        seq: 1,
-        id: ReservationId::from_bytes([9; 16]),
-        buyer: BuyerId::new("mallory").unwrap(),
-        units: vec![(Sku::new("phone").unwrap(), 1)],
-        intent: OrderIntent::Confirm,
-    };
-    let stock = |id: &str| OrderTask::Stock {
-        sale: SaleId::new(id).unwrap(),
-        sku: Sku::new("phone").unwrap(),
-        seq: 1,
-        total: 5_000,
-        withdrawn: Vec::new(),
-        per_buyer: 5_000,
-    };
-    let anothers = other.state().await.unwrap().spec.secret;
-    let unsigned = serde_json::to_vec(&stock("phones")).unwrap();
-    let orders = with_authority(&bench).queue("orders").unwrap();
-    for (id, payload) in [
-        ("unsigned", Payload::new(ContentType::json(), unsigned).unwrap()),
-        ("stock", stock("phones").seal(anothers).unwrap()),
-        ("bought", bought.seal(anothers).unwrap()),
-        ("unknown", stock("nosuch").seal(anothers).unwrap()),
-    ] {
-        orders.enqueue(id, payload).send().await.unwrap();
+async fn what_is_behind_is_shown(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).ledger()).await;
+    some_trade(&sale).await;
+    let (state, first) = (sale.state().await.unwrap(), sale.events(1, 1).await.unwrap().remove(0));
+    let orders = state.orders.unwrap();
+    assert_eq!((orders.through, orders.failed, orders.worker_until), (0, 0, None));
+    let opened = sale.events(0, 1).await.unwrap().remove(0);
+    assert_eq!(orders.behind_since, Some(opened.at));
+    assert!(first.at >= opened.at && state.seq >= 17);
+    let alone = open_as(&bench.client(), "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
+    assert_eq!(alone.state().await.unwrap().orders, None, "it has no ledger");
+}
+
+/// An order of this buyer makes the ledger reject every transaction with it.
+const UNWANTED: &str = "mallory";
+
+async fn an_order_that_the_ledger_rejects_fails_alone(bench: Bench) {
+    let sale = open(&bench.client(), phones(20).ledger()).await;
+    let ledger = Arc::new(Troubled::new(Trouble::Rejects(AtomicBool::new(true))));
+    some_trade(&sale).await;
+    let unwanted = hold(&sale, UNWANTED).await;
+    sale.confirm(unwanted.id).await.unwrap();
+    let clerk = Clerk::start(&sale, ledger.clone());
+    eventually(async || {
+        let state = sale.state().await.unwrap();
+        state.orders.is_some_and(|orders| orders.through == state.seq && orders.failed > 0)
+    })
+    .await;
+    let sku = sale.state().await.unwrap().skus[0].clone();
+    assert_eq!((sku.confirmed, sku.held, sku.free), (5, 4, 11), "the others are settled");
+    assert_eq!(sale.reservation(unwanted.id).await.unwrap().unwrap().state, HoldState::Confirming);
+    let audit = sale.audit(Some(&*ledger)).await.unwrap();
+    assert!(audit.ok, "a failed order is not lost: {audit:#?}");
+
+    // It is retried until the ledger accepts it.
+    let failed = async || sale.failed_orders(0, 10).await.unwrap();
+    eventually(async || failed().await.first().is_some_and(|order| order.attempts > 2)).await;
+    for order in failed().await {
+        assert!(order.reason.contains("unwanted"), "{order:?}");
+        let event = sale.events(order.seq - 1, 1).await.unwrap().remove(0);
+        assert_eq!(event.reservation, Some(unwanted.id));
     }
-    let ledger = Arc::new(Troubled::new(Trouble::None));
-    some_trade(&sale).await;
-    let clerk = Clerk::start(&sale, ledger.clone());
-    settled(&sale, &bench.client(), &*ledger).await;
+    ledger.recover();
+    sale.retry_orders().await.unwrap();
+    delivered(&sale).await;
+    assert_eq!(failed().await, []);
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.dead, report.lost_writes), (4, 0));
-    let state = sale.state().await.unwrap();
-    assert_eq!((state.halted, state.skus[0].total), (None, 20));
-    let books = ledger.books(sale.id()).await.unwrap();
-    assert_eq!(books.skus[0].total, 20);
-    assert!(books.orders.iter().all(|order| order.buyer.as_str() != "mallory"));
-    for (id, why) in [("stock", "was not signed by the sale"), ("unknown", "does not exist")] {
-        let letter = gate.queue("orders").unwrap().dead_letter(id).await.unwrap().unwrap();
-        assert!(letter.error.contains(why), "{letter:?}");
-    }
+    assert!(report.failed > 2 && report.lost_writes == 0, "{report:?}");
+    assert_eq!(sale.reservation(unwanted.id).await.unwrap().unwrap().state, HoldState::Confirmed);
+    assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
 }
 
-async fn dead_orders_are_retried_and_deleted_by_the_verbs_of_their_sale_alone(bench: Bench) {
+/// Reports every order of the sale as failed, as a worker does whose ledger accepts none.
+async fn all_fail(bench: &Bench, sale: &Sale) {
+    let follow = |generation, through, failed| Follow {
+        sale: sale.id().clone(),
+        worker: Token::from_bytes([7; 16]),
+        generation,
+        through,
+        failed,
+        recovered: Vec::new(),
+        n: if generation == 0 { 1_000 } else { 0 },
+        lease: Lease::new(secs(10)).unwrap(),
+    };
+    let Followed::Batch(batch) = bench.store().follow_orders(follow(0, 0, Vec::new())).await.unwrap() else {
+        panic!("nobody else follows it")
+    };
+    let failure = |delivery: &Delivery| Failure {
+        seq: delivery.seq,
+        attempts: 1,
+        reason: "boom".into(),
+        retry_after: secs(600),
+    };
+    let failed = batch.entries.iter().map(failure).collect();
+    bench.store().follow_orders(follow(batch.generation, batch.through, failed)).await.unwrap();
+}
+
+async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench) {
     let gate = bench.client();
-    let sale = open(&gate, phones(20).orders("orders")).await;
-    gate.create_sale(SaleBuilder::new("other").sku("phone", 9, 1).orders("orders")).await.unwrap();
-    let other = gate.sale("other").unwrap();
-    withdraw(&sale, 1).await;
-    withdraw(&other, 1).await;
-    withdraw(&other, 1).await;
-    let worker = with_authority(&bench).queue("orders").unwrap();
+    let sale = open(&gate, phones(20).ledger()).await;
+    let other = open_as(&gate, "other", SaleBuilder::new("other").sku("phone", 9, 1).ledger()).await;
     for _ in 0..3 {
-        let ticket = worker.claim(1, secs(10)).await.unwrap().remove(0).ticket;
-        worker
-            .retry(vec![Retry { ticket, delay: ms(0), error: "boom".into(), give_up: true }])
-            .await
-            .unwrap();
+        withdraw(&sale, 1).await;
+        withdraw(&other, 1).await;
     }
-    let orders = gate.queue("orders").unwrap();
-    assert!(orders.requeue_dead(Selection::All).await.unwrap_err().is_queue_reserved());
-    assert!(orders.delete_dead(Selection::All).await.unwrap_err().is_queue_reserved());
-    assert!(orders.pause().await.unwrap_err().is_queue_reserved());
+    all_fail(&bench, &sale).await;
+    all_fail(&bench, &other).await;
+    let all = sale.failed_orders(0, 10).await.unwrap();
+    // The first event opens the sale.
+    assert_eq!(all.iter().map(|order| order.seq).collect::<Vec<_>>(), [2, 3, 4]);
+    assert!(all.iter().all(|order| order.attempts == 1 && order.reason == "boom"), "{all:?}");
+    assert_eq!(sale.failed_orders(2, 1).await.unwrap(), all[1..2]);
+    assert_eq!(sale.failed_orders(4, 10).await.unwrap(), []);
     for n in [0, 1_001] {
-        let ids = Selection::Ids(vec!["stock:phones:1".parse().unwrap(); n]);
-        assert!(sale.requeue_orders(ids.clone()).await.unwrap_err().is_invalid(), "{n} IDs");
-        assert!(sale.delete_orders(ids).await.unwrap_err().is_invalid(), "{n} IDs");
+        assert!(sale.failed_orders(0, n).await.unwrap_err().is_invalid(), "{n}");
     }
 
-    assert_eq!(sale.requeue_orders(Selection::All).await.unwrap().requeued, 1);
-    assert_eq!(
-        other.delete_orders(Selection::Ids(vec!["stock:phones:1".parse().unwrap()])).await.unwrap(),
-        0
-    );
-    let first = orders.dead("", 1).await.unwrap().remove(0).id;
-    assert_eq!(other.delete_orders(Selection::Ids(vec![first])).await.unwrap(), 1);
-    let stats = orders.stats().await.unwrap();
-    assert_eq!((stats.ready, stats.dead), (1, 1));
+    let theirs = other.failed_orders(0, 10).await.unwrap();
+    assert_eq!(sale.retry_orders().await.unwrap(), 3);
+    let now = sale.state().await.unwrap().now;
+    assert!(sale.failed_orders(0, 10).await.unwrap().iter().all(|order| order.retry_at <= now));
+    assert_eq!(other.failed_orders(0, 10).await.unwrap(), theirs);
+    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let clerk = Clerk::start(&sale, Arc::clone(&ledger));
+    delivered(&sale).await;
+    clerk.stop().await;
+    assert_eq!(ledger_stock(&*ledger, &sale).await, (vec![range(18, 20)], 20));
+    assert_eq!(other.state().await.unwrap().orders.unwrap().failed, 3);
 
-    other.pause_orders().await.unwrap();
-    assert!(orders.stats().await.unwrap().paused);
-    sale.resume_orders().await.unwrap();
-    assert!(!orders.stats().await.unwrap().paused);
     let alone = open_as(&gate, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
-    assert!(alone.pause_orders().await.unwrap_err().is_invalid());
+    assert_eq!((alone.failed_orders(0, 10).await.unwrap(), alone.retry_orders().await.unwrap()), (vec![], 0));
+    let worker = OrderWorker::new(alone, ledger).run(CancellationToken::new()).await;
+    assert!(worker.unwrap_err().is_invalid());
+    let nothing = gate.sale("nosuch").unwrap();
+    assert!(nothing.failed_orders(0, 10).await.unwrap_err().is_not_found());
+    assert!(nothing.retry_orders().await.unwrap_err().is_not_found());
+}
+
+async fn tasks_of_a_queue_called_orders_are_no_orders(bench: Bench) {
+    let gate = bench.client();
+    let sale = open(&gate, phones(20).ledger()).await;
+    let orders = gate.queue_of::<serde_json::Value>("orders").unwrap();
+    let stock = serde_json::json!({
+        "order": "stock", "sale": "phones", "sku": "phone", "seq": 1, "total": 5_000, "withdrawn": [],
+        "per_buyer": 5_000,
+    });
+    orders.enqueue("stock:phones:1", stock).send().await.unwrap();
+    let ledger = Arc::new(Troubled::new(Trouble::None));
+    some_trade(&sale).await;
+    let clerk = Clerk::start(&sale, ledger.clone());
+    settled(&sale, &*ledger).await;
+    clerk.stop().await;
+    assert_eq!(orders.stats().await.unwrap().ready, 1, "it is a queue like any other");
+    assert_eq!(ledger_stock(&*ledger, &sale).await, (vec![], 20));
 }
 
 /// Withdrawn units and total of a sale's first SKU, as the ledger has them.
@@ -572,7 +611,7 @@ async fn withdraw(sale: &Sale, n: u32) -> SkuState {
 }
 
 async fn millions_of_units_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
-    let sale = open(&bench.client(), phones(2_000_000).orders("orders")).await;
+    let sale = open(&bench.client(), phones(2_000_000).ledger()).await;
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     some_trade(&sale).await;
@@ -580,16 +619,16 @@ async fn millions_of_units_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
     sale.add_stock(&Sku::new("phone").unwrap(), 10).await.unwrap();
     let last = hold(&sale, "last").await;
     sale.confirm(last.id).await.unwrap();
-    at_rest(&sale, &bench.client()).await;
+    delivered(&sale).await;
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.dead, report.lost_writes), (0, 0));
+    assert_eq!((report.failed, report.lost_writes), (0, 0));
     assert_eq!(ledger_stock(&*ledger, &sale).await, (vec![range(1_000_001, 2_000_000)], 2_000_010));
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
 }
 
 async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
-    let sale = open(&bench.client(), phones(400).orders("orders")).await;
+    let sale = open(&bench.client(), phones(400).ledger()).await;
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     let mut holds = Vec::new();
@@ -599,13 +638,13 @@ async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Benc
     for hold in holds.iter().step_by(2) {
         sale.cancel(hold.id).await.unwrap();
     }
-    at_rest(&sale, &bench.client()).await;
+    delivered(&sale).await;
     for n in [1, 99, 100] {
         withdraw(&sale, n).await;
     }
-    at_rest(&sale, &bench.client()).await;
+    delivered(&sale).await;
     let report = clerk.stop().await;
-    assert_eq!((report.tasks.dead, report.lost_writes), (0, 0));
+    assert_eq!((report.failed, report.lost_writes), (0, 0));
     let odd: Vec<_> = (1..400).step_by(2).map(UnitRange::one).collect();
     assert_eq!(ledger_stock(&*ledger, &sale).await, (odd, 400));
     assert!(matches!(reserve(&sale, "late").await, Reserved::AllHeld { free: 0, .. }));
@@ -613,19 +652,21 @@ async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Benc
     assert!(audit.ok, "{audit:#?}");
 }
 
-async fn sales_that_share_a_queue_and_an_sku_keep_their_stocks_apart(bench: Bench) {
+async fn sales_with_the_same_sku_keep_their_stocks_apart(bench: Bench) {
     let gate = bench.client();
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
-    let mut sales = Vec::new();
+    let (mut sales, mut clerks) = (Vec::new(), Vec::new());
     for (name, withdrawn) in [("east", 3), ("west", 5)] {
-        gate.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).orders("orders")).await.unwrap();
+        gate.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).ledger()).await.unwrap();
         let sale = gate.sale(name).unwrap();
         withdraw(&sale, withdrawn).await;
+        clerks.push(Clerk::start(&sale, Arc::clone(&ledger)));
         sales.push(sale);
     }
-    let clerk = Clerk::start(&sales[0], Arc::clone(&ledger));
-    at_rest(&sales[0], &gate).await;
-    clerk.stop().await;
+    for (sale, clerk) in sales.iter().zip(clerks) {
+        delivered(sale).await;
+        clerk.stop().await;
+    }
     assert_eq!(ledger_stock(&*ledger, &sales[0]).await, (vec![range(8, 10)], 10));
     assert_eq!(ledger_stock(&*ledger, &sales[1]).await, (vec![range(6, 10)], 10));
 }
@@ -642,6 +683,8 @@ enum Trouble {
     DownFor(AtomicU32),
     /// Writes are committed, but never answered.
     NoAnswer(AtomicBool),
+    /// Orders of the [unwanted](UNWANTED) buyer are rejected, with all others of their transaction.
+    Rejects(AtomicBool),
 }
 
 impl Troubled {
@@ -650,10 +693,14 @@ impl Troubled {
     }
 
     fn recover(&self) {
-        if let Trouble::NoAnswer(silent) = &self.trouble {
-            silent.store(false, Ordering::SeqCst);
+        if let Trouble::NoAnswer(on) | Trouble::Rejects(on) = &self.trouble {
+            on.store(false, Ordering::SeqCst);
         }
     }
+}
+
+fn is_unwanted(entry: &LedgerEntry) -> bool {
+    matches!(entry, LedgerEntry::Reservation { buyer, .. } if buyer.as_str() == UNWANTED)
 }
 
 impl Ledger for Troubled {
@@ -661,7 +708,7 @@ impl Ledger for Troubled {
         self.ledger.open_sale(sale)
     }
 
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>> {
         match &self.trouble {
             Trouble::DownFor(left)
                 if left.try_update(Ordering::SeqCst, Ordering::SeqCst, |n| n.checked_sub(1)).is_ok() =>
@@ -678,6 +725,9 @@ impl Ledger for Troubled {
                     }
                     written
                 })
+            }
+            Trouble::Rejects(on) if on.load(Ordering::SeqCst) && entries.iter().any(is_unwanted) => {
+                Box::pin(async { Err(Error::invalid("the order", "is unwanted, on purpose")) })
             }
             _ => self.ledger.write(entries),
         }

@@ -1,7 +1,7 @@
 use std::num::{IntErrorKind, ParseIntError};
 use std::time::Duration;
 
-use clap::{Args, Subcommand};
+use clap::{ArgAction, Args, Subcommand};
 use rushgate::Timestamp;
 
 use super::room::{DrawVerb, RoomVerb};
@@ -40,6 +40,7 @@ impl SaleVerb {
     pub(crate) const fn only_looks(&self) -> bool {
         match self {
             Self::Room(verb) => verb.only_looks(),
+            Self::Orders(verb) => matches!(verb, OrdersVerb::Ls(_)),
             _ => matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_)),
         }
     }
@@ -51,7 +52,7 @@ impl SaleVerb {
 Examples:
   rushgate sale create phones --sku phone=10:1
   rushgate sale create phones --sku phone=10:1 --sku case=50:2 --hold 2m
-  rushgate sale create phones --sku phone=10 --orders-queue orders
+  rushgate sale create phones --sku phone=10 --orders sqlite:orders.db
 
 Exit status: 1 if a sale with this ID exists.")]
 pub(crate) struct CreateArgs {
@@ -69,10 +70,10 @@ pub(crate) struct CreateArgs {
     /// Closing time: RFC 3339, a duration from now, or milliseconds since 1970.
     #[arg(long, value_parser = moments::parse, value_name = "TIME")]
     pub(crate) closes_at: Option<Timestamp>,
-    /// Order queue of a sale with a ledger; `sale work` carries its orders to the ledger [default with --orders:
-    /// orders].
-    #[arg(long, value_name = "QUEUE")]
-    pub(crate) orders_queue: Option<String>,
+    /// Whether a ledger records the orders; `sale work` writes them to it [default: true with --orders, otherwise
+    /// false].
+    #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
+    pub(crate) ledger: Option<bool>,
 }
 
 /// A SKU as typed.
@@ -281,16 +282,19 @@ pub(crate) struct EventsArgs {
     pub(crate) n: u32,
 }
 
-/// Carry orders to the ledger and end expired holds, until INT or TERM.
+/// Write orders to the ledger and end expired holds, until INT or TERM.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate sale work phones --orders sqlite:orders.db
-  rushgate sale work phones --orders sqlite:orders.db --until-empty")]
+  rushgate sale work phones --orders sqlite:orders.db --until-empty
+
+Exit status: 1 if the store has lost writes, or if --until-empty leaves orders that the ledger could
+not record.")]
 pub(crate) struct WorkArgs {
     /// ID of the sale.
     pub(crate) id: String,
-    /// Stop when no orders are left.
+    /// Stop when no orders are left, except failed ones that are retried later.
     #[arg(long)]
     pub(crate) until_empty: bool,
     /// Rebuild the sale when it is halted, as `sale rebuild` does, unless an operator halted it.
@@ -298,66 +302,36 @@ pub(crate) struct WorkArgs {
     pub(crate) rebuild: bool,
 }
 
-/// Requeue, delete or pause the orders of a sale in its reserved queue.
+/// List or retry orders that the ledger could not record.
 #[derive(Debug, Subcommand)]
 pub(crate) enum OrdersVerb {
-    Requeue(OrdersRequeueArgs),
-    Delete(OrdersDeleteArgs),
-    Pause(OrdersPauseArgs),
-    Resume(OrdersResumeArgs),
+    Ls(OrdersLsArgs),
+    Retry(OrdersRetryArgs),
 }
 
-/// Selects dead orders.
+/// List the orders that the ledger could not record, with reasons.
 #[derive(Debug, Args)]
-#[group(skip)]
-pub(crate) struct DeadOrders {
+#[command(after_help = "Example:\n  rushgate sale orders ls phones --json | jq -r '.[].reason'")]
+pub(crate) struct OrdersLsArgs {
     /// ID of the sale.
     pub(crate) id: String,
-    /// IDs of the order tasks, as `queue dead ls` lists them.
-    #[arg(required_unless_present = "all", value_name = "TASK")]
-    pub(crate) ids: Vec<String>,
-    /// All dead orders.
-    #[arg(long, conflicts_with = "ids")]
-    pub(crate) all: bool,
+    /// Only event numbers after this one.
+    #[arg(long, default_value_t = 0, value_name = "SEQ")]
+    pub(crate) after: u64,
+    /// Page size, up to 1,000.
+    #[arg(short, long, default_value_t = 1_000)]
+    pub(crate) n: u32,
 }
 
-/// Requeue dead orders: due at once, with all their attempts.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate queue dead ls orders
-  rushgate sale orders requeue phones --all
-
-Exit status: 1 if nothing was requeued.")]
-pub(crate) struct OrdersRequeueArgs {
-    #[command(flatten)]
-    pub(crate) which: DeadOrders,
-}
-
-/// Delete dead orders. The ledger will never record them.
+/// Retry all orders that the ledger could not record.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate sale orders delete phones 0b2c4d5e6f708192a3b4c5d6e7f80910
+  rushgate sale orders retry phones
 
-Exit status: 1 if nothing was deleted.")]
-pub(crate) struct OrdersDeleteArgs {
-    #[command(flatten)]
-    pub(crate) which: DeadOrders,
-}
-
-/// Pause the orders of a sale. The sale continues.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale orders pause phones")]
-pub(crate) struct OrdersPauseArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
-/// Resume the orders of a sale.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale orders resume phones")]
-pub(crate) struct OrdersResumeArgs {
+The order worker retries them within seconds. Without this command it retries each one after a delay
+that doubles with each attempt, up to 1 h.")]
+pub(crate) struct OrdersRetryArgs {
     /// ID of the sale.
     pub(crate) id: String,
 }

@@ -74,6 +74,7 @@ fn look_at_queue(name: &QueueName, stats: &QueueStats, findings: &mut Findings) 
 }
 
 fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
+    look_at_orders(sale, findings);
     let (id, Some(halt)) = (&sale.spec.id, sale.halted) else { return };
     let why = match halt.reason {
         HaltReason::LostWrites => "the store lost acknowledged writes",
@@ -84,4 +85,25 @@ fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
         format!("sale {id} is halted: {why}"),
         format!("run `rushgate sale rebuild {id}` to rebuild it from the ledger"),
     );
+}
+
+fn look_at_orders(sale: &SaleState, findings: &mut Findings) {
+    let (id, Some(orders)) = (&sale.spec.id, sale.orders) else { return };
+    let waits = orders.behind_since.map_or(Duration::ZERO, |since| sale.now.since(since));
+    let is_followed = orders.worker_until.is_some_and(|until| until > sale.now);
+    if !is_followed && waits > UNATTENDED {
+        findings.warn(
+            format!(
+                "sale {id} has no order worker: an order has waited for the ledger for {} s",
+                waits.as_secs()
+            ),
+            format!("start one with `rushgate sale work {id}`, or a server with --orders"),
+        );
+    }
+    if orders.failed > 0 {
+        findings.warn(
+            format!("sale {id} has {}", counted(orders.failed.into(), "failed order")),
+            format!("run `rushgate sale orders ls {id}` to see why, then `sale orders retry {id}`"),
+        );
+    }
 }

@@ -9,7 +9,7 @@ use crate::globals::Globals;
 
 pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut Findings) {
     if globals.orders.is_none() {
-        if let Some(sale) = open.iter().find(|sale| sale.spec.orders.is_some()) {
+        if let Some(sale) = open.iter().find(|sale| sale.spec.ledger) {
             findings.warn(
                 format!("sale {} has a ledger, which was not checked", sale.spec.id),
                 "pass --orders URL, or set RUSHGATE_ORDERS or `orders` in rushgate.toml",
@@ -18,7 +18,7 @@ pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut F
         return;
     }
     if let Err(error) = compare(globals, open, findings).await {
-        let meanwhile = "restore the ledger; until then, reservations continue and orders wait in the queue";
+        let meanwhile = "restore the ledger; until then, reservations continue and orders wait in the store";
         findings.failed("cannot use the ledger", &error, meanwhile);
     }
 }
@@ -29,7 +29,7 @@ async fn compare(globals: &Globals, open: &[SaleState], findings: &mut Findings)
     findings.ledger = Some(info.url);
     findings.ledger_server = Some(info.server);
     ledger.ping().await?;
-    for sale in open.iter().filter(|sale| sale.spec.orders.is_some()) {
+    for sale in open.iter().filter(|sale| sale.spec.ledger) {
         look_at_sale(&*ledger, sale, findings).await?;
     }
     Ok(ledger.close().await?)

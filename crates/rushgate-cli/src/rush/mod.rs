@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use rushgate::sale::{Audit, OrderReport, SaleId, SweepReport, Sweeper};
+use rushgate::sale::{Audit, OrderReport, OrdersState, SaleId, SweepReport, Sweeper};
 use rushgate::{CancellationToken, Line, OrderWorker, Sku};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
@@ -42,7 +42,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(60);
 const STOPPING_MAX: Duration = Duration::from_secs(1);
 /// Maximum length of an outage.
 const OUTAGE_MAX: Duration = Duration::from_secs(30);
-/// Lease duration of order tasks.
+/// Lease duration of the order worker.
 const ORDER_LEASE: Duration = Duration::from_secs(2);
 /// Maximum time after a rebuild during which only receipts are honored. Not longer than a hold, because a
 /// receipt is worthless after that.
@@ -130,8 +130,8 @@ fn hold(text: &str) -> Result<Duration, String> {
 pub(crate) struct Workers {
     pub(crate) orders: OrderReport,
     pub(crate) sweeps: SweepReport,
-    /// Orders that were not recorded when the run ended.
-    pub(crate) waiting: u64,
+    /// Orders that the ledger did not have when the run ended.
+    pub(crate) left: OrdersLeft,
 }
 
 pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
@@ -194,7 +194,7 @@ impl Rush {
         drain(&stage, &crowd, &stop).await?;
         progress.finish().await;
         let mut workers = workers.finish().await?;
-        workers.waiting = waiting(&stage).await?;
+        workers.left = orders_left(&stage).await?;
         let audit = audit(&stage, &tally, &args, stop.is_cancelled()).await?;
         let report = Report::new(
             &args,
@@ -255,7 +255,7 @@ impl Running {
             Some(orders) => orders.await?.context("the order worker stopped")?,
             None => OrderReport::default(),
         };
-        Ok(Workers { orders, sweeps, waiting: 0 })
+        Ok(Workers { orders, sweeps, left: OrdersLeft::default() })
     }
 }
 
@@ -275,11 +275,22 @@ where
     }
 }
 
-/// Number of orders that are not recorded yet.
-async fn waiting(stage: &Stage) -> Result<u64> {
-    let Some(orders) = &stage.orders else { return Ok(0) };
-    let stats = patiently(|| orders.stats()).await?;
-    Ok(stats.ready + stats.scheduled + stats.leased)
+/// What the ledger does not have yet.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct OrdersLeft {
+    /// Events of the sale that it has yet to follow.
+    pub(crate) behind: u64,
+    /// Orders that it could not record so far.
+    pub(crate) failed: u32,
+}
+
+async fn orders_left(stage: &Stage) -> Result<OrdersLeft> {
+    let state = patiently(|| stage.sale.state()).await?;
+    let left = |orders: OrdersState| OrdersLeft {
+        behind: state.seq.saturating_sub(orders.through),
+        failed: orders.failed,
+    };
+    Ok(state.orders.map(left).unwrap_or_default())
 }
 
 /// Waits until every order is recorded and every lost reservation is restored, up to a time limit.
@@ -293,7 +304,7 @@ async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> R
         }
         if !crowd.is_made_good().await? {
             let _ = timeout(left, crowd.goes_on()).await;
-        } else if waiting(stage).await? == 0 && !is_behind(stage).await? {
+        } else if orders_left(stage).await? == OrdersLeft::default() && !is_behind(stage).await? {
             return Ok(());
         }
         sleep(Duration::from_millis(5)).await;
@@ -319,9 +330,9 @@ async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool)
     if open && !interrupted && args.buyers >= 10 * report::total(&books.skus) {
         audit.checks.push(report::nothing_left(&books.skus));
     }
-    if let Some(orders) = &stage.orders {
-        let stats = patiently(|| orders.stats()).await?;
-        audit.checks.push(report::orders_carried_out(&stats, interrupted || args.join.is_some()));
+    if stage.ledger.is_some() {
+        let left = orders_left(stage).await?;
+        audit.checks.push(report::orders_recorded(left, interrupted || args.join.is_some()));
     }
     audit.ok = audit.checks.iter().all(|check| check.ok);
     Ok(audit)

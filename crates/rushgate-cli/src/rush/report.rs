@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::queue::QueueStats;
 use rushgate::sale::{
     Audit, Books, Check, GateStats, HoldState, ReservationId, SkuCounters, SkuState, UnitRange,
 };
@@ -18,7 +17,7 @@ use super::crowd::Wave;
 use super::receipts::{Stands, Ticket};
 use super::stage::{Stage, offered};
 use super::tally::{Tally, Told, per_second};
-use super::{RushArgs, SKU, Workers, patiently};
+use super::{OrdersLeft, RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
 use crate::output::Output;
 use crate::sale::audit_text;
@@ -43,8 +42,7 @@ pub(super) struct Report {
     ledger: LedgerCalls,
     payments: [u64; 4],
     losses: Losses,
-    dead: u64,
-    waiting: u64,
+    left: OrdersLeft,
     audit: Audit,
     first_error: Option<String>,
     memory_peak_bytes: u64,
@@ -125,8 +123,7 @@ impl Report {
             ledger: stage.ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default(),
             payments,
             losses,
-            dead: workers.orders.tasks.dead,
-            waiting: workers.waiting,
+            left: workers.left,
             audit,
             first_error,
             memory_peak_bytes: memory_peak_bytes(),
@@ -197,8 +194,8 @@ impl Report {
             "ledger_transactions": self.ledger.transactions,
             "ledger_statements": self.ledger.statements,
             "ledger_orders": self.ledger.orders,
-            "dead_letters": self.dead,
-            "orders_waiting": self.waiting,
+            "orders_behind": self.left.behind,
+            "orders_failed": self.left.failed,
             "first_error": self.first_error,
             "memory_peak_bytes": self.memory_peak_bytes,
             "audit": self.audit,
@@ -218,9 +215,15 @@ impl Report {
             self.seed
         )?;
         if self.interrupted {
-            let done = match self.waiting {
-                0 => "every order until then was recorded".to_owned(),
-                n => format!("not recorded: {}", many(n, "order")),
+            let done = match self.left {
+                OrdersLeft { behind: 0, failed: 0 } => "every order until then was recorded".to_owned(),
+                OrdersLeft { behind, failed } => {
+                    format!(
+                        "the ledger is {} behind, {}",
+                        many(behind, "event"),
+                        many(failed.into(), "failed order")
+                    )
+                }
             };
             writeln!(out, "  Stopped     by a signal; {done}\n")?;
         }
@@ -350,18 +353,18 @@ pub(super) fn nothing_left(skus: &[SkuCounters]) -> Check {
     }
 }
 
-/// Checks that the order queue is empty and that no order is a dead letter.
-pub(super) fn orders_carried_out(stats: &QueueStats, others_go_on: bool) -> Check {
-    let waiting = stats.ready + stats.scheduled + stats.leased;
+/// Checks that the ledger has followed the whole sale, and has recorded every order.
+pub(super) fn orders_recorded(left: OrdersLeft, others_go_on: bool) -> Check {
+    let OrdersLeft { behind, failed } = left;
     let claim = match others_go_on {
         true => "every order was recorded, or waits for another process",
         false => "every order was recorded",
     };
     Check {
-        name: "orders_carried_out".into(),
+        name: "orders_recorded".into(),
         claim: claim.into(),
-        ok: stats.dead == 0 && (waiting == 0 || others_go_on),
-        figures: format!("{waiting} waiting, {} dead letters", stats.dead),
+        ok: failed == 0 && (behind == 0 || others_go_on),
+        figures: format!("{} behind, {failed} failed", many(behind, "event")),
     }
 }
 

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::sale::{Created, OrderTask, SaleId, SaleState, SkuState};
+use rushgate::sale::{Created, SaleId, SaleState, SkuState};
 use rushgate::store::Spoken;
-use rushgate::{Ledger, Queue, Rushgate, Sale, SaleBuilder};
+use rushgate::{Ledger, Rushgate, Sale, SaleBuilder};
 
 use super::place::Place;
 use super::{RushArgs, SKU};
@@ -18,7 +18,6 @@ pub(crate) struct Stage {
     pub(crate) gate: Rushgate,
     pub(crate) sale: Sale,
     pub(crate) ledger: Option<Arc<dyn Ledger>>,
-    pub(crate) orders: Option<Queue<OrderTask>>,
     pub(crate) store_url: String,
     pub(crate) orders_url: String,
     /// Number of units in the sale.
@@ -53,7 +52,7 @@ impl Stage {
         let goes_to_ledger = match &found {
             Some(state) => {
                 offered(state)?;
-                state.spec.orders.is_some()
+                state.spec.ledger
             }
             None => true,
         };
@@ -69,13 +68,12 @@ impl Stage {
             warn_of_differences(args, &state, offered, output);
         }
         sale.open().await?;
-        let orders = state.spec.orders.clone().map(|queue| gate.queue_of(queue)).transpose()?;
         // These URLs contain no password.
         let store_url = gate.info().url;
         let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
         let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);
         let gate = gate.clone();
-        Ok(Self { gate, sale, ledger, orders, store_url, orders_url, stock, hold, generation })
+        Ok(Self { gate, sale, ledger, store_url, orders_url, stock, hold, generation })
     }
 
     /// Closes everything.
@@ -89,10 +87,7 @@ impl Stage {
 }
 
 fn spec(args: &RushArgs, name: &SaleId) -> SaleBuilder {
-    SaleBuilder::new(name.as_str())
-        .sku(SKU, args.stock(), args.per_buyer())
-        .hold(args.hold())
-        .orders(format!("orders:{name}"))
+    SaleBuilder::new(name.as_str()).sku(SKU, args.stock(), args.per_buyer()).hold(args.hold()).ledger()
 }
 
 /// The sale, if it exists.

@@ -16,7 +16,7 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
     let ledger = match globals.orders.is_some() {
         true => match globals.ledger_to_look_at().await {
             // A sale without a ledger can be audited even if the named ledger is unavailable.
-            Err(_) if sale.state().await?.spec.orders.is_none() => None,
+            Err(_) if !sale.state().await?.spec.ledger => None,
             ledger => Some(ledger?),
         },
         false => None,

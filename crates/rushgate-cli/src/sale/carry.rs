@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::queue::QueueName;
 use rushgate::sale::{OrderReport, Sweeper};
-use rushgate::{CancellationToken, OrderWorker, Rushgate, Sale};
+use rushgate::{CancellationToken, OrderWorker, Rushgate, Sale, Timestamp};
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -18,6 +17,8 @@ use crate::signals::Signals;
 
 /// Interval for checking whether orders are left.
 const EMPTY_CHECK: Duration = Duration::from_millis(50);
+/// Maximum number of failed orders that one call lists.
+const FAILED_MAX: u32 = 1_000;
 /// Time after a rebuild during which only receipts are honored.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
@@ -25,44 +26,52 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     let output = globals.output();
     log::show(output);
     let sale = gate.sale(&args.id)?;
-    let queue = sale.state().await?.spec.orders;
+    let has_ledger = sale.state().await?.spec.ledger;
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let all = async {
         tokio::try_join!(
-            carry(&sale, queue.as_ref(), args.rebuild, globals, &shutdown),
+            carry(&sale, has_ledger, args.rebuild, globals, &shutdown),
             async { Ok(Sweeper::new(sale.clone()).run(shutdown.clone()).await?) },
-            until_empty(gate, queue.as_ref(), args.until_empty, &shutdown),
+            until_empty(&sale, args.until_empty, &shutdown),
         )
     };
-    let (orders, swept, ()) = tokio::select! {
+    let (orders, swept, left) = tokio::select! {
         done = all => done?,
         _ = second_signal => return Ok(Exit::Done),
     };
     let json = json!({
         "written": orders.written, "settled": orders.settled, "rejected": orders.rejected,
-        "batches": orders.batches, "lost_writes": orders.lost_writes, "expired": swept.expired,
+        "failed": orders.failed, "batches": orders.batches, "lost_writes": orders.lost_writes, "expired": swept.expired,
     });
     let entries = if orders.written == 1 { "entry" } else { "entries" };
     let text = format!(
-        "{} {entries} written to the ledger, {} settled, {} rejected, {} expired",
+        "{} {entries} written to the ledger, {} settled, {} rejected, {} failed, {} expired",
         orders.written,
         counted(orders.settled, "reservation"),
         orders.rejected,
+        counted(orders.failed, "attempt"),
         counted(swept.expired, "hold"),
     );
     output.line(&json, text)?;
-    Ok(Exit::done_if(orders.lost_writes == 0))
+    if left > 0 {
+        output.note(format_args!(
+            "{} left: `rushgate sale orders ls {}` says why",
+            counted(left.into(), "failed order"),
+            args.id
+        ));
+    }
+    Ok(Exit::done_if(orders.lost_writes == 0 && left == 0))
 }
 
 async fn carry(
     sale: &Sale,
-    queue: Option<&QueueName>,
+    has_ledger: bool,
     rebuilds: bool,
     globals: &Globals,
     shutdown: &CancellationToken,
 ) -> Result<OrderReport> {
-    if queue.is_none() {
-        globals.output().note("the sale has no order queue; only expired holds are released");
+    if !has_ledger {
+        globals.output().note("the sale has no ledger; only expired holds are released");
         return Ok(OrderReport::default());
     }
     let ledger = globals.ledger().await?;
@@ -75,26 +84,21 @@ async fn carry(
     Ok(report?)
 }
 
-/// Stops the workers once no order is left.
-async fn until_empty(
-    gate: &Rushgate,
-    queue: Option<&QueueName>,
-    wanted: bool,
-    shutdown: &CancellationToken,
-) -> Result<()> {
+/// Stops the workers once no order is left, except failed ones that are retried later. Returns their number.
+async fn until_empty(sale: &Sale, wanted: bool, shutdown: &CancellationToken) -> Result<u32> {
     while wanted && !shutdown.is_cancelled() {
-        let left = match queue {
-            Some(queue) => {
-                let stats = gate.queue(queue)?.stats().await?;
-                stats.ready + stats.scheduled + stats.leased
-            }
-            None => 0,
-        };
-        if left == 0 {
+        let state = sale.state().await?;
+        let (through, failed) = state.orders.map_or((state.seq, 0), |orders| (orders.through, orders.failed));
+        if through == state.seq && (failed == 0 || !is_due(sale, state.now).await?) {
             shutdown.cancel();
-        } else {
-            sleep(EMPTY_CHECK).await;
+            return Ok(failed);
         }
+        sleep(EMPTY_CHECK).await;
     }
-    Ok(())
+    Ok(0)
+}
+
+/// Whether a failed order is due, so that the order worker retries it now.
+async fn is_due(sale: &Sale, now: Timestamp) -> Result<bool> {
+    Ok(sale.failed_orders(0, FAILED_MAX).await?.iter().any(|order| order.retry_at <= now))
 }

@@ -2,12 +2,13 @@
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::sale::{Event, SaleState, SkuState};
+use rushgate::sale::{Event, OrdersState, SaleState, SkuState};
 use rushgate::store::{Page, Spoken};
 
 use crate::args::sale::{EventsArgs, LsArgs, ShowArgs};
 use crate::exit::Exit;
-use crate::output::{Output, Table, moment, word};
+use crate::output::{Output, Table, counted, moment, word};
+use crate::queue::rounded;
 
 pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
     let state = gate.sale(&args.id)?.state().await?;
@@ -25,20 +26,36 @@ fn text(state: &SaleState) -> String {
         ("HALTED until it is rebuilt, since", state.halted.map(|halt| halt.since)),
     ];
     let moments = moments.iter().filter_map(|(words, at)| Some(format!(", {words} {}", moment((*at)?))));
-    let orders = match &spec.orders {
-        Some(queue) => format!("orders go to a ledger through queue {queue}"),
-        None => "no ledger".to_owned(),
-    };
+    let orders = if spec.ledger { "orders go to a ledger" } else { "no ledger" };
     format!(
-        "{} is {}{}\nholds last {}; {orders}; generation {}, {} events\n{}",
+        "{} is {}{}\nholds last {}; {orders}; generation {}, {} events\n{}{}",
         spec.id,
         word(&state.status),
         moments.collect::<String>(),
         Spoken(spec.hold.get()),
         state.generation,
         state.seq,
+        state.orders.map(|orders| delivery(state, orders)).unwrap_or_default(),
         stock(&state.skus),
     )
+}
+
+/// How far the ledger has followed the sale.
+fn delivery(state: &SaleState, orders: OrdersState) -> String {
+    let behind = orders.behind_since.map(|since| {
+        let lag = rounded(state.now.since(since));
+        format!(", {} behind ({lag})", counted(state.seq.saturating_sub(orders.through), "event"))
+    });
+    let behind = behind.unwrap_or_default();
+    let worker = match orders.worker_until {
+        Some(until) if until > state.now => "",
+        _ => "; no order worker runs",
+    };
+    let failed = match orders.failed {
+        0 => String::new(),
+        n => format!("; {}, see `sale orders ls`", counted(n.into(), "failed order")),
+    };
+    format!("ledger is at event {}{behind}{worker}{failed}\n", orders.through)
 }
 
 /// The stock of each SKU.

@@ -11,16 +11,12 @@ use crate::globals::Globals;
 use crate::moments::still_to_come;
 use crate::output::{Output, word};
 
-/// Order queue of sales with a ledger, as on a server.
-const ORDERS_QUEUE: &str = "orders";
-
 /// Holds expired per call.
 const BATCH: u32 = 1_000;
 
 pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
-    // If a ledger is named, it is meant for the orders, which need a queue.
-    let has_ledger = globals.orders.is_some();
-    let orders_queue = args.orders_queue.or_else(|| has_ledger.then(|| ORDERS_QUEUE.to_owned()));
+    // If a ledger is named, it is meant for the orders.
+    let has_ledger = args.ledger.unwrap_or(globals.orders.is_some());
     let output = globals.output();
     let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
     for sku in args.skus {
@@ -32,8 +28,8 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
     if let Some(at) = args.closes_at {
         sale = sale.closes_at(still_to_come("--closes-at", at)?);
     }
-    if let Some(queue) = orders_queue {
-        sale = sale.orders(queue);
+    if has_ledger {
+        sale = sale.ledger();
     }
     let created = gate.create_sale(sale).await?;
     let text = match created {

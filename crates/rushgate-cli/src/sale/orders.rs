@@ -1,54 +1,39 @@
-//! `rushgate sale orders`: the order queue of a sale.
+//! `rushgate sale orders`: orders that the ledger could not record.
 
 use anyhow::Result;
-use rushgate::queue::Selection;
-use rushgate::{Rushgate, TaskId};
+use rushgate::Rushgate;
+use rushgate::sale::FailedOrder;
 use serde_json::json;
 
-use crate::args::sale::{DeadOrders, OrdersVerb};
+use crate::args::sale::{OrdersLsArgs, OrdersRetryArgs, OrdersVerb};
 use crate::exit::Exit;
-use crate::output::Output;
+use crate::output::{Output, Table, counted, moment};
 
 pub(super) async fn run(gate: &Rushgate, verb: OrdersVerb, output: Output) -> Result<Exit> {
     match verb {
-        OrdersVerb::Requeue(args) => retry(gate, args.which, output).await,
-        OrdersVerb::Delete(args) => delete(gate, args.which, output).await,
-        OrdersVerb::Pause(args) => {
-            gate.sale(&args.id)?.pause_orders().await?;
-            paused(&args.id, true, output)
-        }
-        OrdersVerb::Resume(args) => {
-            gate.sale(&args.id)?.resume_orders().await?;
-            paused(&args.id, false, output)
-        }
+        OrdersVerb::Ls(args) => ls(gate, args, output).await,
+        OrdersVerb::Retry(args) => retry(gate, args, output).await,
     }
 }
 
-async fn retry(gate: &Rushgate, which: DeadOrders, output: Output) -> Result<Exit> {
-    let retried = gate.sale(&which.id)?.requeue_orders(selection(&which)?).await?;
-    let kept = match retried.kept {
-        0 => String::new(),
-        kept => format!(", kept {kept} whose ID is live"),
+async fn ls(gate: &Rushgate, args: OrdersLsArgs, output: Output) -> Result<Exit> {
+    let failed = gate.sale(&args.id)?.failed_orders(args.after, args.n).await?;
+    if let Some(last) = failed.last().filter(|_| failed.len() == args.n as usize) {
+        output.note(format_args!("there may be more; continue with --after {}", last.seq));
+    }
+    if failed.is_empty() {
+        output.remark(format_args!("no failed orders in `{}`", args.id));
+    }
+    let row = |order: &FailedOrder| {
+        [order.seq.to_string(), order.attempts.to_string(), moment(order.retry_at), order.reason.clone()]
     };
-    output.line(&retried, format_args!("retried {}{kept}", retried.requeued))?;
-    Ok(Exit::done_if(which.all || retried.requeued > 0))
+    output.data(&failed, Table::new(["SEQ", "ATTEMPTS", "RETRY AT", "REASON"], failed.iter().map(row)))?;
+    Ok(Exit::Done)
 }
 
-async fn delete(gate: &Rushgate, which: DeadOrders, output: Output) -> Result<Exit> {
-    let deleted = gate.sale(&which.id)?.delete_orders(selection(&which)?).await?;
-    output.line(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))?;
-    Ok(Exit::done_if(which.all || deleted > 0))
-}
-
-fn selection(which: &DeadOrders) -> Result<Selection> {
-    if which.all {
-        return Ok(Selection::All);
-    }
-    Ok(Selection::Ids(which.ids.iter().map(TaskId::new).collect::<rushgate::Result<_>>()?))
-}
-
-fn paused(id: &str, paused: bool, output: Output) -> Result<Exit> {
-    let word = if paused { "paused" } else { "resumed" };
-    output.line(&json!({ "sale": id, "paused": paused }), format_args!("{word} the orders of `{id}`"))?;
+async fn retry(gate: &Rushgate, args: OrdersRetryArgs, output: Output) -> Result<Exit> {
+    let failed = gate.sale(&args.id)?.retry_orders().await?;
+    let text = format!("{} due now", counted(failed.into(), "failed order"));
+    output.line(&json!({ "sale": args.id, "failed": failed }), text)?;
     Ok(Exit::Done)
 }

@@ -169,10 +169,10 @@ const parts = {
     assert(await tasks[0].complete())
   },
 
-  async remake (gate, redis, id) {
+  async try (gate, redis, id) {
     const sale = await gate.sale(id)
-    const { outcome } = await sale.reserve('ann', 'click', { phone: 1 })
-    console.log('»', JSON.stringify(outcome))
+    const said = await sale.reserve('ann', 'click', { phone: 1 }).then(({ outcome }) => outcome, ({ message }) => message)
+    console.log('»', JSON.stringify(said))
   }
 }
 

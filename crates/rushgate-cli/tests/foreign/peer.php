@@ -160,8 +160,13 @@ $parts = [
         must(array_column($tasks, 'id') === ["\u{e9}t\u{e9}"], 'one task');
         must($queue->complete("$name-cafe\u{301}", $tasks[0]), 'ours until now');
     },
-    'remake' => function (string $id) use ($redis): void {
-        echo '» ', json_encode((new RedisSale($redis, $id))->reserve('ann', 'click', ['phone' => 1])['outcome']), "\n";
+    'try' => function (string $id) use ($redis): void {
+        try {
+            $said = (new RedisSale($redis, $id))->reserve('ann', 'click', ['phone' => 1])['outcome'];
+        } catch (RuntimeException $error) {
+            $said = $error->getMessage();
+        }
+        echo '» ', json_encode($said), "\n";
     },
 ];
 // All processes start at once.

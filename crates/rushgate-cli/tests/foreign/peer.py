@@ -217,14 +217,17 @@ def spell(name):
     assert tasks[0].complete()
 
 
-def remake(sale):
+def attempt(sale):
     sale = gate.sale(sale)
-    told = sale.reserve("ann", "click", {"phone": 1})
-    print("»", json.dumps(told["outcome"]))
+    try:
+        said = sale.reserve("ann", "click", {"phone": 1})["outcome"]
+    except RuntimeError as error:
+        said = str(error)
+    print("»", json.dumps(said))
 
 
 # All processes start at once.
 server.rpush("ready", "python")
 server.blpop("go", 50)
 {"count": count, "debounce": debounce, "fork": fork, "interrupt": interrupt, "kinds": kinds,
- "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet, "remake": remake, "spell": spell}[sys.argv[2]](*sys.argv[3:])
+ "lose": lose, "work": work, "relay": relay, "buy": buy, "meet": meet, "try": attempt, "spell": spell}[sys.argv[2]](*sys.argv[3:])

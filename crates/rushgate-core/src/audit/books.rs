@@ -1,7 +1,7 @@
 //! Snapshots of store and ledger, as the audit reads them.
 
 use crate::{
-    BuyerId, Event, Halt, HoldState, Line, Op, OrderIntent, OrderTask, ReservationId, SaleSpec, SaleStatus,
+    BuyerId, Event, FailedOrder, Halt, HoldState, Line, Op, OrderIntent, ReservationId, SaleSpec, SaleStatus,
     Sku, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
@@ -36,11 +36,10 @@ pub struct Books {
     pub deadlines: Vec<Deadline>,
     /// Every event.
     pub events: Vec<Event>,
-    /// Orders of this sale that wait or are leased in the order queue and that the sale itself made. Of each
-    /// reservation, the latest.
-    pub pending: Vec<OrderTask>,
-    /// Why no order worker will get a pending order in time, as text.
-    pub obstacles: Vec<String>,
+    /// Number of the latest event that an order worker delivered to the ledger.
+    pub through: u64,
+    /// Entries that the ledger could not record.
+    pub failed: Vec<FailedOrder>,
     /// Contradictions within the store's own records, as text.
     pub contradictions: Vec<String>,
 }

@@ -1,163 +1,143 @@
-//! Delivery of changes from the store to the ledger: what the ledger lacks must be in the order queue, and an order
-//! worker must get it.
+//! Delivery of changes from the store to the ledger: the ledger has the entry of every event that an order worker
+//! reported as delivered. What the ledger lacks must be in the log behind it, or among the failed entries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{
-    Both, Check, ReservationRow, SkuCounters, by_id, check, counted, listed, missing, sorted, united,
-};
-use crate::{EventKind, HoldState, OrderIntent, OrderTask, ReservationId, Sku, UnitRange};
-
-/// The waiting order of each reservation.
-type Waiting<'a> = BTreeMap<ReservationId, &'a OrderTask>;
-
-/// What the ledger has yet to record for a reservation in this state, if anything.
-fn awaited(state: HoldState) -> Option<OrderIntent> {
-    match state {
-        HoldState::Held => Some(OrderIntent::Hold),
-        HoldState::Confirming => Some(OrderIntent::Confirm),
-        HoldState::Cancelling => Some(OrderIntent::Cancel),
-        HoldState::Expiring => Some(OrderIntent::Expire),
-        HoldState::Confirmed | HoldState::Cancelled | HoldState::Expired | HoldState::Rejected => None,
-    }
-}
+use super::{Both, Check, SkuCounters, check, counted, listed, missing, united};
+use crate::{Event, EventKind, HoldState, OrderIntent, ReservationId, Sku, UnitRange};
 
 impl Both<'_> {
     pub(super) fn delivery(&self) -> Check {
         let mut offenders = Vec::new();
-        // The rebuild of a halted sale sends the ledger what the queue has lost.
+        // The rebuild of a halted sale sends the ledger all that the store knows.
         if !self.is_stopped() {
-            let waiting = self.waiting();
-            offenders.extend(self.books.obstacles.iter().cloned());
-            self.check_waiting(&waiting, &mut offenders);
-            self.check_reservations(&waiting, &mut offenders);
-            self.books.skus.iter().for_each(|sku| self.check_stock(sku, &mut offenders));
+            let undelivered = Undelivered::of(self);
+            self.check_position(&mut offenders);
+            self.check_log(&undelivered, &mut offenders);
+            self.check_reservations(&undelivered, &mut offenders);
+            self.books.skus.iter().for_each(|sku| self.check_stock(sku, &undelivered, &mut offenders));
         }
-        let figures = format!("{} in the order queue", counted(self.books.pending.len(), "order"));
-        check(
-            "orders_are_delivered",
-            "every change that the ledger lacks is in the order queue",
-            figures,
-            offenders,
-        )
+        let behind = self.books.seq.saturating_sub(self.books.through);
+        let figures = format!(
+            "{} behind, {} failed",
+            counted(behind, "event"),
+            counted(self.books.failed.len(), "entry").replace("entrys", "entries"),
+        );
+        check("orders_are_delivered", "the ledger has every order that was delivered", figures, offenders)
     }
 
-    /// Orders of the current generation or later. The ledger accepts none of older generations.
-    fn waiting(&self) -> Waiting<'_> {
-        let mut waiting = Waiting::new();
-        for order in &self.books.pending {
-            match order {
-                OrderTask::Reservation { id, generation, .. } if *generation >= self.books.generation => {
-                    waiting.insert(*id, order);
-                }
+    /// Whether the worker's position and the failed entries name events of the log.
+    fn check_position(&self, offenders: &mut Vec<String>) {
+        let (through, seq) = (self.books.through, self.books.seq);
+        if through > seq {
+            offenders.push(format!("events up to {through} were delivered, but the latest is {seq}"));
+        }
+        let kinds: BTreeMap<u64, EventKind> =
+            self.books.events.iter().map(|event| (event.seq, event.kind)).collect();
+        for failed in &self.books.failed {
+            let is_entry = kinds.get(&failed.seq).is_some_and(|kind| kind.is_for_ledger());
+            if !is_entry || failed.seq > through || failed.attempts == 0 {
+                offenders.push(format!("failed entry {} is of no event that was delivered", failed.seq));
+            }
+        }
+    }
+
+    /// Compares the log with the ledger, entry by entry.
+    fn check_log(&self, undelivered: &Undelivered, offenders: &mut Vec<String>) {
+        let orders: BTreeMap<ReservationId, OrderIntent> =
+            self.ledger.orders.iter().map(|order| (order.id, order.state)).collect();
+        let refused: BTreeSet<ReservationId> =
+            self.ledger.refusals.iter().map(|refusal| refusal.id).collect();
+        for event in
+            self.books.events.iter().filter(|event| event.kind.is_for_ledger() && undelivered.is_done(event))
+        {
+            // A batch has a reservation once, so the entry of an earlier event may stand for this one.
+            let is_settled = |id: &ReservationId| {
+                !self.has_moved(*id) && !refused.contains(id) && !undelivered.reservations.contains(id)
+            };
+            let Some(id) = event.reservation.filter(is_settled) else { continue };
+            let has = orders.get(&id);
+            if !has.is_some_and(|state| is_recorded(event.kind, *state)) {
+                offenders.push(format!(
+                    "event {} ({:?} of {id}) was delivered, but the ledger has {}",
+                    event.seq,
+                    event.kind,
+                    has.map_or_else(|| "no order".into(), |state| format!("`{state:?}`"))
+                ));
+            }
+        }
+    }
+
+    /// A reservation that waits for the ledger must be in the log behind the worker, or among the failed entries.
+    fn check_reservations(&self, undelivered: &Undelivered, offenders: &mut Vec<String>) {
+        for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
+            let waits = OrderIntent::awaited(row.state).is_some() && row.state != HoldState::Held;
+            if waits && !undelivered.reservations.contains(&row.id) {
+                offenders.push(format!(
+                    "reservation {} of buyer `{}` is {:?}, and no order worker will get it",
+                    row.id, row.buyer, row.state
+                ));
+            }
+        }
+    }
+
+    fn check_stock(&self, sku: &SkuCounters, undelivered: &Undelivered, offenders: &mut Vec<String>) {
+        if !self.ledger.knows_the_sale() || self.meanwhile.skus.contains(&sku.sku) {
+            return;
+        }
+        let (mut total, mut withdrawn) = (sku.initial, Vec::new());
+        for event in
+            self.books.events.iter().filter(|event| event.kind.is_for_ledger() && undelivered.is_done(event))
+        {
+            let ranges = event.units.iter().filter(|(of, _)| *of == sku.sku).map(|(_, range)| *range);
+            match event.kind {
+                EventKind::StockAdded => total = ranges.map(UnitRange::last).fold(total, u32::max),
+                EventKind::StockWithdrawn => withdrawn.extend(ranges),
                 _ => {}
             }
         }
-        waiting
-    }
-
-    /// Compares the orders in the queue with the reservations.
-    fn check_waiting(&self, waiting: &Waiting<'_>, offenders: &mut Vec<String>) {
-        let rows = by_id(self.books);
-        for (id, order) in waiting {
-            if !rows.get(id).is_some_and(|row| is_about(order, row)) {
-                offenders.push(format!("the order queue has an order of {id} that differs from the store"));
-            }
+        let Some(known) = self.ledger.skus.iter().find(|known| known.sku == sku.sku) else { return };
+        if known.total < total {
+            offenders.push(format!("{total} of {} were delivered, ledger has {}", sku.sku, known.total));
         }
-        for order in &self.books.pending {
-            let OrderTask::Stock { sku, seq, total, withdrawn, per_buyer, .. } = order else { continue };
-            let known = self.books.skus.iter().find(|known| known.sku == *sku);
-            let is_known = known.is_some_and(|known| {
-                *total <= known.total
-                    && *per_buyer == known.per_buyer
-                    && missing(&united(withdrawn.iter().copied()), &self.withdrawn(sku)).is_empty()
-            });
-            if !is_known {
-                offenders.push(format!(
-                    "the order queue has a change {seq} of {sku} that the store does not have"
-                ));
-            }
+        let lost = missing(&united(withdrawn), &united(known.withdrawn.iter().copied()));
+        if !lost.is_empty() {
+            let (sku, units): (&Sku, _) = (&sku.sku, listed(&lost));
+            offenders
+                .push(format!("the withdrawal of {sku} no. {units} was delivered, but the ledger lacks it"));
         }
-    }
-
-    /// The store enqueues an order in the step of the change, and removes it once the ledger has recorded it.
-    fn check_reservations(&self, waiting: &Waiting<'_>, offenders: &mut Vec<String>) {
-        let ledger: BTreeMap<ReservationId, OrderIntent> =
-            self.ledger.orders.iter().map(|order| (order.id, order.state)).collect();
-        for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
-            let Some(awaited) = awaited(row.state) else { continue };
-            let waits = waiting.get(&row.id).and_then(|order| intent_of(order));
-            let is_on_its_way = waits == Some(awaited);
-            let is_known = row.state == HoldState::Held && ledger.contains_key(&row.id);
-            if !is_on_its_way && !is_known {
-                offenders.push(format!(
-                    "reservation {} of buyer `{}` is {:?}, ledger has {}, and the order queue has no order for it",
-                    row.id,
-                    row.buyer,
-                    row.state,
-                    ledger.get(&row.id).map_or_else(|| "no order".into(), |state| format!("`{state:?}`"))
-                ));
-            }
-        }
-    }
-
-    fn check_stock(&self, sku: &SkuCounters, offenders: &mut Vec<String>) {
-        let (mut total, mut told) = (0, Vec::new());
-        for order in &self.books.pending {
-            if let OrderTask::Stock { sku: of, total: then, withdrawn, .. } = order
-                && *of == sku.sku
-            {
-                total = total.max(*then);
-                told.extend(withdrawn);
-            }
-        }
-        if let Some(known) = self.ledger.skus.iter().find(|known| known.sku == sku.sku) {
-            told.extend(&known.withdrawn);
-            let known = known.total.max(total);
-            if known < sku.total {
-                offenders.push(format!(
-                    "store offers {} of {}, ledger {known}, and the order queue has no change for it",
-                    sku.total, sku.sku
-                ));
-            }
-        }
-        let untold = missing(&self.withdrawn(&sku.sku), &united(told));
-        if !untold.is_empty() {
-            offenders.push(format!(
-                "store has withdrawn {} no. {}, ledger has not, and the order queue has no change for it",
-                sku.sku,
-                listed(&untold)
-            ));
-        }
-    }
-
-    /// Units that stock changes withdrew. Units that the ledger refused to sell are withdrawn in the store alone,
-    /// because other orders own them in the ledger.
-    fn withdrawn(&self, sku: &Sku) -> Vec<UnitRange> {
-        let events = self.books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
-        let ranges = events.flat_map(|event| &event.units).filter(|(of, _)| of == sku);
-        united(ranges.map(|(_, range)| *range))
     }
 }
 
-fn intent_of(order: &OrderTask) -> Option<OrderIntent> {
-    match order {
-        OrderTask::Reservation { intent, .. } => Some(*intent),
-        OrderTask::Stock { .. } => None,
+/// Whether an order in this state has recorded such an event of its reservation.
+fn is_recorded(event: EventKind, order: OrderIntent) -> bool {
+    match event {
+        EventKind::Confirming => order == OrderIntent::Confirm,
+        EventKind::Cancelling => order == OrderIntent::Cancel,
+        EventKind::Expiring => order == OrderIntent::Expire,
+        _ => true,
     }
 }
 
-/// Whether the order matches the reservation. The ledger may have rejected the reservation whatever the order's
-/// intent.
-fn is_about(order: &OrderTask, row: &ReservationRow) -> bool {
-    let OrderTask::Reservation { generation, seq, buyer, units, intent, .. } = order else { return false };
-    let decided = match row.state {
-        HoldState::Confirmed => Some(OrderIntent::Confirm),
-        HoldState::Cancelled => Some(OrderIntent::Cancel),
-        HoldState::Expired => Some(OrderIntent::Expire),
-        state => awaited(state),
-    };
-    (*generation, *seq, buyer) == (row.generation, row.seq, &row.buyer)
-        && sorted(units) == sorted(&row.units)
-        && decided.is_none_or(|decided| *intent == decided)
+/// The events that the ledger need not have recorded yet.
+pub(super) struct Undelivered {
+    after: u64,
+    failed: BTreeSet<u64>,
+    /// The reservations that they concern.
+    pub(super) reservations: BTreeSet<ReservationId>,
+}
+
+impl Undelivered {
+    pub(super) fn of(both: &Both<'_>) -> Self {
+        let failed = both.books.failed.iter().map(|failed| failed.seq).collect();
+        let mut undelivered = Self { after: both.books.through, failed, reservations: BTreeSet::new() };
+        let events = both.books.events.iter().filter(|event| !undelivered.is_done(event));
+        undelivered.reservations = events.filter_map(|event| event.reservation).collect();
+        undelivered
+    }
+
+    /// Whether the ledger has what it records of the event, if it records events of its kind.
+    fn is_done(&self, event: &Event) -> bool {
+        !event.kind.is_for_ledger() || (event.seq <= self.after && !self.failed.contains(&event.seq))
+    }
 }

@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::buyers::{Owned, limit_check};
+use super::delivery::Undelivered;
 use super::{
     Both, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, Unit, by_id, check, counted, has,
     in_order, listed, missing, named, sorted, united,
 };
-use crate::{EventKind, HoldState, OrderIntent, OrderTask, ReservationId, SaleSpec, Sku};
+use crate::{EventKind, HoldState, OrderIntent, ReservationId, SaleSpec, Sku};
 
 pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
     let stock = |sku: &LedgerSku| (sku.total, in_order(sku.withdrawn.iter().copied()));
@@ -230,12 +231,7 @@ impl Both<'_> {
                 rejected.insert(id, event.kind);
             }
         }
-        let mut waiting = BTreeSet::new();
-        for order in &self.books.pending {
-            if let OrderTask::Reservation { id, .. } = order {
-                waiting.insert(*id);
-            }
-        }
+        let undelivered = Undelivered::of(self);
         let mut offenders = Vec::new();
         let of_this = self.ledger.refusals.iter().filter(|refusal| {
             refusal.generation >= self.books.generation && !self.is_stopped() && !self.has_moved(refusal.id)
@@ -243,7 +239,7 @@ impl Both<'_> {
         for refusal in of_this {
             let expected = if refusal.units_taken { EventKind::Quarantined } else { EventKind::Rejected };
             let was = rejected.get(&refusal.id);
-            if was != Some(&expected) && !(was.is_none() && waiting.contains(&refusal.id)) {
+            if was != Some(&expected) && !(was.is_none() && undelivered.reservations.contains(&refusal.id)) {
                 offenders.push(format!("ledger has refused {}, store has no matching rejection", refusal.id));
             }
         }

@@ -8,7 +8,6 @@ mod buyers;
 mod delivery;
 mod ledger;
 mod log;
-mod orders;
 mod sale;
 mod stock;
 
@@ -23,7 +22,6 @@ pub use books::{
     Books, BuyerCount, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationRow,
     SkuCounters, UnitRow,
 };
-pub use orders::OrderRecord;
 
 /// Result of an audit.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -74,7 +72,7 @@ impl Extend<Event> for Meanwhile {
 /// Audits a sale: the store's snapshot, and the ledger's against it if the ledger is the system of record.
 ///
 /// The sale must be idle, or both snapshots must show the same moment; otherwise use [`audit_live`]. Changes that
-/// wait in the order queue are accepted.
+/// the ledger has yet to follow are accepted.
 pub fn audit(books: &Books, ledger: Option<&LedgerBooks>) -> Audit {
     audit_live(books, ledger, &Meanwhile::default())
 }
@@ -97,7 +95,7 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanw
                 both.delivery(),
             ]);
         }
-        None if books.spec.orders.is_some() => checks.push(Check {
+        None if books.spec.ledger => checks.push(Check {
             name: "ledger".into(),
             claim: "the ledger was read".into(),
             ok: false,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+use rushgate_core::{Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
 
 use super::url::Options;
 use super::{PostgresLedger, refuse};
@@ -81,7 +81,7 @@ impl Ledger for LateLedger {
         self.ask(|ledger| ledger.open_sale(sale))
     }
 
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>> {
         self.ask(|ledger| ledger.write(entries))
     }
 

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rushgate_core::{Answer, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+use rushgate_core::{Answer, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -99,7 +99,7 @@ impl Ledger for PostgresLedger {
         }
     }
 
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>> {
         match check_entries(&entries) {
             Ok(()) => self.ask(|reply| Job::Write(entries, reply)),
             Err(error) => refuse(error),

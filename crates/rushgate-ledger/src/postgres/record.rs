@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::future::{join_all, join3};
 use rushgate_core::{
-    BuyerId, Error, Field, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    BuyerId, Error, Field, LedgerEntry, OrderIntent, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
     UnitRange,
 };
 use tokio_postgres::{Row, Statement};
@@ -80,7 +80,7 @@ impl Memory {
     }
 }
 
-/// An [`OrderTask::Reservation`] of a known sale.
+/// An [`LedgerEntry::Reservation`] of a known sale.
 #[derive(Clone, Copy)]
 pub(super) struct Order<'a> {
     sale: i32,
@@ -93,9 +93,9 @@ pub(super) struct Order<'a> {
 }
 
 impl<'a> Order<'a> {
-    pub(super) fn of(task: &'a OrderTask, in_sale: i32) -> Option<Self> {
+    pub(super) fn of(task: &'a LedgerEntry, in_sale: i32) -> Option<Self> {
         match task {
-            OrderTask::Reservation { generation, seq, id, buyer, units, intent, .. } => Some(Self {
+            LedgerEntry::Reservation { generation, seq, id, buyer, units, intent, .. } => Some(Self {
                 sale: in_sale,
                 generation: *generation,
                 seq: *seq,
@@ -104,7 +104,7 @@ impl<'a> Order<'a> {
                 units,
                 intent: *intent,
             }),
-            OrderTask::Stock { .. } => None,
+            LedgerEntry::Stock { .. } => None,
         }
     }
 
@@ -218,8 +218,8 @@ impl<'c> Recorder<'c> {
     }
 
     /// Changes the stock. The transaction holds the sale's exclusive lock.
-    pub(super) async fn stock(&mut self, sale: i32, task: &OrderTask) -> Sql<Written> {
-        let OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } = task else {
+    pub(super) async fn stock(&mut self, sale: i32, task: &LedgerEntry) -> Sql<Written> {
+        let LedgerEntry::Stock { sku, total, withdrawn, per_buyer, .. } = task else {
             return Err(Fault::Told(Error::bug("an order was treated as a stock change")));
         };
         let (names, totals, limits) = ([sku.as_str()], [int(*total)], [int(*per_buyer)]);

@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use rushgate_core::{Error, LedgerBooks, OrderTask, Result, SaleId};
+use rushgate_core::{Error, LedgerBooks, LedgerEntry, Result, SaleId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, LocalSet};
@@ -31,7 +31,7 @@ const GOOD_BYE: usize = 16;
 
 pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
-    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
     Books(SaleId, Reply<LedgerBooks>),
     Sale(SaleId, Reply<Option<KnownSale>>),
     Advance(SaleId, Reply<u32>),
@@ -177,7 +177,7 @@ impl Dispatcher {
 /// A call that writes.
 enum Call {
     OpenSale(LedgerSale, Reply<()>),
-    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
 }
 
 /// Takes the calls of one transaction: one sale to open, or entries up to the limit.
@@ -204,7 +204,7 @@ const OPENING: &str = "open a sale in the ledger";
 const WRITING: &str = "write orders to the ledger";
 
 async fn write(desk: &Desk, calls: Vec<Call>) {
-    let entries: Vec<&OrderTask> = calls
+    let entries: Vec<&LedgerEntry> = calls
         .iter()
         .flat_map(|call| match call {
             Call::Write(entries, _) => entries.as_slice(),

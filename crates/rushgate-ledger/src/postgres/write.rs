@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Client, Pool};
 use futures_util::future::{join, join3};
-use rushgate_core::{Error, OrderTask, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, Result, SaleId};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Row;
 use tracing::debug;
@@ -36,7 +36,7 @@ pub(super) struct Desk {
 #[derive(Clone, Copy)]
 pub(super) enum Work<'a> {
     OpenSale(&'a LedgerSale),
-    Write(&'a [&'a OrderTask]),
+    Write(&'a [&'a LedgerEntry]),
 }
 
 /// How a batch is written.
@@ -165,13 +165,13 @@ impl Desk {
 struct Sorted<'a> {
     n: usize,
     sales: Vec<i32>,
-    stock: Vec<(usize, i32, &'a OrderTask)>,
+    stock: Vec<(usize, i32, &'a LedgerEntry)>,
     orders: Vec<Order<'a>>,
     places: Vec<usize>,
 }
 
 impl<'a> Sorted<'a> {
-    fn of(entries: &[&'a OrderTask], memory: &Memory) -> Self {
+    fn of(entries: &[&'a LedgerEntry], memory: &Memory) -> Self {
         let mut sales = BTreeSet::new();
         let (mut stock, mut orders, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (at, task) in entries.iter().enumerate() {
@@ -238,9 +238,9 @@ fn waited_us(rows: &[Row]) -> u64 {
     rows.first().map_or(0, |row| row.get::<_, i64>(0)).try_into().unwrap_or(0)
 }
 
-fn sale_of(task: &OrderTask) -> &SaleId {
+fn sale_of(task: &LedgerEntry) -> &SaleId {
     match task {
-        OrderTask::Reservation { sale, .. } | OrderTask::Stock { sale, .. } => sale,
+        LedgerEntry::Reservation { sale, .. } | LedgerEntry::Stock { sale, .. } => sale,
     }
 }
 

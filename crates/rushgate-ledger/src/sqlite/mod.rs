@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
-use rushgate_core::{Answer, Durability, Error, LedgerBooks, OrderTask, Result, SaleId, StoreInfo};
+use rushgate_core::{Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
@@ -116,7 +116,7 @@ impl Ledger for SqliteLedger {
         }
     }
 
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>> {
         match check_entries(&entries) {
             Ok(()) => self.ask(&self.writer, |reply| Job::Write(entries, reply)),
             Err(error) => refuse(error),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    BuyerId, Error, Field, OrderIntent, OrderTask, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
+    BuyerId, Error, Field, LedgerEntry, OrderIntent, ReservationId, SaleId, SaleSpec, Sku, UnitNumber,
     UnitRange,
 };
 use rusqlite::params;
@@ -43,7 +43,7 @@ impl Known {
     }
 }
 
-/// An [`OrderTask::Reservation`] of a known sale.
+/// An [`LedgerEntry::Reservation`] of a known sale.
 struct Order<'a> {
     sale: i64,
     generation: u32,
@@ -142,9 +142,9 @@ impl<'c> Recorder<'c> {
 
     /// Writes a batch. Stock changes go first, so that an order for a new unit does not depend on its place in the
     /// batch.
-    pub(super) fn entries(&mut self, entries: &[OrderTask]) -> Sql<Vec<Written>> {
+    pub(super) fn entries(&mut self, entries: &[LedgerEntry]) -> Sql<Vec<Written>> {
         let mut written = vec![Written::Refused(Refusal::UnknownSale); entries.len()];
-        let is_stock = |entry: &OrderTask| matches!(entry, OrderTask::Stock { .. });
+        let is_stock = |entry: &LedgerEntry| matches!(entry, LedgerEntry::Stock { .. });
         for stock_turn in [true, false] {
             for (entry, answer) in entries.iter().zip(&mut written) {
                 if is_stock(entry) == stock_turn {
@@ -157,15 +157,15 @@ impl<'c> Recorder<'c> {
         Ok(written)
     }
 
-    fn entry(&mut self, entry: &OrderTask) -> Sql<Written> {
-        let (OrderTask::Reservation { sale: name, .. } | OrderTask::Stock { sale: name, .. }) = entry;
+    fn entry(&mut self, entry: &LedgerEntry) -> Sql<Written> {
+        let (LedgerEntry::Reservation { sale: name, .. } | LedgerEntry::Stock { sale: name, .. }) = entry;
         let Some(sale) = self.sale(name)? else { return Ok(Written::Refused(Refusal::UnknownSale)) };
         match entry {
-            OrderTask::Reservation { generation, seq, id, buyer, units, intent, .. } => {
+            LedgerEntry::Reservation { generation, seq, id, buyer, units, intent, .. } => {
                 let (generation, seq, id, intent) = (*generation, *seq, *id, *intent);
                 self.reservation(name, &Order { sale, generation, seq, id, buyer, units, intent })
             }
-            OrderTask::Stock { sku, total, withdrawn, per_buyer, .. } => {
+            LedgerEntry::Stock { sku, total, withdrawn, per_buyer, .. } => {
                 let sku = self.stock(sale, sku, *total, *per_buyer)?;
                 self.withdraw(sku, withdrawn)
             }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use rushgate_core::{Error, LedgerBooks, OrderTask, Result, SaleId};
+use rushgate_core::{Error, LedgerBooks, LedgerEntry, Result, SaleId};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
@@ -23,7 +23,7 @@ const GROUP_ENTRIES_MAX: usize = 4_000;
 
 pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
-    Write(Vec<OrderTask>, Reply<Vec<Written>>),
+    Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
     Advance(SaleId, Reply<u32>),
     Read(Read),
     Close(Close),
@@ -96,7 +96,7 @@ impl Group {
 /// A call that writes, with its result. It is answered after the commit.
 enum Write {
     OpenSale { sale: LedgerSale, opened: Result<()>, reply: Reply<()> },
-    Entries { entries: Vec<OrderTask>, written: Vec<Written>, reply: Reply<Vec<Written>> },
+    Entries { entries: Vec<LedgerEntry>, written: Vec<Written>, reply: Reply<Vec<Written>> },
     Advance { sale: SaleId, generation: Option<u32>, reply: Reply<u32> },
 }
 

@@ -4,7 +4,8 @@
 pub mod bench;
 
 use rushgate_core::{
-    BuyerId, LedgerBooks, LedgerOrder, OrderIntent, OrderTask, ReservationId, SaleId, Sku, SkuSpec, UnitRange,
+    BuyerId, LedgerBooks, LedgerEntry, LedgerOrder, OrderIntent, ReservationId, SaleId, Sku, SkuSpec,
+    UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Written};
 
@@ -30,12 +31,12 @@ pub fn id(n: u32) -> ReservationId {
     ReservationId::from_bytes(u128::from(n).to_be_bytes())
 }
 
-pub fn order(n: u32, buyer: &str, units: &[u32], intent: OrderIntent) -> OrderTask {
+pub fn order(n: u32, buyer: &str, units: &[u32], intent: OrderIntent) -> LedgerEntry {
     cart(n, buyer, &units.iter().map(|unit| ("phone", *unit)).collect::<Vec<_>>(), intent)
 }
 
-pub fn cart(n: u32, buyer: &str, units: &[(&str, u32)], intent: OrderIntent) -> OrderTask {
-    OrderTask::Reservation {
+pub fn cart(n: u32, buyer: &str, units: &[(&str, u32)], intent: OrderIntent) -> LedgerEntry {
+    LedgerEntry::Reservation {
         sale: sale(),
         generation: 1,
         seq: n.into(),
@@ -46,12 +47,12 @@ pub fn cart(n: u32, buyer: &str, units: &[(&str, u32)], intent: OrderIntent) -> 
     }
 }
 
-pub fn stock(total: u32, withdrawn: &[u32], per_buyer: u32) -> OrderTask {
+pub fn stock(total: u32, withdrawn: &[u32], per_buyer: u32) -> LedgerEntry {
     stock_ranges(total, UnitRange::gather(withdrawn.iter().copied()), per_buyer)
 }
 
-pub fn stock_ranges(total: u32, withdrawn: Vec<UnitRange>, per_buyer: u32) -> OrderTask {
-    OrderTask::Stock { sale: sale(), sku: sku("phone"), seq: 1, total, withdrawn, per_buyer }
+pub fn stock_ranges(total: u32, withdrawn: Vec<UnitRange>, per_buyer: u32) -> LedgerEntry {
+    LedgerEntry::Stock { sale: sale(), sku: sku("phone"), seq: 1, total, withdrawn, per_buyer }
 }
 
 pub fn range(first: u32, last: u32) -> UnitRange {
@@ -63,7 +64,7 @@ pub fn withdrawn(books: &LedgerBooks) -> &[UnitRange] {
     &books.skus[0].withdrawn
 }
 
-pub async fn write_one(ledger: &dyn Ledger, entry: OrderTask) -> Written {
+pub async fn write_one(ledger: &dyn Ledger, entry: LedgerEntry) -> Written {
     let mut written = ledger.write(vec![entry]).await.unwrap();
     assert_eq!(written.len(), 1);
     written.remove(0)

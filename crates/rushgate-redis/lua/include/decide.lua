@@ -1,6 +1,6 @@
 -- Confirming and canceling holds.
 -- include: sale
-local function decide_each(s, q, ids, intent)
+local function decide_each(s, ids, intent)
   local began, answers = false, {}
   fetch(s.holds, ids)
   for _, id in ipairs(ids) do
@@ -11,15 +11,14 @@ local function decide_each(s, q, ids, intent)
     elseif not h then
       answers[#answers + 1] = { 0 }
     else
-      if undecided and not began then
+      if undecided then
         began = true
-        if q and reap(q) then return AGAIN end
+        decide(s, h, h.deadline <= now and 'expire' or intent)
       end
-      if undecided then decide(s, q, h, h.deadline <= now and 'expire' or intent) end
       local outcome = h.state == LAST[intent] and 1 or h.state == MIDDLE[intent] and 2 or 3
       answers[#answers + 1] = { outcome, read(s.holds, h.id) }
     end
   end
-  if began then close_sale(s, q) end
+  if began then close_sale(s) end
   return answers
 end

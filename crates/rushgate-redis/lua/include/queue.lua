@@ -20,7 +20,6 @@
 --                    i latest end of a uniqueness window
 --                    k 1 if live tasks wait for others or have waited
 --                    $ and the name of an outbox: the highest number relayed from it
---                    R 1 if the queue is reserved for the orders of sales
 --   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
 --                    place: arrival(6) turn(1); first: when the id was first enqueued
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -124,7 +123,7 @@ end
 
 local function queue_keys(first)
   local meta = KEYS[first]
-  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'R', 'n')
+  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'n')
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
@@ -135,7 +134,7 @@ local function queue_keys(first)
     revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
     wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
     lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
-    reserved = row[13] == '1', is_known = row[14], turn = false, soonest = false,
+    is_known = row[13], turn = false, soonest = false,
   }
   if row[9] then read_limits(q, row[9]) end
   return q
@@ -205,17 +204,8 @@ local events = {
   end,
 }
 
--- A queue that is reserved for orders is changed only by sales and by calls with this extra last key: those of order
--- workers and of sale operations. A function accepts no such key, so other programs cannot change the queue.
-local function refuse_foreign(q)
-  if q.reserved and KEYS[#KEYS] ~= q.meta .. ':orders' then
-    error({ err = 'RESERVED the queue is reserved for the orders of a sale' })
-  end
-end
-
 -- The call adds something, so the queue exists from now on.
 local function touch(q)
-  refuse_foreign(q)
   if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
 end
 

@@ -1,12 +1,15 @@
--- A sale. Its seven keys, in this order:
---   row        HASH  k secret; s status (0 created, 1 open, 2 ended); g generation; q latest event; H hold time, µs;
---                    o opens; x closes ('' for never); L 1 if a ledger is the system of record; j the id as JSON;
---                    p since when the sale is halted ('' if it is not); r why (the position in `HaltReason::ALL`);
---                    B the latest rebuild; P when the generation before was halted; W when this one replaced it;
---                    G until when only receipts are honored;
---                    S<n> the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4)
---                    per buyer(2) name as JSON. Numbers 1..next were handed out or skipped at least once. Those above
---                    are fresh, except for the withdrawn ones, which `ahead` counts
+-- A sale. Its eight keys, in this order:
+--   row        HASH  secret; status (0 created, 1 open, 2 ended); generation; seq, the number of the latest event; hold_us;
+--                    opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders; halted_at, '' if it is
+--                    not halted, and halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one;
+--                    stopped_at, when the generation before was halted; switched_at, when this one replaced it;
+--                    receipts_until, until when only receipts are honored; through, the number of the latest event
+--                    that was delivered to the ledger; worker and worker_until, of the order worker that follows the
+--                    sale; listeners, inboxes(16 each) to notify of the next event;
+--                    sku:<n>, the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4)
+--                    withdrawn(4) per buyer(2).
+--                    Numbers 1..next were handed out or skipped at least once. Those above are fresh, except for the
+--                    withdrawn ones, which `ahead` counts
 --   returned   ZSET  sku * 2^24 + unit, as member and score: free again
 --   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: removed from the sale. Ranges do not overlap, and
 --                    none spans `next`
@@ -15,16 +18,17 @@
 --                    buyer lines units, where units are ranges, each sku(2) first(4) last(4)
 --   deadlines  ZSET  event(6) reservation -> deadline, of undecided holds
 --   events     LIST  the n-th: at(7) kind(1), then 1 and the reservation, or 0; units as above
+--   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
 -- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
--- under seven other keys, and the switch renames them.
+-- under eight other keys, and the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
--- include: put
+-- include: draft
 local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
 local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, HALTED, REBUILT = 8, 9, 10, 11, 12, 13, 14
 local LOST_WRITES, REBUILDING = 0, 2
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local ASK_AGAIN_AFTER = 2000000
-local SKU, SKU_BYTES = '>I4I4I4I4I4I4I4I2', 30
+local SKU = '>I4I4I4I4I4I4I4I2'
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
 local RANGE, RANGE_BYTES = '>I2I4I4', 10
 local SHELF = 16777216
@@ -34,31 +38,30 @@ local MISSING = { ok = 'MISSING' }
 local function sale_keys(first, secret)
   local s = {
     row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], buyers = hash(KEYS[first + 3]),
-    holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6], skus = {},
-    news = {}, stamps = {}, beginnings = {}, middles = {}, heads = {},
+    holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6],
+    failed = KEYS[first + 7], skus = {}, news = {}, stamps = {}, beginnings = {}, middles = {},
   }
-  local row = redis.call('HMGET', s.row, 'k', 's', 'g', 'q', 'H', 'o', 'x', 'L', 'j', 'p', 'r', 'B', 'P', 'W', 'G')
+  local row = redis.call('HMGET', s.row, 'secret', 'status', 'generation', 'seq', 'hold_us', 'opens_at', 'closes_at',
+    'ledger', 'halted_at', 'halt_reason', 'rebuild', 'stopped_at', 'switched_at', 'receipts_until', 'listeners')
   if row[1] ~= secret then return nil end
-  s.secret = secret
   s.status, s.generation, s.seq, s.hold = row[2], tonumber(row[3]), tonumber(row[4]), tonumber(row[5])
-  s.opens, s.closes, s.ledger, s.json = tonumber(row[6]), tonumber(row[7]), row[8] == '1', row[9]
-  s.halted, s.reason, s.by = tonumber(row[10]), tonumber(row[11]), row[12]
-  s.stopped, s.switched, s.receipts = tonumber(row[13]), tonumber(row[14]), tonumber(row[15])
+  s.opens, s.closes, s.ledger = tonumber(row[6]), tonumber(row[7]), row[8] == '1'
+  s.halted, s.reason, s.by = tonumber(row[9]), tonumber(row[10]), row[11]
+  s.stopped, s.switched, s.receipts = tonumber(row[12]), tonumber(row[13]), tonumber(row[14])
+  s.listeners = row[15]
   return s
 end
 
 local function read_sku(s, no, packed)
   if not packed then return nil end
-  local k = { no = no }
+  local k = { no = no, suffix = '\0' .. no }
   k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer = struct.unpack(SKU, packed)
-  k.json, k.suffix = string.sub(packed, SKU_BYTES + 1), '\0' .. no
-  k.opening = '[' .. k.json .. ',[['
   s.skus[no] = k
   return k
 end
 
 local function sku(s, no)
-  return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'S' .. no))
+  return s.skus[no] or read_sku(s, no, redis.call('HGET', s.row, 'sku:' .. no))
 end
 
 -- How many units of a SKU a buyer has.
@@ -74,7 +77,6 @@ end
 
 local function pack_sku(k)
   return struct.pack(SKU, k.total, k.next, k.ahead, k.returned, k.held, k.confirmed, k.withdrawn, k.per_buyer)
-    .. k.json
 end
 
 -- How many numbers are free and were never handed out.
@@ -91,22 +93,31 @@ local function scores(k, first, last)
   return k.no * SHELF + first, k.no * SHELF + last
 end
 
--- Writes the buffers and counters of the sale, and of its order queue if it has one.
-local function close_sale(s, q)
+-- Notifies the processes that wait for an event, once.
+local function tell_listeners(s)
+  local news = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
+  for at = 1, #s.listeners, 16 do
+    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), news)
+  end
+  redis.call('HDEL', s.row, 'listeners')
+end
+
+-- Writes the buffers and counters of the sale.
+local function close_sale(s)
   write_back(s.buyers)
   write_back(s.holds)
   write_back(s.deadlines)
   in_chunks('RPUSH', s.events, s.news)
+  if s.listeners and #s.news > 0 then tell_listeners(s) end
   s.news = {}
-  local fields = { 's', s.status, 'q', int(s.seq) }
+  local fields = { 'status', s.status, 'seq', int(s.seq) }
   for no, k in pairs(s.skus) do
     if k.changed then
-      table.insert(fields, 'S' .. no)
+      table.insert(fields, 'sku:' .. no)
       table.insert(fields, pack_sku(k))
     end
   end
   redis.call('HSET', s.row, unpack(fields))
-  if q then finish(q) end
 end
 
 local function append(s, kind, reservation, units)
@@ -123,7 +134,7 @@ end
 local function halt(s, reason)
   if s.halted then return end
   s.halted = now
-  redis.call('HSET', s.row, 'p', now, 'r', reason)
+  redis.call('HSET', s.row, 'halted_at', now, 'halt_reason', reason)
   append(s, HALTED, nil, '')
 end
 
@@ -161,14 +172,6 @@ local function pack_ranges(no, ranges)
     table.insert(packed, struct.pack(RANGE, no, ranges[at], ranges[at + 1]))
   end
   return table.concat(packed)
-end
-
-local function json_of_ranges(ranges)
-  local json = {}
-  for at = 1, #ranges, 2 do
-    table.insert(json, '[' .. ranges[at] .. ',' .. ranges[at + 1] .. ']')
-  end
-  return '[' .. table.concat(json, ',') .. ']'
 end
 
 local function withdraw(s, no, ranges)
@@ -282,70 +285,6 @@ local function ranges_of(h)
   return h.ranges
 end
 
--- The units as JSON: each SKU with its ranges, in order of the lines, without the final brackets.
-local function json_of_units(s, h)
-  local ranges, json, of = ranges_of(h), {}, nil
-  for at = 1, #ranges, 3 do
-    local no = ranges[at]
-    local between = no == of and ',[' or (of and ']],' or '[') .. sku(s, no).opening
-    local first = int(ranges[at + 1])
-    local last = ranges[at + 1] == ranges[at + 2] and first or int(ranges[at + 2])
-    json[#json + 1], of = between .. first .. ',' .. last .. ']', no
-  end
-  return table.concat(json)
-end
-
--- The secret, padded for HMAC.
-local function padded(secret, with)
-  local key = string.gsub(secret, '.', function(byte) return string.char(bit.bxor(string.byte(byte), with)) end)
-  return key .. string.rep(string.char(with), 48)
-end
-
--- HMAC-SHA-1 of an order, in hexadecimal digits.
-local function order_mac(s, text)
-  s.inner, s.outer = s.inner or padded(s.secret, 0x36) .. 'rushgate order 1\0', s.outer or padded(s.secret, 0x5c)
-  local digest = string.gsub(redis.sha1hex(s.inner .. text), '..', function(digits)
-    return string.char(tonumber(digits, 16))
-  end)
-  return redis.sha1hex(s.outer .. digest)
-end
-
--- `text` is a JSON object without its closing brace. Adds the MAC and the brace behind it, and the byte for the content
--- type JSON before it.
-local function put_order(s, q, id, text)
-  local body = '\255' .. text .. ',"mac":"' .. order_mac(s, text) .. '"}'
-  q.orders = q.orders or terms(now, 5, REPLACE, 0, 1000)
-  if read(q.records, id) then put(q, id, q.orders, body, false) else begin(q, id, q.orders, body) end
-end
-
--- The id of a reservation's order task: the 16 bytes of the reservation in hexadecimal digits.
-local function order_id(id)
-  return string.format('%08x%08x%08x%08x', struct.unpack('>I4I4I4I4', id))
-end
-
--- The beginning of the orders of a generation.
-local function order_head(s, generation)
-  local head = s.heads[generation]
-  if not head then
-    head = '{"order":"reservation","sale":' .. s.json .. ',"generation":' .. generation .. ',"seq":'
-    s.heads[generation] = head
-  end
-  return head
-end
-
--- Enqueues an order in the same step as the change. The buyer is escaped for JSON; the units are JSON without the final
--- brackets.
-local function put_intent(s, q, generation, seq, id, buyer, units, intent)
-  put_order(s, q, id, order_head(s, generation) .. int(seq) .. ',"id":"' .. id .. '","buyer":"' .. buyer .. '","units":'
-    .. units .. ']]],"intent":"' .. intent .. '"')
-end
-
-local function order(s, q, h, intent)
-  if not s.ledger then return end
-  local buyer = string.gsub(h.buyer, '[\\"]', '\\%0')
-  put_intent(s, q, h.generation, h.seq, h.order or order_id(h.id), buyer, json_of_units(s, h), intent)
-end
-
 -- Writes a new hold: its event, row and deadline. Parts that holds of one call share are packed once.
 local function write_hold(s, id, buyer, lines, deadline, units)
   append(s, HELD, id, units)
@@ -406,7 +345,7 @@ end
 -- Decides an undecided hold: to its final state, or with a ledger to the state that waits for the ledger to commit.
 local MIDDLE = { confirm = CONFIRMING, cancel = CANCELLING, expire = EXPIRING }
 local LAST = { confirm = CONFIRMED, cancel = CANCELLED_, expire = EXPIRED }
-local function decide(s, q, h, intent)
+local function decide(s, h, intent)
   if not s.ledger then
     return end_hold(s, h, LAST[intent])
   end
@@ -414,13 +353,12 @@ local function decide(s, q, h, intent)
   store_hold(s, h)
   take_out(s.deadlines, deadline_of(h))
   append(s, h.state, h.id, '')
-  order(s, q, h, intent)
 end
 
 -- Expires holds whose deadline has passed.
-local function expire(s, q, overdue)
+local function expire(s, overdue)
   for _, deadline in ipairs(overdue) do
-    decide(s, q, load_hold(s, string.sub(deadline, 7)), 'expire')
+    decide(s, load_hold(s, string.sub(deadline, 7)), 'expire')
   end
 end
 

@@ -16,7 +16,6 @@
 -- include: queue
 local WIDTH, NO_PERCENT = 5, 255
 local q = queue_keys(1)
-refuse_foreign(q)
 if reap(q) then return AGAIN end
 fetch_tasks(q, arguments(2, WIDTH))
 local answer, till = {}, now + tonumber(ARGV[1])

@@ -24,7 +24,6 @@ for at = 5, #ARGV, WIDTH do
   end
 end
 local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
-refuse_foreign(q)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end

@@ -17,7 +17,6 @@
 -- include: asked
 local WIDTH = 4
 local q, field = queue_keys(1), '$' .. ARGV[1]
-if #ARGV > 1 then refuse_foreign(q) end
 local upto = tonumber(redis.call('HGET', q.meta, field) or 0)
 local before = upto
 if (tonumber(ARGV[#ARGV - WIDTH + 1]) or 0) <= before then return before end

@@ -15,7 +15,6 @@
 -- include: queue
 -- include: once
 local q, once = queue_keys(1), replay_keys(22, ARGV[1])
-refuse_foreign(q)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end

@@ -21,7 +21,6 @@ local SCHEDULES_MAX, ID_MAX = 10000, 170
 local id, recurrence = ARGV[1], ARGV[2]
 if #id > ID_MAX then return { err = 'INVALID the schedule ID has more than 170 bytes; its task IDs would be too long' } end
 local q, of = queue_keys(1), schedule_keys(22)
-refuse_foreign(q)
 local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
   -- Naming a queue counts as a use of it, whatever the answer.

@@ -1,7 +1,6 @@
 -- Confirms holds that are paid for. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -18,4 +17,4 @@
 -- include: decide
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-return decide_each(s, s.ledger and queue_keys(8), arguments(2, 1), 'confirm')
+return decide_each(s, arguments(2, 1), 'confirm')

@@ -1,7 +1,6 @@
 -- Expires holds whose deadline has passed, by deadline.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -15,8 +14,6 @@ if not s then return MISSING end
 if s.halted then return 0 end
 local overdue = overdue_holds(s, ARGV[2])
 if #overdue == 0 then return 0 end
-local q = s.ledger and queue_keys(8)
-if q and reap(q) then return AGAIN end
-expire(s, q, overdue)
-close_sale(s, q)
+expire(s, overdue)
+close_sale(s)
 return #overdue

@@ -1,7 +1,7 @@
 -- Loads units that no order has into a staged sale. Units that were loaded before change nothing.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -18,9 +18,9 @@
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 if not s.halted or s.by ~= ARGV[2] then return 0 end
-local loaded = sale_keys(8, ARGV[1])
+local loaded = sale_keys(9, ARGV[1])
 loaded.generation = tonumber(ARGV[3])
-redis.call('HSET', loaded.row, 'g', ARGV[3])
+redis.call('HSET', loaded.row, 'generation', ARGV[3])
 local k, withdrawn, new = sku(loaded, tonumber(ARGV[4])), ARGV[5] == 'withdrawn', {}
 for at = 6, #ARGV, 2 do
   local first, last = tonumber(ARGV[at]), tonumber(ARGV[at + 1])

@@ -1,12 +1,10 @@
 -- Answers reservations that were made before, as `rushgate_1_sale_reserve` does, when the server's memory is full. For a
 -- new reservation, the error is `OOM`.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
---               order: 32 hexadecimal digits; the reservation in hexadecimal, the id of its order task
 --               buyer: name
 --               cart: cart
 --
@@ -20,10 +18,10 @@
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local answers = {}
-for at = 2, #ARGV, 4 do
+for at = 2, #ARGV, 3 do
   local h = load_hold(s, ARGV[at])
   if not h then return FULL end
-  local is_other = h.lines ~= ARGV[at + 3] and h.lines ~= ''
+  local is_other = h.lines ~= ARGV[at + 2] and h.lines ~= ''
   answers[#answers + 1] = is_other and { 3 } or { 2, read(s.holds, ARGV[at]) }
 end
 return answers

@@ -1,12 +1,10 @@
--- Reserves units for buyers, each request all or nothing, and enqueues the orders. Requests in one call cost the server
--- much less than in separate calls.
+-- Reserves units for buyers, each request all or nothing. Requests in one call cost the server much less than in separate
+-- calls.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
---               order: 32 hexadecimal digits; the reservation in hexadecimal, the id of its order task
 --               buyer: name
 --               cart: cart
 --
@@ -52,10 +50,10 @@ end
 local is_shut = shut()
 
 -- Prefetches what all requests need.
-local WIDTH = 4
+local WIDTH = 3
 local fields = {}
 for at = 2, #ARGV, WIDTH do
-  local buyer, wanted = ARGV[at + 2], read_cart(ARGV[at + 3])
+  local buyer, wanted = ARGV[at + 1], read_cart(ARGV[at + 2])
   if wanted.sku then
     fields[#fields + 1] = buyer .. wanted.sku.suffix
   else
@@ -67,9 +65,6 @@ for at = 2, #ARGV, WIDTH do
 end
 fetch(s.holds, arguments(2, WIDTH))
 fetch(s.buyers, fields)
--- Most buyers' names need no escapes in JSON. Searching all of them at once takes less time.
-local buyers = table.concat(fields)
-local has_plain_buyers = not (string.find(buyers, '"', 1, true) or string.find(buyers, '\\', 1, true))
 
 -- Expired holds may be all that stands in a buyer's way. Once there are none, there are none for the other requests.
 local function overdue_now()
@@ -78,17 +73,8 @@ local function overdue_now()
   return overdue
 end
 
--- To be called before the first write. True if the queue has more to clean up than one call does.
-local q, began
-local function begin_writing()
-  if began then return false end
-  q, began = s.ledger and queue_keys(8), true
-  if not q then return false end
-  if reap(q) then return true end
-  fetch(q.records, arguments(3, WIDTH))
-end
-
-local function answer(id, order_name, buyer, cart)
+local began = false
+local function answer(id, buyer, cart)
   local h = load_hold(s, id)
   if h then
     if h.lines ~= cart and h.lines ~= '' then return { 3 } end
@@ -103,51 +89,40 @@ local function answer(id, order_name, buyer, cart)
   local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
   local overdue = refusal and overdue_now()
   if refusal and #overdue == 0 then return refusal end
-  if begin_writing() then return AGAIN end
+  began = true
   if refusal then
-    expire(s, q, overdue)
+    expire(s, overdue)
     refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     if refusal then return refusal end
   end
   -- All fields are set at once, because a Lua table is rehashed when it grows.
   h = {
-    id = id, order = order_name, buyer = buyer, lines = cart, deadline = now + s.hold,
+    id = id, buyer = buyer, lines = cart, deadline = now + s.hold,
     state = HELD, seq = 0, generation = 0, units = '', ranges = wanted,
   }
   take(s, wanted, same, h)
-  local packed = enter_hold(s, h)
-  order(s, q, h, 'hold')
-  return packed
+  return enter_hold(s, h)
 end
 
--- Fast path for the usual request: units of one SKU that has only fresh ones free, for a buyer who has none of it and
--- whose name needs no escapes. Answers as `answer` does; nil for any other request.
+-- Fast path for the usual request: units of one SKU that has only fresh ones free, for a buyer who has none of it.
+-- Answers as `answer` does; nil for any other request.
 local known_holds, known_buyers, deadline = s.holds.values, s.buyers.values, now + s.hold
-local function answer_usual(id, order_name, buyer, cart)
+local function answer_usual(id, buyer, cart)
   local wanted = carts[cart]
   local k, n = wanted.sku, wanted[1].n
-  if is_shut or not has_plain_buyers or not k or known_holds[id] then return nil end
+  if is_shut or not k or known_holds[id] then return nil end
   if n > k.per_buyer or k.returned > 0 or k.ahead > 0 then return nil end
   local field, first, last = buyer .. k.suffix, k.next + 1, k.next + n
   if known_buyers[field] or last > k.total then return nil end
-  if begin_writing() then return AGAIN end
-  k.changed, k.held, k.next = true, k.held + n, last
+  began, k.changed, k.held, k.next = true, true, k.held + n, last
   set_field(s.buyers, field, n == 1 and '1' or int(n))
-  local packed = write_hold(s, id, buyer, cart, deadline, struct.pack(RANGE, k.no, first, last))
-  if q then
-    local text = int(first)
-    local units = '[' .. k.opening .. text .. ',' .. (n == 1 and text or int(last)) .. ']'
-    put_intent(s, q, s.generation, s.seq, order_name, buyer, units, 'hold')
-  end
-  return packed
+  return write_hold(s, id, buyer, cart, deadline, struct.pack(RANGE, k.no, first, last))
 end
 
 local answers, asked = {}, ARGV
 for at = 2, #asked, WIDTH do
-  local id, order_name, buyer, cart = asked[at], asked[at + 1], asked[at + 2], asked[at + 3]
-  local of = answer_usual(id, order_name, buyer, cart) or answer(id, order_name, buyer, cart)
-  if of == AGAIN then return AGAIN end
-  answers[#answers + 1] = of
+  local id, buyer, cart = asked[at], asked[at + 1], asked[at + 2]
+  answers[#answers + 1] = answer_usual(id, buyer, cart) or answer(id, buyer, cart)
 end
-if began then close_sale(s, q) end
+if began then close_sale(s) end
 return answers

@@ -1,8 +1,7 @@
 -- Reserves units under the buyer's idempotency key: `rushgate_1_sale_reserve` for programs that cannot derive the
 -- reservation id.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     key: name; the buyer's idempotency key: reuse it to retry
 -- ARGV[3]     buyer: name
@@ -22,13 +21,13 @@
 -- {9, line}                     no such SKU; lines count from 0
 -- {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
 -- include: siphash
-local sale = string.match(KEYS[1], '}:sale:(.*):1:row$')
+local sale = string.match(KEYS[1], '^rg:{s:(.*)}:row$')
 local id = siphash(ARGV[1], sale .. '\0' .. ARGV[3] .. '\0' .. ARGV[2] .. '\0')
 local cart = { tonumber(ARGV[4]) == 1 and 'same' or 'any' }
 for at = 5, #ARGV, 2 do
   table.insert(cart, tonumber(ARGV[at]) .. '*' .. tonumber(ARGV[at + 1]))
 end
-ARGV = { ARGV[1], id, order_id(id), ARGV[3], table.concat(cart, ' ') }
+ARGV = { ARGV[1], id, ARGV[3], table.concat(cart, ' ') }
 local answers = verbs.sale_reserve()
 if answers.ok then return answers end
 local answer = answers[1]

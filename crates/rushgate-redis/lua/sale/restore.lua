@@ -1,8 +1,7 @@
 -- Restores a reservation from a receipt, if the store has lost it: with the same units if they are free, otherwise with
 -- others. The caller must have verified the signature of the receipt.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-28]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]   the sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
@@ -57,8 +56,6 @@ for at = 1, #ranges, 3 do
 end
 refusal = not all_free and short_of(s, wanted, same)
 if refusal then return refusal end
-local q = s.ledger and queue_keys(8)
-if q and reap(q) then return AGAIN end
 if all_free then
   for at = 1, #ranges, 3 do
     for unit = ranges[at + 1], ranges[at + 2] do
@@ -69,6 +66,5 @@ else
   take(s, wanted, same, h)
 end
 enter_hold(s, h)
-order(s, q, h, 'hold')
-close_sale(s, q)
+close_sale(s)
 return { 1, pack_hold(h) }

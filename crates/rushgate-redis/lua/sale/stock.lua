@@ -1,8 +1,7 @@
 -- Adds units, numbered from the last one on, or withdraws the highest free ones permanently.
 --
--- KEYS[1-7]    the sale (include/sale.lua)
--- KEYS[8-9]    the client's replay cache (include/once.lua)
--- KEYS[10-30]  the order queue (include/queue.lua), if the sale has one
+-- KEYS[1-8]    the sale (include/sale.lua)
+-- KEYS[9-10]   the client's replay cache (include/once.lua)
 -- ARGV[1]      secret: 16 bytes
 -- ARGV[2]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[3]      sku: 0 to 999; the SKU's number in the sale
@@ -10,7 +9,6 @@
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
 -- ARGV[6]      most: 1 to 10,000,000; the most units that a SKU may have
 -- ARGV[7]      at once: 1 to 10,000,000; the most returned units that one call may withdraw
--- ARGV[8]      order: name; prefix of the order task's id; the number of the event is appended
 --
 -- {1, sku}    changed; the SKU, packed
 -- {2, free}   fewer units are free
@@ -22,7 +20,7 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local once = replay_keys(8, ARGV[2])
+local once = replay_keys(9, ARGV[2])
 local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
 local kept = remembered(once)
@@ -38,8 +36,6 @@ local k = sku(s, no)
 if free_of(k) < n then return keep({ 2, free_of(k) }) end
 local most = more > 0 and tonumber(ARGV[6]) - k.total or fresh_of(k) + tonumber(ARGV[7])
 if more + n > most then return keep({ 3, most }) end
-local q = s.ledger and queue_keys(10)
-if q and reap(q) then return AGAIN end
 
 -- The highest fresh numbers as ranges, the highest range first.
 local function highest_fresh(left)
@@ -62,15 +58,12 @@ local function highest_fresh(left)
   return ranges
 end
 
--- Withdraws the highest free numbers: fresh ones, then returned ones. Returns them, and what to report to the ledger.
+-- Withdraws the highest free numbers: fresh ones, then returned ones. Returns them.
 local function withdraw_highest()
   local fresh = math.min(fresh_of(k), n)
   local above = highest_fresh(fresh)
-  local taken, told = take_returned(s, k, n - fresh, false), {}
+  local taken = take_returned(s, k, n - fresh, false)
   withdraw(s, k.no, taken)
-  for at = 1, #taken, 2 do
-    add_range(told, taken[at], taken[at + 1])
-  end
   for at = #above, 1, -1 do
     add_range(taken, above[at][1], above[at][2])
   end
@@ -79,28 +72,19 @@ local function withdraw_highest()
     local lowest = above[#above][1]
     redis.call('ZREMRANGEBYSCORE', s.withdrawn, scores(k, lowest, SHELF - 1))
     withdraw(s, k.no, { lowest, k.total })
-    add_range(told, lowest, k.total)
     k.ahead = k.ahead + fresh
   end
   k.withdrawn = k.withdrawn + n
-  return taken, told
+  return taken
 end
 
 k.changed = true
-local told = {}
 if more > 0 then
   local first = k.total + 1
   k.total = k.total + more
   append(s, STOCK_ADDED, nil, pack_ranges(k.no, { first, k.total }))
 else
-  local taken
-  taken, told = withdraw_highest()
-  append(s, STOCK_WITHDRAWN, nil, pack_ranges(k.no, taken))
+  append(s, STOCK_WITHDRAWN, nil, pack_ranges(k.no, withdraw_highest()))
 end
-if q then
-  put_order(s, q, ARGV[8] .. int(s.seq), '{"order":"stock","sale":' .. s.json .. ',"sku":' .. k.json .. ',"seq":'
-    .. int(s.seq) .. ',"total":' .. int(k.total) .. ',"withdrawn":' .. json_of_ranges(told) .. ',"per_buyer":'
-    .. k.per_buyer)
-end
-close_sale(s, q)
+close_sale(s)
 return keep({ 1, pack_sku(k) })

@@ -1,7 +1,7 @@
 -- Replaces a sale with its staged sale, if the staged units match the stock.
 --
--- KEYS[1-7]   the sale (include/sale.lua)
--- KEYS[8-14]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[9-16]  the staged sale (include/sale.lua)
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -22,7 +22,7 @@ if not s then return MISSING end
 local generation = tonumber(ARGV[3])
 if s.by ~= ARGV[2] then return 0 end
 if not s.halted then return s.generation == generation and 1 or 0 end
-local loaded = sale_keys(8, ARGV[1])
+local loaded = sale_keys(9, ARGV[1])
 if not loaded then return 0 end
 if generation <= s.generation then return 2 end
 for at = 5, #ARGV, 4 do
@@ -38,12 +38,17 @@ end
 loaded.status = s.status
 close_sale(loaded)
 local grace = tonumber(ARGV[4])
-redis.call('HSET', loaded.row, 'g', ARGV[3], 'B', ARGV[2], 'P', int(s.halted), 'W', int(now),
-  'G', grace > 0 and int(now + grace) or '')
-for at = 1, 7 do
+-- What was loaded came from the ledger.
+redis.call('HSET', loaded.row, 'generation', ARGV[3], 'rebuild', ARGV[2], 'stopped_at', int(s.halted),
+  'switched_at', int(now), 'receipts_until', grace > 0 and int(now + grace) or '', 'through', int(loaded.seq))
+if s.listeners then
+  loaded.listeners = s.listeners
+  tell_listeners(loaded)
+end
+for at = 1, 8 do
   redis.call('UNLINK', KEYS[at])
-  if redis.call('EXISTS', KEYS[at + 7]) == 1 then
-    redis.call('RENAME', KEYS[at + 7], KEYS[at])
+  if redis.call('EXISTS', KEYS[at + 8]) == 1 then
+    redis.call('RENAME', KEYS[at + 8], KEYS[at])
   end
 end
 return 1

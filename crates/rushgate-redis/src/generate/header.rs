@@ -50,7 +50,6 @@ pub(super) enum Group {
     Unique,
     Sale,
     Loaded,
-    Orders,
     Home,
     Room,
 }
@@ -94,7 +93,7 @@ pub(super) enum Kind<'a> {
 }
 
 /// Named kinds: the name, the check in `lua/library.lua`, and the valid values in words.
-pub(super) const NAMED: [(&str, &str, &str); 8] = [
+pub(super) const NAMED: [(&str, &str, &str); 7] = [
     (
         "name",
         "name",
@@ -138,7 +137,6 @@ pub(super) const NAMED: [(&str, &str, &str); 8] = [
         "`any`, or `same` for the same number in every line; then for each line, 1 to 32 of them, a space, the number \
          of its SKU in the sale (-1 if the sale has none such, each other once), `*` and a quantity of 1 to 1,000",
     ),
-    ("name as JSON", "json_name", "a name as a JSON string, with its quotes"),
 ];
 
 impl<'a> Header<'a> {
@@ -209,7 +207,6 @@ impl<'a> Keys<'a> {
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
             ("the staged sale", Group::Loaded),
-            ("the order queue", Group::Orders),
         ];
         let group =
             groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;

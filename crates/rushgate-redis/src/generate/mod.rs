@@ -99,8 +99,8 @@ fn content() -> String {
     code.text.push_str(&read(&lua("library.lua")));
     code.function(Function::Version);
     code.piece("now");
-    // Lua allows 200 local names at a time, so pieces that only some functions need are in blocks. Sales enqueue
-    // orders, and a lock can be released together with an enqueue, so some pieces are shared between areas.
+    // Lua allows 200 local names at a time, so pieces that only some functions need are in blocks. A lock can
+    // be released together with an enqueue, so some pieces are shared between areas.
     let of_queues: Vec<_> = area("queue_").flat_map(|of| included(of.file())).collect();
     for name in area("sale_").flat_map(|of| included(of.file())) {
         if of_queues.contains(&name) {
@@ -216,10 +216,7 @@ fn key_checks(groups: &[Keys<'_>]) -> String {
         let _ = writeln!(text, "  if tag then tag, no = key_group.{name}({}, tag) end", count + 1);
         count += keys.count();
     }
-    // The order queue is the last group, and counts the keys itself, because not every sale has one.
-    if !groups.iter().any(|keys| keys.group == Group::Orders) {
-        let _ = writeln!(text, "  if tag then tag, no = key_group.ends({count}, tag) end");
-    }
+    let _ = writeln!(text, "  if tag then tag, no = key_group.ends({count}, tag) end");
     text + "  if not tag then return no end\n"
 }
 
@@ -233,7 +230,6 @@ fn group_name(group: Group) -> &'static str {
         Group::Unique => "unique",
         Group::Sale => "sale",
         Group::Loaded => "loaded",
-        Group::Orders => "orders",
         Group::Home => "home",
         Group::Room => "room",
     }
@@ -338,7 +334,7 @@ fn endings() -> String {
     let lock = LockName::new(name).expect("it is a name");
     let queue = QueueName::new(name).expect("it is a name");
     let id = SaleId::new(name).expect("it is a name");
-    let sale = SaleKeys::new(&id, None);
+    let sale = SaleKeys::new(&id);
     format!(
         "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  sale = {},\n}}\n",
         ends(&mut keys::lock(&lock)),

@@ -38,9 +38,9 @@ fn all_keys() -> String {
         keys
     };
     let nobody = ClientId::from_u64(0);
-    let (alone, with_orders) = (SaleKeys::new(&sale, None), SaleKeys::new(&sale, Some(&queue)));
+    let of = SaleKeys::new(&sale);
     let of_queue = client(keys::replays(&queue, nobody).to_vec());
-    let of_sale = client(alone.replays(nobody).to_vec());
+    let of_sale = client(of.replays(nobody).to_vec());
     let mut text = String::new();
     described(&mut text, "The lock", keys::lock(&lock).collect(), "lock");
     described(&mut text, "The queue", keys::queue(&queue).collect(), "queue");
@@ -48,9 +48,8 @@ fn all_keys() -> String {
     listed(&mut text, "For changes of a sale's stock", of_sale);
     described(&mut text, "The schedules", keys::schedules(&queue).collect(), "schedule");
     described(&mut text, "The uniqueness windows", vec![keys::unique(&queue)], "unique");
-    described(&mut text, "The sale", alone.all().collect(), "sale");
-    listed(&mut text, "With an order queue", with_orders.all().collect());
-    listed(&mut text, "The staged sale of a rebuild", with_orders.loaded().collect());
+    described(&mut text, "The sale", of.all().collect(), "sale");
+    listed(&mut text, "The staged sale of a rebuild", of.loaded().collect());
     listed(&mut text, "The sale's home", vec![keys::sale_home(&sale)]);
     described(&mut text, "The room", keys::room(&sale).collect(), "room");
     let directories = names(vec![keys::QUEUES.into(), keys::SALES.into()]);

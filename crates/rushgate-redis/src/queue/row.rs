@@ -23,13 +23,6 @@ pub(crate) struct Row {
     pub(crate) held: bool,
 }
 
-impl Row {
-    /// Whether it has data that only a leased task has.
-    pub(crate) fn has_lease_data(&self) -> bool {
-        self.cancelled || self.replaced || self.lease_until != Timestamp::default() || !self.worker.is_empty()
-    }
-}
-
 /// Added to the priority of a task with a key, which then precedes the body.
 const KEYED: u64 = 16;
 /// Added to the priority of a task with a deadline, which then precedes the key.

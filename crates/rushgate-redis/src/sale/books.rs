@@ -1,29 +1,25 @@
-//! The snapshot of a sale for the audit: all its keys, and the pending orders in its queue.
+//! The snapshot of a sale for the audit: all its keys.
 
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, Halt, HaltReason, Line, Op, ReservationId, ReservationRow, Result,
-    SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, FailedOrder, Halt, HaltReason, Line, Op, ReservationId,
+    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
-use serde_json::json;
 
-use super::pending::{Pending, pending, read_pending};
-use super::{Home, SHELF, read_events, read_range, read_sku, status_of};
+use super::orders::unpack_failed;
+use super::{Home, SHELF, read_events, read_range, read_sku, status_of, without_keys};
 use crate::command::Command;
 use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
-
-/// Length of a packed SKU without its name.
-const SKU_BYTES: usize = 30;
 
 /// The commands that read a sale in one snapshot.
 pub(crate) fn books(home: &Home) -> Vec<Command> {
     let keys: Vec<_> = home.keys.all().collect();
-    let [row, returned, withdrawn, buyers, holds, deadlines, events] = &keys[..] else {
-        unreachable!("a sale has seven keys");
+    let [row, returned, withdrawn, buyers, holds, deadlines, events, failed] = &keys[..] else {
+        unreachable!("a sale has eight keys");
     };
     let sorted = |key| Command::new("ZRANGE").arg(key).arg("0").arg("-1").arg("WITHSCORES");
-    let mut commands = vec![
+    vec![
         Command::new("HGETALL").arg(row),
         sorted(returned),
         sorted(withdrawn),
@@ -31,19 +27,8 @@ pub(crate) fn books(home: &Home) -> Vec<Command> {
         Command::new("HGETALL").arg(holds),
         sorted(deadlines),
         Command::new("LRANGE").arg(events).arg("0").arg("-1"),
-    ];
-    commands.extend(home.spec.orders.iter().flat_map(pending));
-    commands
-}
-
-/// What the sale's keys contain.
-pub(crate) enum Found {
-    /// Its snapshot.
-    Books(Box<Books>),
-    /// Nothing: its specification was stored, but the sale was not created.
-    Nothing,
-    /// Another sale.
-    Another,
+        sorted(failed),
+    ]
 }
 
 /// The fields of a sale's row, by name.
@@ -68,26 +53,26 @@ impl Row {
     }
 
     fn sku(&self, no: usize) -> Result<&[u8]> {
-        self.field(&format!("S{no}")).ok_or_else(|| strange("a sale's row with a gap"))
+        self.field(&format!("sku:{no}")).ok_or_else(|| strange("a sale's row with a gap"))
     }
 
     fn generation(&self) -> Result<u32> {
-        u32::try_from(self.number("g")?).map_err(|_| strange("a number that is too large"))
+        u32::try_from(self.number("generation")?).map_err(|_| strange("a number that is too large"))
     }
 
     fn halted(&self) -> Result<Option<Halt>> {
-        let Some(since) = self.moment("p")? else { return Ok(None) };
-        let reason = HaltReason::ALL.get(self.number("r")? as usize);
+        let Some(since) = self.moment("halted_at")? else { return Ok(None) };
+        let reason = HaltReason::ALL.get(self.number("halt_reason")? as usize);
         Ok(Some(Halt { reason: *reason.ok_or_else(|| strange("an unknown reason"))?, since }))
     }
 
     fn rebuilt_by(&self) -> Result<Option<Op>> {
-        let by = self.field("B").filter(|by| !by.is_empty());
+        let by = self.field("rebuild").filter(|by| !by.is_empty());
         by.map(|by| id_of(by).map(Op::from_bytes)).transpose()
     }
 
     fn since(&self) -> Result<Option<(Timestamp, Timestamp)>> {
-        match (self.moment("P")?, self.moment("W")?) {
+        match (self.moment("stopped_at")?, self.moment("switched_at")?) {
             (Some(stopped), Some(switched)) => Ok(Some((stopped, switched))),
             (None, None) => Ok(None),
             _ => Err(strange("an incomplete rebuild time of a sale")),
@@ -98,11 +83,10 @@ impl Row {
     fn contradictions(&self, spec: &SaleSpec) -> Vec<String> {
         let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
         let fields = [
-            ("H", "hold time", spec.hold.as_micros().to_string()),
-            ("o", "opening", moment(spec.opens_at)),
-            ("x", "closing", moment(spec.closes_at)),
-            ("L", "ledger", u8::from(spec.orders.is_some()).to_string()),
-            ("j", "id", json!(spec.id.as_str()).to_string()),
+            ("hold_us", "hold time", spec.hold.as_micros().to_string()),
+            ("opens_at", "opening", moment(spec.opens_at)),
+            ("closes_at", "closing", moment(spec.closes_at)),
+            ("ledger", "ledger", u8::from(spec.ledger).to_string()),
         ];
         let mut found = Vec::new();
         for (name, what, home) in &fields {
@@ -110,15 +94,7 @@ impl Row {
                 found.push(format!("the row of the sale differs from its home `{home}` in its {what}"));
             }
         }
-        for (no, sku) in spec.skus.iter().enumerate() {
-            let name = json!(sku.sku.as_str()).to_string();
-            let packed = self.sku(no).ok().and_then(|packed| packed.get(SKU_BYTES..));
-            if packed != Some(name.as_bytes()) {
-                found.push(format!("SKU {no} in the row of the sale is not {name}, as in its home"));
-            }
-        }
-        let known = |name: &[u8]| name.first() != Some(&b'S') || name.len() < 2;
-        let skus = self.0.keys().filter(|name| !known(name)).count();
+        let skus = self.0.keys().filter(|name| name.starts_with(b"sku:")).count();
         if skus != spec.skus.len() {
             found.push(format!("the row of the sale has {skus} SKUs, its home {}", spec.skus.len()));
         }
@@ -126,14 +102,14 @@ impl Row {
     }
 }
 
-/// Decodes the snapshot, if the keys belong to this sale.
-pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
+/// Decodes the snapshot.
+pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Books> {
     let mut parts = reply.list()?;
     let row = Row(by_name(parts.list()?)?);
-    match row.field("k") {
+    match row.field("secret") {
         Some(secret) if secret == home.spec.secret.to_bytes() => {}
-        Some(_) => return Ok(Found::Another),
-        None if row.0.is_empty() => return Ok(Found::Nothing),
+        Some(_) => return Err(strange("the keys of another sale")),
+        None if row.0.is_empty() => return Err(without_keys(&home.spec.id)),
         None => return Err(strange("a sale's row with a gap")),
     }
     let skus = counters(home, &row, parts.list()?, parts.list()?)?;
@@ -141,28 +117,26 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Found> {
     let reservations = read_reservations(home, parts.list()?)?;
     let deadlines = read_deadlines(parts.list()?)?;
     let events = read_events(home, 0, parts.next()?)?;
-    let pending = if parts.is_empty() { Pending::default() } else { read_pending(home, &mut parts)? };
-    let mut contradictions = row.contradictions(&home.spec);
-    contradictions.extend(pending.contradictions);
-    Ok(Found::Books(Box::new(Books {
+    let failed = read_failed(parts.list()?)?;
+    Ok(Books {
         spec: home.spec.clone(),
-        status: status_of(row.number("s")?)?,
+        status: status_of(row.number("status")?)?,
         generation: row.generation()?,
-        seq: row.number("q")?,
+        seq: row.number("seq")?,
         halted: row.halted()?,
         rebuilt_by: row.rebuilt_by()?,
         since: row.since()?,
-        receipts_until: row.moment("G")?,
+        receipts_until: row.moment("receipts_until")?,
         skus,
         units: reservations.iter().flat_map(ReservationRow::live_units).collect(),
         reservations,
         buyers,
         deadlines,
         events,
-        pending: pending.orders,
-        obstacles: pending.obstacles,
-        contradictions,
-    })))
+        through: row.number("through")?,
+        failed,
+        contradictions: row.contradictions(&home.spec),
+    })
 }
 
 fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
@@ -261,6 +235,19 @@ fn read_deadlines(mut members: Fields) -> Result<Vec<Deadline>> {
         deadlines.push(Deadline { at, seq, reservation: ReservationId::from_bytes(id_of(packed.0)?) });
     }
     Ok(deadlines)
+}
+
+fn read_failed(mut members: Fields) -> Result<Vec<FailedOrder>> {
+    let mut failed = Vec::new();
+    while !members.is_empty() {
+        let (entry, score) = (unpack_failed(&members.bytes()?)?, members.int()?);
+        let is_next = failed.last().is_none_or(|last: &FailedOrder| last.seq < entry.seq);
+        if entry.seq != score || !is_next {
+            return Err(strange("a failed entry in the wrong place"));
+        }
+        failed.push(entry);
+    }
+    Ok(failed)
 }
 
 fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {

@@ -359,7 +359,7 @@ async fn make_sale(store: &RedisStore, number: usize) {
         hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
         opens_at: None,
         closes_at: None,
-        orders: None,
+        ledger: false,
         secret: SaleSecret::from_bytes(SECRET),
     };
     store.create(spec).await.unwrap();

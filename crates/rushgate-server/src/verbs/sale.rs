@@ -4,27 +4,22 @@ use std::time::Duration;
 
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
-use rushgate::queue::{DeadRequeued, QueueName};
 use rushgate::sale::{
-    Audit, BadReceipt, Created, Decision, Foreseen, Hold, HoldState, Rebuild, RebuildOutcome, RebuildReport,
-    ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState, StockChange, StockChanged,
-    UnitChoice,
+    Audit, BadReceipt, Created, Decision, FailedOrder, Foreseen, Hold, HoldState, Rebuild, RebuildOutcome,
+    RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState, StockChange,
+    StockChanged, UnitChoice,
 };
 use rushgate::store::Op;
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::queue::{DeletedView, PausedView, SelectionBody};
 use super::{PageQuery, PageView};
-use crate::access::{Caller, Kind};
+use crate::access::Kind;
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
-
-/// Default name of the order queue on a server with a ledger.
-const ORDERS: &str = "orders";
 
 /// A sale to create.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -45,10 +40,9 @@ pub(crate) struct SaleBody {
     /// Closing time. The sale refuses buyers from then on.
     #[serde(rename = "closes_at_us")]
     closes_at: Option<Timestamp>,
-    /// Order queue, through which orders reach the ledger. It must never have been used except by other sales, and it
-    /// is reserved for them afterwards. The scopes of the token must cover it. Default on a server with a ledger:
-    /// `orders`. Without a ledger and without this field, the sale has no ledger.
-    orders: Option<QueueName>,
+    /// Whether a ledger records the orders. Default: whether the server has a ledger. An order worker of another
+    /// process, such as `rushgate sale work`, can serve a sale whose server has none.
+    ledger: Option<bool>,
 }
 
 fn hold_ms() -> u64 {
@@ -65,7 +59,7 @@ pub(crate) struct StatusView {
 }
 
 pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
-    let SaleBody { id, skus, hold_ms, opens_at, closes_at, orders } = call.body;
+    let SaleBody { id, skus, hold_ms, opens_at, closes_at, ledger } = call.body;
     if !call.caller.may(Kind::Sale, id.as_str()) {
         return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this sale"));
     }
@@ -79,10 +73,8 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     if let Some(at) = closes_at {
         sale = sale.closes_at(at);
     }
-    let default = call.shop.ledger.as_ref().map(|_| ORDERS.to_owned());
-    if let Some(queue) = orders.map(String::from).or(default) {
-        may_use_orders(&call.caller, &queue).map_err(|problem| problem.field("orders"))?;
-        sale = sale.orders(queue);
+    if ledger.unwrap_or(call.shop.ledger.is_some()) {
+        sale = sale.ledger();
     }
     match call.shop.gate.create_sale(sale).await? {
         Created::Created => {
@@ -93,26 +85,6 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
         }
         Created::Exists => Err(Problem::plain(Code::Exists)),
     }
-}
-
-/// Sales may share an order queue, so the queue needs a scope of its own.
-fn may_use_orders(caller: &Caller, queue: &str) -> Result<(), Problem> {
-    match caller.may(Kind::Queue, queue) {
-        true => Ok(()),
-        false => Err(Problem::new(
-            Code::Forbidden,
-            format!("the token's scopes do not cover the order queue `{queue}`"),
-        )),
-    }
-}
-
-/// The sale, if the token's scopes cover its order queue.
-async fn with_its_orders(call: &Call) -> Result<Sale, Problem> {
-    let sale = call.sale()?;
-    if let Some(queue) = sale.state().await?.spec.orders {
-        may_use_orders(&call.caller, queue.as_str())?;
-    }
-    Ok(sale)
 }
 
 /// Encodes a name as a segment of a path.
@@ -131,24 +103,46 @@ pub(crate) async fn open(call: Call) -> Answer<StatusView> {
     }
 }
 
-pub(crate) async fn requeue_orders(call: Call<SelectionBody>) -> Answer<DeadRequeued> {
+/// Page of the entries that the ledger could not record.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FailedQuery {
+    /// Only event numbers greater than this one: the `next` of the previous page.
+    #[serde(default)]
+    after: u64,
+    /// Page size: 1 to 1,000. Default: 1,000.
+    #[serde(default = "super::page_limit")]
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: u32,
+}
+
+/// Entries that the ledger could not record so far.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FailedView {
+    /// The entries, sorted by event number.
+    items: Vec<FailedOrder>,
+    /// Pass it as `after` to get the next page. Absent on the last page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<u64>,
+}
+
+pub(crate) async fn failed_orders(call: Call<Nothing, FailedQuery>) -> Answer<FailedView> {
+    let FailedQuery { after, limit } = call.query;
     let sale = call.sale()?;
-    Ok(Reply::ok(sale.requeue_orders(call.body.try_into()?).await?))
+    let items = sale.failed_orders(after, limit).await?;
+    let next = items.last().filter(|_| items.len() >= limit as usize).map(|last| last.seq);
+    Ok(Reply::ok(FailedView { items, next }))
 }
 
-pub(crate) async fn delete_orders(call: Call<SelectionBody>) -> Answer<DeletedView> {
-    let sale = call.sale()?;
-    Ok(Reply::ok(sale.delete_orders(call.body.try_into()?).await?.into()))
+/// Number of entries that the ledger could not record so far.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct RetriedView {
+    /// The number.
+    failed: u32,
 }
 
-pub(crate) async fn pause_orders(call: Call) -> Answer<PausedView> {
-    with_its_orders(&call).await?.pause_orders().await?;
-    PausedView::answer(true)
-}
-
-pub(crate) async fn resume_orders(call: Call) -> Answer<PausedView> {
-    with_its_orders(&call).await?.resume_orders().await?;
-    PausedView::answer(false)
+pub(crate) async fn retry_orders(call: Call) -> Answer<RetriedView> {
+    Ok(Reply::ok(RetriedView { failed: call.sale()?.retry_orders().await? }))
 }
 
 pub(crate) async fn end(call: Call) -> Answer<StatusView> {

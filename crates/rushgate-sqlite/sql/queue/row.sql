@@ -9,14 +9,11 @@ SELECT id, paused, bound, len, revision, claim,
        (SELECT max(until_us) FROM unique_id WHERE unique_id.queue = queue.id),
        EXISTS (SELECT 1 FROM wait WHERE wait.queue = queue.id),
        EXISTS (SELECT 1 FROM ended WHERE ended.queue = queue.id),
-       events, event_last, reserved
+       events, event_last
 FROM queue WHERE name = ?1;
 
 -- name: create
 INSERT INTO queue (name) VALUES (?1) RETURNING id;
-
--- name: reserve
-UPDATE queue SET reserved = 1 WHERE id = ?1;
 
 -- name: store
 UPDATE queue SET paused = ?2, len = ?3, revision = ?4, claim = ?5, places = ?6, dropped = ?7 WHERE id = ?1;

@@ -1,7 +1,7 @@
 -- A sale and its stock, read and written once per group of calls.
 -- name: sale
-SELECT no, status, generation, seq, hold_us, opens_us, closes_us, orders, secret, halted_us, reason, rebuilt_by,
-       stopped_us, switched_us, receipts_us
+SELECT no, status, generation, seq, hold_us, opens_us, closes_us, ledger, secret, halted_us, reason, rebuilt_by,
+       stopped_us, switched_us, receipts_us, through, worker, worker_until_us
 FROM sale WHERE id = ?1 AND part = ?2;
 
 -- name: skus
@@ -11,7 +11,7 @@ WHERE sale = ?1 ORDER BY no;
 -- name: store_sale
 UPDATE sale
 SET status = ?2, seq = ?3, generation = ?4, halted_us = ?5, reason = ?6, rebuilt_by = ?7, stopped_us = ?8,
-    switched_us = ?9, receipts_us = ?10
+    switched_us = ?9, receipts_us = ?10, through = ?11, worker = ?12, worker_until_us = ?13
 WHERE no = ?1;
 
 -- name: store_sku

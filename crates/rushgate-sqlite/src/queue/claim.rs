@@ -47,15 +47,15 @@ pub(super) fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64
 }
 
 pub(crate) fn top(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, Access::Look, |queue| queue.due_tasks(n))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.due_tasks(n))?.unwrap_or_default())
 }
 
 pub(crate) fn pop(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.pop(n))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.pop(n))?.unwrap_or_default())
 }
 
 pub(crate) fn claim(step: &mut Step<'_>, queue: &QueueName, claim: &Claim) -> Result<Claimed> {
-    let claimed = on_queue(step, queue, Access::Change, |queue| queue.claim(claim))?;
+    let claimed = on_queue(step, queue, Access::Known, |queue| queue.claim(claim))?;
     Ok(claimed.unwrap_or(Claimed { tasks: Vec::new(), next_due: None }))
 }
 

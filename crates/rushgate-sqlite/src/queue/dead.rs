@@ -17,7 +17,7 @@ pub(crate) fn requeue_dead(
     queue: &QueueName,
     which: &Selection,
 ) -> Result<DeadRequeued> {
-    let requeued = on_queue(step, queue, Access::Change, |queue| {
+    let requeued = on_queue(step, queue, Access::Known, |queue| {
         let mut ids: Vec<String> = match which {
             Selection::Ids(ids) => ids.iter().map(ToString::to_string).collect(),
             Selection::All => queue.step.rows(sql!("queue/dead", "ids"), [queue.row.id], |row| row.get(0))?,
@@ -30,7 +30,7 @@ pub(crate) fn requeue_dead(
 }
 
 pub(crate) fn delete_dead(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<u64> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.delete_dead(which))?.unwrap_or_default())
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.delete_dead(which))?.unwrap_or_default())
 }
 
 pub(crate) fn dead(

@@ -22,11 +22,6 @@ pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask])
     Ok(answers.unwrap_or_default())
 }
 
-/// Enqueues a task regardless of the queue's capacity, as part of a sale's step.
-pub(crate) fn enqueue_unbounded(step: &mut Step<'_>, queue: &QueueName, task: &NewTask) -> Result<()> {
-    on_queue(step, queue, Access::Order, |queue| queue.enqueue(task, false)).map(drop)
-}
-
 impl Queue<'_, '_> {
     pub(super) fn enqueue(&mut self, task: &NewTask, bounded: bool) -> Result<Enqueued> {
         let due = self.due(task.due);

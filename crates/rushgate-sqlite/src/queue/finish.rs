@@ -41,11 +41,11 @@ pub(crate) fn extend_tasks(
 }
 
 pub(crate) fn dequeue(step: &mut Step<'_>, queue: &QueueName, ticket: &Ticket) -> Result<Dequeued> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.dequeue(ticket))?.unwrap_or(Dequeued::Stale))
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.dequeue(ticket))?.unwrap_or(Dequeued::Stale))
 }
 
 pub(crate) fn cancel(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Cancelled> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
 }
 
 impl Queue<'_, '_> {

@@ -29,7 +29,7 @@ impl Queue<'_, '_> {
 }
 
 pub(crate) fn relay(step: &mut Step<'_>, queue: &QueueName, relay: &Relay) -> Result<Relayed> {
-    let access = if relay.tasks.is_empty() { Access::Look } else { Access::Make };
+    let access = if relay.tasks.is_empty() { Access::Known } else { Access::Make };
     let relayed = on_queue(step, queue, access, |queue| queue.relay(relay))?;
     Ok(relayed.unwrap_or(Relayed { upto: 0 }))
 }

@@ -104,14 +104,14 @@ pub(crate) fn schedule(step: &mut Step<'_>, queue: &QueueName, new: &NewSchedule
 }
 
 pub(crate) fn unschedule(step: &mut Step<'_>, queue: &QueueName, id: &ScheduleId) -> Result<bool> {
-    let removed = on_queue(step, queue, Access::Look, |queue| {
+    let removed = on_queue(step, queue, Access::Known, |queue| {
         queue.step.exec(sql!("queue/schedule", "remove"), (queue.row.id, id.as_str()))
     })?;
     Ok(removed.is_some_and(|n| n > 0))
 }
 
 pub(crate) fn fire(step: &mut Step<'_>, queue: &QueueName, fire: &Fire) -> Result<Fired> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
 }
 
 pub(crate) fn schedules(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<Schedule>> {

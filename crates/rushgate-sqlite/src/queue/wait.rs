@@ -376,7 +376,7 @@ fn parts(result: Option<&Payload>) -> (Option<&str>, Option<&[u8]>) {
 }
 
 pub(crate) fn close(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Closed> {
-    Ok(on_queue(step, queue, Access::Change, |queue| queue.close(id))?.unwrap_or(Closed::NotFound))
+    Ok(on_queue(step, queue, Access::Known, |queue| queue.close(id))?.unwrap_or(Closed::NotFound))
 }
 
 pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Waits>> {

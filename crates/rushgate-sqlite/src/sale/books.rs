@@ -6,7 +6,7 @@ use rushgate_core::{
 };
 use rusqlite::Row;
 
-use super::pending::pending;
+use super::orders::read_failed;
 use super::{HoldRow, SaleRow, read_event, read_lines, read_whole};
 use crate::fault::Result;
 use crate::read::Reader;
@@ -32,7 +32,6 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
             reservation: ReservationId::from_bytes(id),
         })
     })?;
-    let pending = pending(reader, sale.spec.orders.as_ref(), &sale.spec.id, sale.spec.secret)?;
     Ok(Books {
         status: sale.status,
         generation: sale.generation,
@@ -47,9 +46,9 @@ pub(crate) fn books(reader: &Reader<'_>, id: &SaleId) -> Result<Books> {
         buyers,
         deadlines,
         events: reader.rows(sql!("sale/event", "after"), (no, 0, -1), |row| read_event(row, &sale.skus))?,
-        pending: pending.orders,
-        obstacles: pending.obstacles,
-        contradictions: pending.contradictions,
+        through: sale.through,
+        failed: read_failed(reader, &sale, 0, -1)?,
+        contradictions: Vec::new(),
         spec: sale.spec,
     })
 }

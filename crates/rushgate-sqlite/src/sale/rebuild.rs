@@ -3,7 +3,7 @@
 //! The loaded data is a sale of its own, in another part of the table, until the switch renumbers the parts.
 
 use rushgate_core::{
-    Error, EventKind, Halt, HaltReason, LedgerOrder, Load, Op, OrderIntent, Rebuilt, Receipt, Reserve,
+    Error, EventKind, Halt, HaltReason, LedgerOrder, Load, Log, Op, OrderIntent, Rebuilt, Receipt, Reserve,
     Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
@@ -15,9 +15,9 @@ use crate::step::Step;
 
 impl Sale<'_, '_> {
     fn with_ledger(&self) -> Result<()> {
-        match self.row.spec.orders {
-            Some(_) => Ok(()),
-            None => Err(Error::invalid("the sale", "has no ledger to rebuild from").into()),
+        match self.row.spec.ledger {
+            true => Ok(()),
+            false => Err(Error::invalid("the sale", "has no ledger to rebuild from").into()),
         }
     }
 
@@ -112,7 +112,7 @@ impl Sale<'_, '_> {
             return Ok(Restored::Known(self.hold(&row)));
         }
         let same = self.units_of(&receipt.units)?;
-        if self.row.spec.orders.is_some() && receipt.generation >= self.row.generation {
+        if self.row.spec.ledger && receipt.generation >= self.row.generation {
             self.halt(HaltReason::LostWrites)?;
         }
         if self.row.halted.is_some() {
@@ -127,7 +127,6 @@ impl Sale<'_, '_> {
             Err(refusal) => return Ok(refusal),
         };
         let row = self.record(receipt.id, &receipt.buyer, String::new(), units, deadline)?;
-        self.order(&row, OrderIntent::Hold)?;
         Ok(Restored::Restored(self.hold(&row)))
     }
 
@@ -243,6 +242,8 @@ fn on_staged<T>(
     let mut sale = Sale { step, row };
     let answer = verb(&mut sale)?;
     let Sale { step, mut row } = sale;
+    // Followers read the sale itself: they learn of these events when the loaded data replaces it.
+    row.has_news = false;
     row.write_back(step)?;
     Ok(answer)
 }
@@ -328,9 +329,12 @@ fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> 
         row.rebuilt_by = Some(by);
         row.since = old.halted.map(|halt| (halt.since, now));
         row.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
-        let new = row.no;
+        // What was loaded came from the ledger.
+        row.through = row.seq;
+        let (new, latest) = (row.no, row.seq);
         sale.step.exec(sql!("sale/rebuild", "part"), (old.no, old.generation))?;
         sale.step.exec(sql!("sale/rebuild", "part"), (new, LIVE))?;
+        sale.step.tell_events(Log::Sale(id.clone()), latest);
         Ok(())
     })
 }

@@ -1,7 +1,7 @@
 //! Reserves: takes units that were returned, and then fresh ones.
 
 use rushgate_core::{
-    Error, OrderIntent, Reserve, Reserved, SaleSpec, SaleStatus, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Error, Reserve, Reserved, SaleSpec, SaleStatus, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
 use super::units::{Units, read_range};
@@ -43,7 +43,6 @@ impl Sale<'_, '_> {
         };
         let deadline = self.step.now + self.row.spec.hold.get();
         let row = self.record(request.id, &request.buyer, lines, units, deadline)?;
-        self.order(&row, OrderIntent::Hold)?;
         Ok(Reserved::Reserved(self.hold(&row)))
     }
 

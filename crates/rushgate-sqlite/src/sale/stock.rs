@@ -1,6 +1,6 @@
 //! Adds units to a sale and withdraws them.
 
-use rushgate_core::{EventKind, Op, OrderTask, SaleId, Sku, StockChange, StockChanged, UnitRange};
+use rushgate_core::{EventKind, Op, SaleId, Sku, StockChange, StockChanged, UnitRange};
 
 use super::units::{Units, read_range};
 use super::{Sale, check_count, on_sale};
@@ -54,8 +54,7 @@ impl Sale<'_, '_> {
         let added = UnitRange::new(row.total + 1, row.total + n);
         row.total += n;
         row.changed = true;
-        let seq = self.append(EventKind::StockAdded, None, &Units::of(at, added))?;
-        self.order_stock(at, seq, Vec::new())
+        self.append(EventKind::StockAdded, None, &Units::of(at, added)).map(drop)
     }
 
     /// Withdraws the highest free units: fresh ones first, then released ones.
@@ -69,11 +68,7 @@ impl Sale<'_, '_> {
         self.row.skus[at].withdrawn += n;
         self.row.skus[at].changed = true;
         let units = Units::of(at, returned.iter().chain(&fresh).copied());
-        let seq = self.append(EventKind::StockWithdrawn, None, &units)?;
-        // All units above the lowest withdrawn fresh one are withdrawn now.
-        let to_the_top =
-            fresh.first().and_then(|lowest| UnitRange::new(lowest.first(), self.row.skus[at].total));
-        self.order_stock(at, seq, UnitRange::gather(returned.into_iter().chain(to_the_top)))
+        self.append(EventKind::StockWithdrawn, None, &units).map(drop)
     }
 
     fn withdraw_range(&mut self, at: usize, range: UnitRange) -> Result<()> {
@@ -112,21 +107,5 @@ impl Sale<'_, '_> {
         check_count(left)?;
         ranges.reverse();
         Ok(ranges)
-    }
-
-    fn order_stock(&mut self, at: usize, seq: u64, withdrawn: Vec<UnitRange>) -> Result<()> {
-        if self.row.spec.orders.is_none() {
-            return Ok(());
-        }
-        let row = &self.row.skus[at];
-        let order = OrderTask::Stock {
-            sale: self.row.spec.id.clone(),
-            sku: row.sku.clone(),
-            seq,
-            total: row.total,
-            withdrawn,
-            per_buyer: row.per_buyer,
-        };
-        self.enqueue_order(&order)
     }
 }

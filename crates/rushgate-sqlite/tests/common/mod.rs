@@ -156,7 +156,7 @@ pub fn claim(n: u32) -> Claim {
 
 const SECRET: SaleSecret = SaleSecret::from_bytes([7; 16]);
 
-/// A sale `s` of one SKU `unit`, with an order queue.
+/// A sale `s` of one SKU `unit`, with a ledger.
 pub fn spec(units: u32) -> SaleSpec {
     SaleSpec {
         id: sale("s"),
@@ -164,7 +164,7 @@ pub fn spec(units: u32) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(600)).expect("the time is valid"),
         opens_at: None,
         closes_at: None,
-        orders: Some(queue("orders")),
+        ledger: true,
         secret: SECRET,
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquired, Completed, Extend, Extended, KeyLimits, QueueLimits, QueueName, Rate, Released, Timestamp,
-    Verbs,
+    Acquired, Completed, Extend, Extended, Failure, Follow, Followed, KeyLimits, Lease, QueueLimits,
+    QueueName, Rate, Released, Timestamp, Verbs,
 };
 
 use super::desk::*;
@@ -127,6 +127,35 @@ pub(super) async fn put_back_and_forth_a_sale_sells_what_it_has(desk: Desk) {
     desk.store.expire(&sale_id("s"), 100).await.unwrap();
     assert_eq!(desk.places("seat").await, (1, 0, 1, 0), "the unpaid hold has expired");
     desk.audited().await;
+}
+
+pub(super) async fn put_back_far_a_sale_is_followed_by_another_worker(desk: Desk) {
+    desk.sell_with_ledger(&[("seat", 2, 2)]).await;
+    let hold = reserved(desk.buy("ann", vec![line("seat", 1)]).await);
+    let follow = |worker| Follow {
+        sale: sale_id("s"),
+        worker,
+        generation: 1,
+        through: 2,
+        failed: vec![Failure { seq: 2, attempts: 1, reason: "no".into(), retry_after: HOUR }],
+        recovered: Vec::new(),
+        n: 10,
+        lease: lease(Lease::MAX),
+    };
+    let (first, second) = (desk.token(), desk.token());
+    for _ in 0..2 {
+        desk.store.follow_orders(follow(first)).await.unwrap();
+    }
+    assert!(matches!(desk.store.follow_orders(follow(second)).await.unwrap(), Followed::Busy { .. }));
+    desk.put_back(2 * HOUR).await;
+    let Followed::Batch(batch) = desk.store.follow_orders(follow(second)).await.unwrap() else {
+        panic!("no lease lasts for a day");
+    };
+    assert_eq!(
+        batch.entries.iter().map(|it| it.seq).collect::<Vec<_>>(),
+        [hold.seq],
+        "no retry is an hour late"
+    );
 }
 
 /// Number and time of the last event.

@@ -1,14 +1,15 @@
 use std::borrow::Borrow;
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, Completed, ContentType, Due, Enqueued, Grant, Hold,
-    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, OnDuplicate, Op, Owner, Payload, QueueName,
-    ReservationId, Reserve, Reserved, Result, Retry, Revision, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec,
-    SkuState, Store, Task, TaskId, Timestamp, Token, UnitChoice, UnitRange, Verbs, audit_store,
+    Acquire, Acquired, BuyerId, Claim, Claimed, ClientId, Completed, ContentType, Due, Enqueued, Follow,
+    Followed, Grant, Hold, HoldTime, IdempotencyKey, Lease, LedgerEntry, Line, LockName, NewTask,
+    OnDuplicate, Op, Owner, Payload, QueueName, ReservationId, Reserve, Reserved, Result, Retry, Revision,
+    SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, SkuState, Store, Task, TaskId, Timestamp, Token, UnitChoice,
+    UnitRange, Verbs, audit_store,
 };
 
 use super::Harness;
@@ -161,7 +162,7 @@ pub(super) fn added(answer: Enqueued) {
 
 /// Completes a claimed task of the queue `q`.
 pub(super) async fn complete(desk: &Desk, task: Task) {
-    let done = desk.of_queue().complete(desk.op(), &queue_name("q"), vec![task.ticket.into()]).await.unwrap();
+    let done = desk.store.complete(desk.op(), &queue_name("q"), vec![task.ticket.into()]).await.unwrap();
     assert!(matches!(done[..], [Completed::Done | Completed::Requeued]), "{done:?}");
 }
 
@@ -177,7 +178,7 @@ pub(super) async fn work_off(desk: &Desk) -> String {
 pub(super) async fn fail_for_good(desk: &Desk) {
     let ticket = desk.claim_one().await.ticket;
     let failed = Retry { ticket, delay: Duration::ZERO, error: "boom".into(), give_up: true };
-    desk.of_queue().retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
+    desk.store.retry(desk.op(), &queue_name("q"), vec![failed]).await.unwrap();
 }
 
 /// Tools of a test case: the store, its clock, and unique names.
@@ -185,10 +186,6 @@ pub(super) async fn fail_for_good(desk: &Desk) {
 pub struct Desk {
     harness: Arc<dyn Harness>,
     pub(super) store: Arc<dyn Store>,
-    /// The store with authority over the orders of sales.
-    pub(super) orders: Arc<dyn Store>,
-    /// Whether the queue `q` is reserved for the orders of a sale.
-    reserved: Arc<AtomicBool>,
     numbers: Arc<AtomicU64>,
 }
 
@@ -196,12 +193,7 @@ impl Desk {
     /// Creates the tools for a new harness.
     pub fn new(harness: Arc<dyn Harness>) -> Self {
         let store = harness.store();
-        Self { orders: store.for_orders(), store, reserved: Arc::default(), harness, numbers: Arc::default() }
-    }
-
-    /// The store for calls to the queue `q`: with authority over orders, if it is reserved.
-    pub(super) fn of_queue(&self) -> &dyn Store {
-        if self.reserved.load(Ordering::SeqCst) { &*self.orders } else { &*self.store }
+        Self { store, harness, numbers: Arc::default() }
     }
 
     pub(super) fn peer(&self) -> Arc<dyn Store> {
@@ -261,13 +253,13 @@ impl Desk {
     }
 
     pub(super) async fn put_all(&self, tasks: Vec<NewTask>) -> Vec<Enqueued> {
-        self.of_queue().enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
+        self.store.enqueue(self.op(), &queue_name("q"), tasks).await.unwrap()
     }
 
     /// Claims from the queue `q` for 10 s.
     pub(super) async fn claim(&self, n: u32) -> Claimed {
         let claim = Claim { n, lease: lease(s(10)), worker: "w".into() };
-        self.of_queue().claim(self.op(), &queue_name("q"), claim).await.unwrap()
+        self.store.claim(self.op(), &queue_name("q"), claim).await.unwrap()
     }
 
     /// Claims the one due task of the queue `q`.
@@ -285,7 +277,7 @@ impl Desk {
     }
 
     /// The sale `s` with a hold time of 10 s: SKUs with units and limits.
-    pub(super) fn spec(&self, skus: &[(&str, u32, u32)], orders: bool) -> SaleSpec {
+    pub(super) fn spec(&self, skus: &[(&str, u32, u32)], ledger: bool) -> SaleSpec {
         let sku = |(name, units, per_buyer): &(&str, u32, u32)| SkuSpec {
             sku: sku(name),
             units: *units,
@@ -297,7 +289,7 @@ impl Desk {
             hold: HoldTime::new(s(10)).expect("ten seconds are in range"),
             opens_at: None,
             closes_at: None,
-            orders: orders.then(|| queue_name("q")),
+            ledger,
             secret: SECRET,
         }
     }
@@ -307,10 +299,27 @@ impl Desk {
         self.start(self.spec(skus, false)).await;
     }
 
-    /// Creates and opens the sale `s`, with `q` as its order queue.
-    pub(super) async fn sell_with_orders(&self, skus: &[(&str, u32, u32)]) {
+    /// Creates and opens the sale `s`, with a ledger.
+    pub(super) async fn sell_with_ledger(&self, skus: &[(&str, u32, u32)]) {
         self.start(self.spec(skus, true)).await;
-        self.reserved.store(true, Ordering::SeqCst);
+    }
+
+    /// The entries that the ledger of the sale `s` has yet to record.
+    pub(super) async fn undelivered(&self) -> Vec<LedgerEntry> {
+        let follow = Follow {
+            sale: sale_id("s"),
+            worker: Token::new(ClientId::from_u64(9), 1),
+            generation: 0,
+            through: 0,
+            failed: Vec::new(),
+            recovered: Vec::new(),
+            n: Follow::EVENTS_MAX,
+            lease: lease(s(1)),
+        };
+        match self.store.follow_orders(follow).await.unwrap() {
+            Followed::Batch(batch) => batch.entries.into_iter().map(|delivery| delivery.entry).collect(),
+            Followed::Busy { until } => panic!("another worker follows the sale until {until:?}"),
+        }
     }
 
     pub(super) async fn start(&self, spec: SaleSpec) {

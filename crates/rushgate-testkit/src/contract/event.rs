@@ -19,7 +19,7 @@ async fn keep(desk: &Desk, events: u32) {
 }
 
 async fn limit(desk: &Desk, limits: QueueLimits) {
-    desk.of_queue().limit(&q(), limits).await.unwrap();
+    desk.store.limit(&q(), limits).await.unwrap();
 }
 
 async fn page(desk: &Desk, after: u64) -> TaskEvents {
@@ -278,13 +278,6 @@ pub(super) async fn what_others_put_in_is_told_too(desk: Desk) {
     let released = desk.store.release_with(desk.op(), release).await.unwrap();
     assert!(matches!(released, ReleasedWith::Released(_)), "{released:?}");
     assert_eq!(story(&desk, 0).await, ["added relayed", "added fired", "added released"]);
-}
-
-pub(super) async fn an_order_of_a_sale_is_told_too(desk: Desk) {
-    desk.sell_with_orders(&[("s", 1, 1)]).await;
-    keep(&desk, 100).await;
-    let order = reserved(desk.buy("ann", vec![line("s", 1)]).await).id;
-    assert_eq!(story(&desk, 0).await, [format!("added {order}")]);
 }
 
 pub(super) async fn only_the_latest_events_are_kept(desk: Desk) {

@@ -23,11 +23,11 @@ mod event;
 mod kept;
 mod line;
 mod lock;
+mod orders;
 mod outbox;
 mod overflow;
 mod queue;
 mod rebuild;
-mod reserved;
 mod room;
 mod sale;
 mod schedule;
@@ -186,6 +186,7 @@ macro_rules! contract_suite {
                 put_back_a_delay_lasts_longer_and_loses_nothing
                 put_back_a_rate_gives_out_no_more
                 put_back_and_forth_a_sale_sells_what_it_has
+                put_back_far_a_sale_is_followed_by_another_worker
             }
             lock {
                 a_free_lock_is_granted_at_once
@@ -406,7 +407,6 @@ macro_rules! contract_suite {
                 ids_and_queues_have_periods_of_their_own
                 a_relay_passes_over_what_came_lately
                 a_schedule_and_a_revival_ask_for_no_uniqueness
-                an_order_of_a_sale_asks_for_no_uniqueness
                 a_call_that_is_sent_twice_begins_one_period
                 many_periods_end_each_at_its_own_time
                 periods_outside_the_limits_are_refused
@@ -454,7 +454,6 @@ macro_rules! contract_suite {
                 what_leaves_without_a_run_is_told
                 whoever_waited_for_what_failed_is_told_with_it
                 what_others_put_in_is_told_too
-                an_order_of_a_sale_is_told_too
                 only_the_latest_events_are_kept
                 another_number_of_events_holds_at_once
                 many_events_are_forgotten_together
@@ -481,6 +480,32 @@ macro_rules! contract_suite {
                 schedules_are_listed_by_id_in_pages
                 schedules_outside_the_limits_are_refused
                 sixteen_who_look_after_a_schedule_fire_it_once
+            }
+            orders {
+                a_worker_gets_each_reservation_once_with_its_current_decision
+                a_decision_made_during_the_write_is_delivered_after_it
+                what_was_not_reported_is_handed_out_again
+                events_without_entries_need_no_report
+                a_batch_ends_after_so_many_events
+                a_batch_of_large_carts_ends_early
+                stock_changes_are_entries
+                one_worker_at_a_time_follows_a_sale
+                a_report_of_a_worker_that_was_replaced_is_ignored
+                a_worker_whose_lease_ended_goes_on_unless_another_took_over
+                a_worker_that_stops_makes_room
+                a_report_for_another_generation_is_ignored
+                a_failed_entry_is_retried_when_due_and_stops_no_other
+                a_failed_entry_with_nothing_left_to_record_is_dropped
+                the_reason_of_a_failure_is_cut
+                a_failure_of_what_was_not_delivered_is_ignored
+                many_failed_entries_hold_up_the_log
+                failed_entries_are_paged_and_made_due_at_once
+                a_sale_without_a_ledger_is_not_followed
+                a_halted_sale_is_followed_too
+                a_rebuilt_sale_is_followed_from_behind_what_was_loaded
+                every_verb_that_changes_a_sale_wakes_its_followers
+                a_halt_a_rebuild_and_a_receipt_wake_the_followers_of_a_sale
+                a_rebuild_that_begins_wakes_the_followers_of_a_sale
             }
             outbox {
                 what_is_relayed_is_put_in_in_order
@@ -515,15 +540,6 @@ macro_rules! contract_suite {
                 a_sale_can_be_rebuilt_again_and_again
                 parts_of_an_unknown_sku_are_refused
             }
-            reserved {
-                a_foreign_verb_on_an_orders_queue_is_refused_and_changes_nothing
-                an_orders_queue_is_read_by_anybody
-                an_order_worker_works_an_orders_queue_off
-                an_orders_queue_must_never_have_been_used
-                a_sale_that_the_store_lost_takes_its_orders_queue_over
-                sales_may_share_an_orders_queue
-                a_refused_sale_leaves_nothing
-            }
             sale {
                 a_sale_is_made_once_and_the_same_call_is_answered_the_same
                 a_sale_opens_and_ends_once
@@ -551,7 +567,7 @@ macro_rules! contract_suite {
                 expire_ends_overdue_holds_by_deadline
                 a_reservation_and_its_order_come_together
                 the_largest_cart_has_its_order
-                an_order_is_json_whoever_buys_and_whoever_has_it_made
+                an_order_has_its_buyer_whatever_the_name
                 a_refused_reservation_makes_no_order
                 with_a_ledger_decisions_wait_for_it
                 the_ledger_settles_each_decision_once
@@ -559,9 +575,6 @@ macro_rules! contract_suite {
                 a_rejected_order_gives_its_units_back
                 units_that_the_ledger_knows_as_sold_are_withdrawn
                 with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settled
-                a_decision_during_the_work_on_the_order_is_carried_out_after_it
-                the_bound_of_the_orders_queue_loses_no_order
-                a_listener_of_the_orders_queue_hears_of_a_reservation
                 added_units_are_numbered_on
                 withdrawn_units_are_the_highest_free_ones
                 what_is_withdrawn_between_held_units_is_named_piece_by_piece

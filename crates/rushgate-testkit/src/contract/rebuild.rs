@@ -1,9 +1,9 @@
 //! Contract of sales after lost writes: halts, rebuilds and receipts.
 
 use rushgate_core::{
-    BuyerId, Decision, EventKind, HaltReason, Hold, HoldState, LedgerOrder, Line, Load, Op, OrderIntent,
-    Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange, StockChanged,
-    Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
+    BuyerId, Decision, EventKind, HaltReason, Hold, HoldState, LedgerEntry, LedgerOrder, Line, Load, Op,
+    OrderIntent, Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange,
+    StockChanged, Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
 };
 
 use super::desk::*;
@@ -109,7 +109,7 @@ fn halted(answer: &Reserved, now: Timestamp) -> bool {
 }
 
 pub(super) async fn a_halted_sale_stands_still(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    desk.sell_with_ledger(&[("a", 5, 1)]).await;
     let wish = desk.wish("ann", "k", one());
     let hold = reserved(desk.store.reserve(wish.clone()).await.unwrap());
     assert!(!pause(&desk, 2).await, "it is of another generation");
@@ -137,7 +137,7 @@ pub(super) async fn a_halted_sale_stands_still(desk: Desk) {
 }
 
 pub(super) async fn a_stock_change_that_was_refused_stays_so_when_it_is_sent_again(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    desk.sell_with_ledger(&[("a", 5, 1)]).await;
     pause(&desk, 1).await;
     let op = desk.op();
     let add = async || desk.store.stock(op, &id(), &sku("a"), StockChange::Add(1)).await.unwrap();
@@ -149,7 +149,7 @@ pub(super) async fn a_stock_change_that_was_refused_stays_so_when_it_is_sent_aga
 }
 
 pub(super) async fn a_paused_sale_that_is_over_says_so(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    desk.sell_with_ledger(&[("a", 5, 1)]).await;
     pause(&desk, 1).await;
     desk.store.end(&id()).await.unwrap();
     assert_eq!(desk.buy("bob", one()).await, Reserved::Ended);
@@ -164,7 +164,7 @@ pub(super) async fn a_sale_without_a_ledger_cannot_be_rebuilt(desk: Desk) {
 }
 
 pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
-    desk.sell_with_orders(&[("a", 4, 3), ("b", 2, 1)]).await;
+    desk.sell_with_ledger(&[("a", 4, 3), ("b", 2, 1)]).await;
     let lost = reserved(desk.buy("ann", vec![line("a", 2)]).await);
     let by = begin(&desk).await;
     let known = [
@@ -207,7 +207,7 @@ pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
 }
 
 pub(super) async fn what_was_withdrawn_stays_so_in_a_rebuild(desk: Desk) {
-    desk.sell_with_orders(&[("a", 4, 9)]).await;
+    desk.sell_with_ledger(&[("a", 4, 9)]).await;
     let by = begin(&desk).await;
     let range = |first, last| UnitRange::new(first, last).unwrap();
     load(&desk, by, Load::Orders(vec![order(1, "bob", OrderIntent::Confirm, &[("a", 3)])])).await;
@@ -226,7 +226,7 @@ pub(super) async fn what_was_withdrawn_stays_so_in_a_rebuild(desk: Desk) {
 }
 
 pub(super) async fn a_part_that_is_loaded_twice_counts_once(desk: Desk) {
-    desk.sell_with_orders(&[("a", 4, 1)]).await;
+    desk.sell_with_ledger(&[("a", 4, 1)]).await;
     let by = begin(&desk).await;
     for _ in 0..2 {
         load(&desk, by, Load::Orders(vec![order(1, "bob", OrderIntent::Confirm, &[("a", 3)])])).await;
@@ -241,7 +241,7 @@ pub(super) async fn a_part_that_is_loaded_twice_counts_once(desk: Desk) {
 }
 
 pub(super) async fn what_does_not_add_up_is_not_switched_to(desk: Desk) {
-    desk.sell_with_orders(&[("a", 4, 1)]).await;
+    desk.sell_with_ledger(&[("a", 4, 1)]).await;
     let by = begin(&desk).await;
     load(&desk, by, Load::Orders(vec![order(1, "bob", OrderIntent::Confirm, &[("a", 3)])])).await;
     assert_eq!(switch(&desk, by, 3, &[(4, 3)]).await, Rebuilt::Incomplete, "1 and 2 are missing");
@@ -253,7 +253,7 @@ pub(super) async fn what_does_not_add_up_is_not_switched_to(desk: Desk) {
 }
 
 pub(super) async fn whoever_begins_last_rebuilds(desk: Desk) {
-    desk.sell_with_orders(&[("a", 4, 1)]).await;
+    desk.sell_with_ledger(&[("a", 4, 1)]).await;
     let first = begin(&desk).await;
     load(&desk, first, Load::Orders(vec![order(1, "bob", OrderIntent::Hold, &[("a", 1)])])).await;
     assert_eq!(load(&desk, first, Load::Orders(Vec::new())).await, Rebuilt::Done, "the rebuild continues");
@@ -271,7 +271,7 @@ pub(super) async fn whoever_begins_last_rebuilds(desk: Desk) {
 }
 
 pub(super) async fn a_receipt_gives_the_same_units_back(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 2)]).await;
+    desk.sell_with_ledger(&[("a", 5, 2)]).await;
     let kept = buy(&desk, "ann").await;
     let wish = desk.wish("bob", "k", vec![line("a", 2)]);
     let lost = reserved(desk.store.reserve(wish.clone()).await.unwrap());
@@ -286,13 +286,15 @@ pub(super) async fn a_receipt_gives_the_same_units_back(desk: Desk) {
     assert_eq!(desk.store.reserve(wish).await.unwrap(), Reserved::Replayed(back.clone()));
     assert_eq!(desk.places("a").await, (2, 3, 0, 0));
     assert!(matches!(desk.store.confirm(&id(), back.id).await.unwrap(), Decision::Pending(_)));
-    let order = desk.store.task(&queue_name("q"), &task_id(&back.id.to_string())).await.unwrap();
-    assert!(order.is_some(), "an order for the ledger exists");
+    let orders = desk.undelivered().await;
+    let is_order =
+        |entry: &LedgerEntry| matches!(entry, LedgerEntry::Reservation { id, .. } if *id == back.id);
+    assert!(orders.iter().any(is_order), "an order for the ledger exists: {orders:?}");
     desk.audited().await;
 }
 
 pub(super) async fn a_receipt_gives_other_units_if_those_are_gone(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 3)]).await;
+    desk.sell_with_ledger(&[("a", 3, 3)]).await;
     let lost = [buy(&desk, "ann").await, buy(&desk, "bob").await, buy(&desk, "cid").await];
     lose_all_but(&desk, &[], 3).await;
     let stranger = buy(&desk, "dee").await;
@@ -307,7 +309,7 @@ pub(super) async fn a_receipt_gives_other_units_if_those_are_gone(desk: Desk) {
 }
 
 pub(super) async fn a_receipt_does_not_lift_the_limit(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let lost = buy(&desk, "ann").await;
     lose_all_but(&desk, &[], 3).await;
     buy(&desk, "ann").await;
@@ -316,7 +318,7 @@ pub(super) async fn a_receipt_does_not_lift_the_limit(desk: Desk) {
 }
 
 pub(super) async fn a_receipt_of_a_hold_that_ran_out_is_not_honoured(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let old = buy(&desk, "ann").await;
     desk.advance(s(5)).await;
     let young = buy(&desk, "bob").await;
@@ -335,7 +337,7 @@ pub(super) async fn a_receipt_of_a_hold_that_ran_out_is_not_honoured(desk: Desk)
 }
 
 pub(super) async fn a_receipt_of_this_generation_proves_a_lost_write(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let hold = buy(&desk, "ann").await;
     let lost = Receipt { id: ReservationId::from_bytes([8; 16]), ..receipt(&hold) };
     assert!(matches!(restore(&desk, lost.clone()).await, Restored::Halted { .. }));
@@ -347,7 +349,7 @@ pub(super) async fn a_receipt_of_this_generation_proves_a_lost_write(desk: Desk)
 }
 
 pub(super) async fn receipts_come_before_strangers(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
+    desk.sell_with_ledger(&[("a", 1, 1)]).await;
     let lost = buy(&desk, "ann").await;
     let by = begin(&desk).await;
     assert_eq!(switch_with(&desk, by, 3, &[(1, 0)], s(5)).await, Rebuilt::Done);
@@ -361,7 +363,7 @@ pub(super) async fn receipts_come_before_strangers(desk: Desk) {
 }
 
 pub(super) async fn a_receipt_finds_one_seat_over_several_segments(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1), ("b", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1), ("b", 3, 1)]).await;
     let wish = desk.wish("ann", "k", vec![line("b", 1), line("a", 1)]);
     let wish = rushgate_core::Reserve { choice: rushgate_core::UnitChoice::SameNumber, ..wish };
     let lost = reserved(desk.store.reserve(wish).await.unwrap());
@@ -375,7 +377,7 @@ pub(super) async fn a_receipt_finds_one_seat_over_several_segments(desk: Desk) {
 }
 
 pub(super) async fn verdicts_of_another_generation_change_nothing(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let hold = buy(&desk, "ann").await;
     lose_all_but(&desk, std::slice::from_ref(&hold), 3).await;
     let rejected = vec![(hold.id, Verdict::Rejected { units_taken: true })];
@@ -386,7 +388,7 @@ pub(super) async fn verdicts_of_another_generation_change_nothing(desk: Desk) {
 }
 
 pub(super) async fn a_sale_can_be_rebuilt_again_and_again(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    desk.sell_with_ledger(&[("a", 5, 1)]).await;
     let mut known = Vec::new();
     for (at, buyer) in ["ann", "bob", "cid", "dee"].into_iter().enumerate() {
         let hold = buy(&desk, buyer).await;
@@ -400,7 +402,7 @@ pub(super) async fn a_sale_can_be_rebuilt_again_and_again(desk: Desk) {
 }
 
 pub(super) async fn parts_of_an_unknown_sku_are_refused(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 1)]).await;
+    desk.sell_with_ledger(&[("a", 5, 1)]).await;
     let by = begin(&desk).await;
     unknown(desk.store.load(by, &id(), 3, Load::Free(Sku::new("z").unwrap(), vec![1])).await);
     let strange = order(1, "bob", OrderIntent::Confirm, &[("z", 3)]);

@@ -1,15 +1,18 @@
 //! Contract of sales.
 
+mod stock;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use rushgate_core::{
-    Created, Decision, EventKind, Hold, HoldState, HoldTime, Line, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE,
-    OrderIntent, OrderTask, Overflow, Page, Payload, QueueLimits, Reserve, Reserved, SaleId, SaleSpec,
-    SaleStatus, Settled, SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verbs, Verdict,
+    Created, Decision, EventKind, Hold, HoldState, HoldTime, LedgerEntry, Line, MAX_LINES, MAX_UNITS,
+    MAX_UNITS_PER_LINE, OrderIntent, Page, Reserve, Reserved, SaleId, SaleSpec, SaleStatus, Settled,
+    SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verbs, Verdict,
 };
 
 use super::desk::*;
+pub(super) use stock::*;
 
 fn id() -> SaleId {
     sale_id("s")
@@ -35,27 +38,6 @@ async fn stock(desk: &Desk, change: StockChange) -> StockChanged {
     desk.store.stock(desk.op(), &id(), &sku("a"), change).await.unwrap()
 }
 
-#[track_caller]
-fn changed(answer: StockChanged) -> SkuState {
-    match answer {
-        StockChanged::Changed(now) => now,
-        other => panic!("expected a change, not {other:?}"),
-    }
-}
-
-/// Total and withdrawn units in the order to the ledger for the stock change with that event number.
-async fn stock_order(desk: &Desk, event: u64) -> (u32, Vec<UnitRange>) {
-    let info = desk.info(&format!("stock:s:{event}")).await;
-    match order(&info.task.payload) {
-        OrderTask::Stock { sale, sku: of, seq, total, withdrawn, per_buyer } => {
-            let per_buyer_now = desk.sku("a").await.per_buyer;
-            assert_eq!((sale, of, seq, per_buyer), (id(), sku("a"), event, per_buyer_now));
-            (total, withdrawn)
-        }
-        other => panic!("expected a change of stock, not {other:?}"),
-    }
-}
-
 async fn state(desk: &Desk, hold: &Hold) -> HoldState {
     desk.store.reservation(&id(), hold.id).await.unwrap().expect("it was made").state
 }
@@ -65,22 +47,10 @@ async fn kinds(desk: &Desk) -> Vec<EventKind> {
     events.into_iter().map(|event| event.kind).collect()
 }
 
-/// Decodes an order, which the sale must have made.
-#[track_caller]
-fn order(payload: &Payload) -> OrderTask {
-    OrderTask::unseal(payload, SECRET).expect("the sale has made it")
-}
-
-/// The waiting orders of the queue.
-async fn orders(desk: &Desk) -> Vec<OrderTask> {
-    let tasks = desk.store.top(&queue_name("q"), 1_000).await.unwrap();
-    tasks.iter().map(|task| order(&task.payload)).collect()
-}
-
-fn intent(order: &OrderTask) -> Option<OrderIntent> {
+fn intent(order: &LedgerEntry) -> Option<OrderIntent> {
     match order {
-        OrderTask::Reservation { intent, .. } => Some(*intent),
-        OrderTask::Stock { .. } => None,
+        LedgerEntry::Reservation { intent, .. } => Some(*intent),
+        LedgerEntry::Stock { .. } => None,
     }
 }
 
@@ -423,9 +393,9 @@ pub(super) async fn expire_ends_overdue_holds_by_deadline(desk: Desk) {
 // ── with a ledger ────────────────────────────────────────────────────────────────────────────────────────────────
 
 pub(super) async fn a_reservation_and_its_order_come_together(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 2)]).await;
+    desk.sell_with_ledger(&[("a", 3, 2)]).await;
     let hold = buy_one(&desk, "ann").await;
-    let expected = OrderTask::Reservation {
+    let expected = LedgerEntry::Reservation {
         sale: id(),
         generation: 1,
         seq: hold.seq,
@@ -434,20 +404,19 @@ pub(super) async fn a_reservation_and_its_order_come_together(desk: Desk) {
         units: hold.units.clone(),
         intent: OrderIntent::Hold,
     };
-    assert_eq!(orders(&desk).await, [expected]);
-    let info = desk.info(&hold.id.to_string()).await;
-    assert_eq!((info.task.priority.get(), info.task.max_attempts), (5, 1_000));
-    assert_eq!(info.task.payload.content_type().as_str(), "application/json");
+    assert_eq!(desk.undelivered().await, [expected]);
 }
 
 pub(super) async fn the_largest_cart_has_its_order(desk: Desk) {
     let skus: Vec<_> = (0..MAX_LINES).map(|n| format!("{n:0>200}")).collect();
     let stock: Vec<_> = skus.iter().map(|sku| (sku.as_str(), 1_000, 1_000)).collect();
-    desk.sell_with_orders(&stock).await;
+    desk.sell_with_ledger(&stock).await;
     let lines = skus.iter().map(|sku| line(sku, MAX_UNITS_PER_LINE)).collect();
     let hold = reserved(desk.buy("ann", lines).await);
     assert_eq!(hold.units.len(), MAX_UNITS as usize);
-    let [OrderTask::Reservation { units, .. }] = &orders(&desk).await[..] else { panic!("one was made") };
+    let [LedgerEntry::Reservation { units, .. }] = &desk.undelivered().await[..] else {
+        panic!("one was made")
+    };
     assert_eq!(*units, hold.units);
     cancel(&desk, &hold).await;
     assert_eq!(settle(&desk, &hold, Verdict::Cancelled).await, Settled::Settled);
@@ -455,8 +424,8 @@ pub(super) async fn the_largest_cart_has_its_order(desk: Desk) {
     desk.audited().await;
 }
 
-pub(super) async fn an_order_is_json_whoever_buys_and_whoever_has_it_made(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
+pub(super) async fn an_order_has_its_buyer_whatever_the_name(desk: Desk) {
+    desk.sell_with_ledger(&[("a", 1, 1)]).await;
     let strange = r#"x\","intent":"confirm"#;
     let hold = buy_one(&desk, strange).await;
     for (intends, asks) in [(OrderIntent::Hold, None), (OrderIntent::Expire, Some("bob"))] {
@@ -465,7 +434,7 @@ pub(super) async fn an_order_is_json_whoever_buys_and_whoever_has_it_made(desk: 
             desk.advance(s(60)).await;
             assert!(matches!(desk.buy(other, vec![line("a", 1)]).await, Reserved::AllHeld { .. }));
         }
-        let [OrderTask::Reservation { id, buyer, intent, .. }] = &orders(&desk).await[..] else {
+        let [LedgerEntry::Reservation { id, buyer, intent, .. }] = &desk.undelivered().await[..] else {
             panic!("there is one");
         };
         assert_eq!((*id, buyer.as_str(), *intent), (hold.id, strange, intends));
@@ -473,15 +442,15 @@ pub(super) async fn an_order_is_json_whoever_buys_and_whoever_has_it_made(desk: 
 }
 
 pub(super) async fn a_refused_reservation_makes_no_order(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
+    desk.sell_with_ledger(&[("a", 1, 1)]).await;
     buy_one(&desk, "ann").await;
     desk.buy("bob", vec![line("a", 1)]).await;
     desk.buy("ann", vec![line("a", 1)]).await;
-    assert_eq!(orders(&desk).await.len(), 1);
+    assert_eq!(desk.undelivered().await.len(), 1);
 }
 
 pub(super) async fn with_a_ledger_decisions_wait_for_it(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let (paid, off) = (buy_one(&desk, "ann").await, buy_one(&desk, "bob").await);
     for _ in 0..2 {
         let Decision::Pending(hold) = confirm(&desk, &paid).await else { panic!("the ledger decides") };
@@ -492,13 +461,13 @@ pub(super) async fn with_a_ledger_decisions_wait_for_it(desk: Desk) {
     assert!(matches!(cancel(&desk, &paid).await, Decision::Refused(_)));
     assert!(matches!(confirm(&desk, &off).await, Decision::Refused(_)));
     assert_eq!(desk.places("a").await, (1, 2, 0, 0), "no unit is free before the ledger has committed");
-    let intents: BTreeSet<_> = orders(&desk).await.iter().filter_map(intent).collect();
+    let intents: BTreeSet<_> = desk.undelivered().await.iter().filter_map(intent).collect();
     assert_eq!(intents, [OrderIntent::Confirm, OrderIntent::Cancel].into(), "a decision replaces its hold");
     desk.audited().await;
 }
 
 pub(super) async fn the_ledger_settles_each_decision_once(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let mut holds = Vec::new();
     for buyer in ["ann", "bob", "cid"] {
         holds.push(buy_one(&desk, buyer).await);
@@ -523,7 +492,7 @@ pub(super) async fn the_ledger_settles_each_decision_once(desk: Desk) {
 }
 
 pub(super) async fn a_hold_that_is_not_decided_is_not_settled(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let hold = buy_one(&desk, "ann").await;
     for verdict in [Verdict::Confirmed, Verdict::Cancelled, Verdict::Expired] {
         assert_eq!(settle(&desk, &hold, verdict).await, Settled::Unchanged(HoldState::Held));
@@ -532,7 +501,7 @@ pub(super) async fn a_hold_that_is_not_decided_is_not_settled(desk: Desk) {
 }
 
 pub(super) async fn a_rejected_order_gives_its_units_back(desk: Desk) {
-    desk.sell_with_orders(&[("a", 2, 1)]).await;
+    desk.sell_with_ledger(&[("a", 2, 1)]).await;
     let hold = buy_one(&desk, "ann").await;
     confirm(&desk, &hold).await;
     let verdict = Verdict::Rejected { units_taken: false };
@@ -545,7 +514,7 @@ pub(super) async fn a_rejected_order_gives_its_units_back(desk: Desk) {
 }
 
 pub(super) async fn units_that_the_ledger_knows_as_sold_are_withdrawn(desk: Desk) {
-    desk.sell_with_orders(&[("a", 2, 1)]).await;
+    desk.sell_with_ledger(&[("a", 2, 1)]).await;
     let hold = buy_one(&desk, "ann").await;
     assert_eq!(settle(&desk, &hold, Verdict::Rejected { units_taken: true }).await, Settled::Settled);
     assert_eq!(desk.places("a").await, (1, 0, 0, 1));
@@ -555,7 +524,7 @@ pub(super) async fn units_that_the_ledger_knows_as_sold_are_withdrawn(desk: Desk
 }
 
 pub(super) async fn with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settled(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
+    desk.sell_with_ledger(&[("a", 1, 1)]).await;
     let hold = buy_one(&desk, "ann").await;
     desk.advance(s(11)).await;
     let answer = desk.buy("bob", vec![line("a", 1)]).await;
@@ -567,215 +536,7 @@ pub(super) async fn with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settl
     desk.audited().await;
 }
 
-pub(super) async fn a_decision_during_the_work_on_the_order_is_carried_out_after_it(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
-    let hold = buy_one(&desk, "ann").await;
-    let at_work = desk.claim_one().await;
-    confirm(&desk, &hold).await;
-    let tickets = vec![at_work.ticket.into()];
-    desk.orders.complete(desk.op(), &queue_name("q"), tickets).await.unwrap();
-    assert_eq!(orders(&desk).await.iter().filter_map(intent).collect::<Vec<_>>(), [OrderIntent::Confirm]);
-}
-
-pub(super) async fn the_bound_of_the_orders_queue_loses_no_order(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
-    let limits = QueueLimits { bound: Some(1), overflow: Overflow::DropOldest, ..QueueLimits::default() };
-    desk.orders.limit(&queue_name("q"), limits).await.unwrap();
-    for buyer in ["ann", "bob", "cid"] {
-        buy_one(&desk, buyer).await;
-    }
-    assert_eq!(orders(&desk).await.len(), 3);
-}
-
-pub(super) async fn a_listener_of_the_orders_queue_hears_of_a_reservation(desk: Desk) {
-    desk.sell_with_orders(&[("a", 1, 1)]).await;
-    let queue = queue_name("q");
-    let heard = desk.store.ready(&queue);
-    let (heard, _) = tokio::join!(soon(heard), buy_one(&desk, "ann"));
-    heard.unwrap();
-}
-
-// ── stock, events, books ─────────────────────────────────────────────────────────────────────────────────────────
-
-pub(super) async fn added_units_are_numbered_on(desk: Desk) {
-    desk.sell_with_orders(&[("a", 2, 5)]).await;
-    let StockChanged::Changed(now) = stock(&desk, StockChange::Add(3)).await else { panic!("there is room") };
-    assert_eq!((now.total, now.free), (5, 5));
-    assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 5)]).await)), [1, 2, 3, 4, 5]);
-    let events = desk.store.events(&id(), 0, 10).await.unwrap();
-    assert_eq!(events[1].kind, EventKind::StockAdded);
-    assert_eq!(events[1].units, [(sku("a"), range(3, 5))]);
-    assert_eq!(desk.store.sale(&id()).await.unwrap().spec.skus[0].units, 2, "the spec stays");
-    assert_eq!(stock_order(&desk, 2).await, (5, vec![]));
-    desk.audited().await;
-}
-
-pub(super) async fn withdrawn_units_are_the_highest_free_ones(desk: Desk) {
-    desk.sell_with_orders(&[("a", 6, 6)]).await;
-    let mut holds = Vec::new();
-    for buyer in ["ann", "bob", "cid"] {
-        holds.push(buy_one(&desk, buyer).await);
-    }
-    for hold in [&holds[0], &holds[2]] {
-        cancel(&desk, hold).await;
-        settle(&desk, hold, Verdict::Cancelled).await;
-    }
-    assert_eq!(stock(&desk, StockChange::Withdraw(6)).await, StockChanged::NotEnough { free: 5 });
-    let now = changed(stock(&desk, StockChange::Withdraw(4)).await);
-    assert_eq!((now.total, now.free, now.held, now.withdrawn), (6, 1, 1, 4));
-    let events = desk.store.events(&id(), 0, 100).await.unwrap();
-    let withdrawal = events.last().unwrap();
-    assert_eq!(withdrawal.units, [(sku("a"), range(3, 6))]);
-    assert_eq!(stock_order(&desk, withdrawal.seq).await, (6, vec![range(3, 6)]));
-    assert_eq!(numbers(&buy_one(&desk, "dan").await), [1]);
-    desk.audited().await;
-}
-
-pub(super) async fn what_is_withdrawn_between_held_units_is_named_piece_by_piece(desk: Desk) {
-    desk.sell_with_orders(&[("a", 30, 1)]).await;
-    let mut holds = Vec::new();
-    for n in 1..=20 {
-        holds.push(buy_one(&desk, &format!("buyer-{n}")).await);
-    }
-    for hold in holds.iter().step_by(2) {
-        cancel(&desk, hold).await;
-        settle(&desk, hold, Verdict::Cancelled).await;
-    }
-    assert_eq!(desk.places("a").await, (20, 10, 0, 0));
-    let now = changed(stock(&desk, StockChange::Withdraw(15)).await);
-    assert_eq!((now.free, now.withdrawn), (5, 15));
-    let events = desk.store.events(&id(), 0, 1_000).await.unwrap();
-    let withdrawal = events.last().unwrap();
-    let mut pieces: Vec<_> = (11..=19).step_by(2).map(UnitRange::one).collect();
-    pieces.push(range(21, 30));
-    let named: Vec<_> = pieces.iter().map(|piece| (sku("a"), *piece)).collect();
-    assert_eq!(withdrawal.units, named);
-    assert_eq!(stock_order(&desk, withdrawal.seq).await, (30, pieces));
-    assert_eq!(numbers(&buy_one(&desk, "last").await), [1]);
-    desk.audited().await;
-}
-
-pub(super) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(desk: Desk) {
-    desk.sell_with_orders(&[("a", 5, 9), ("b", 9, 9)]).await;
-    changed(stock(&desk, StockChange::Withdraw(2)).await);
-    let now = changed(stock(&desk, StockChange::Add(3)).await);
-    assert_eq!((now.total, now.free, now.withdrawn), (8, 6, 2));
-    desk.audited().await;
-    assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 2)]).await)), [1, 2]);
-    assert_eq!(numbers(&reserved(desk.buy("bob", vec![line("a", 2)]).await)), [3, 6]);
-    // The highest fresh units again: earlier and current withdrawals meet at the top.
-    let now = changed(stock(&desk, StockChange::Withdraw(1)).await);
-    assert_eq!((now.free, now.withdrawn), (1, 3));
-    changed(stock(&desk, StockChange::Add(2)).await);
-    let seq = desk.store.sale(&id()).await.unwrap().seq + 1;
-    changed(stock(&desk, StockChange::Withdraw(3)).await);
-    let events = desk.store.events(&id(), seq - 1, 1).await.unwrap();
-    assert_eq!(events[0].units, [(sku("a"), range(7, 7)), (sku("a"), range(9, 10))]);
-    assert_eq!(stock_order(&desk, seq).await, (10, vec![range(7, 10)]), "the order includes unit 8 again");
-    assert!(matches!(desk.buy("cid", vec![line("a", 1)]).await, Reserved::AllHeld { free: 0, .. }));
-    assert_eq!(desk.places("a").await, (0, 4, 0, 6));
-    desk.audited().await;
-}
-
-pub(super) async fn one_seat_is_found_above_withdrawn_ones(desk: Desk) {
-    desk.sell(&[("a", 5, 9), ("b", 10, 9)]).await;
-    changed(stock(&desk, StockChange::Withdraw(2)).await);
-    changed(stock(&desk, StockChange::Add(5)).await);
-    reserved(desk.buy("ann", vec![line("b", 3)]).await);
-    let seat = |key: &str| {
-        let wish = desk.wish("bob", key, vec![line("a", 1), line("b", 1)]);
-        desk.store.reserve(Reserve { choice: UnitChoice::SameNumber, ..wish })
-    };
-    assert_eq!(numbers(&reserved(seat("1").await.unwrap())), [6, 6], "4 and 5 of a are withdrawn");
-    assert_eq!(desk.places("a").await, (7, 1, 0, 2));
-    desk.audited().await;
-    assert_eq!(numbers(&reserved(desk.buy("cid", vec![line("a", 5)]).await)), [1, 2, 3, 7, 8]);
-    assert_eq!(numbers(&reserved(desk.buy("cid", vec![line("b", 3)]).await)), [4, 5, 7]);
-    assert_eq!(numbers(&reserved(seat("2").await.unwrap())), [9, 9]);
-    desk.audited().await;
-}
-
-pub(super) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
-    desk.sell_with_orders(&[("a", 2_000_000, 5)]).await;
-    buy_one(&desk, "ann").await;
-    let now = changed(stock(&desk, StockChange::Withdraw(1_000_000)).await);
-    assert_eq!((now.total, now.free, now.held, now.withdrawn), (2_000_000, 999_999, 1, 1_000_000));
-    let withdrawn = range(1_000_001, 2_000_000);
-    let events = desk.store.events(&id(), 2, 10).await.unwrap();
-    assert_eq!((events[0].seq, &events[0].units[..]), (3, &[(sku("a"), withdrawn)][..]));
-    assert_eq!(stock_order(&desk, 3).await, (2_000_000, vec![withdrawn]));
-    let now = changed(stock(&desk, StockChange::Add(10)).await);
-    assert_eq!((now.total, now.free, now.withdrawn), (2_000_010, 1_000_009, 1_000_000));
-    assert_eq!(stock_order(&desk, 4).await, (2_000_010, vec![]), "earlier units are not repeated");
-    let books = desk.store.books(&id()).await.unwrap();
-    assert_eq!(books.skus[0].free, [range(2, 1_000_000), range(2_000_001, 2_000_010)]);
-    assert_eq!(books.skus[0].withdrawn, [withdrawn]);
-    assert_eq!(numbers(&reserved(desk.buy("bob", vec![line("a", 2)]).await)), [2, 3]);
-    desk.audited().await;
-}
-
-pub(super) async fn only_so_many_returned_units_are_withdrawn_at_once(desk: Desk) {
-    let (units, carts) = (30_000, 21);
-    desk.sell(&[("a", units, 1_000)]).await;
-    let mut holds = Vec::new();
-    for n in 0..carts {
-        holds.push(reserved(desk.buy(&format!("buyer-{n}"), vec![line("a", 1_000)]).await));
-    }
-    for hold in &holds {
-        cancel(&desk, hold).await;
-    }
-    let most = units - carts * 1_000 + StockChange::GIVEN_BACK_MAX;
-    let withdraw = |n| desk.store.stock(desk.op(), &id(), &sku("a"), StockChange::Withdraw(n));
-    assert_eq!(withdraw(most + 1).await.unwrap(), StockChanged::TooLarge { most: 29_000 });
-    assert_eq!(desk.places("a").await, (units, 0, 0, 0));
-    let now = changed(withdraw(most).await.unwrap());
-    assert_eq!((now.free, now.withdrawn), (1_000, 29_000));
-    let events = desk.store.events(&id(), 1 + 2 * u64::from(carts), 10).await.unwrap();
-    assert_eq!(events[0].units, [(sku("a"), range(1_001, units))]);
-    assert_eq!(changed(withdraw(1_000).await.unwrap()).free, 0);
-    desk.audited().await;
-}
-
-pub(super) async fn a_stock_change_sent_twice_is_carried_out_once(desk: Desk) {
-    desk.sell(&[("a", 2, 5)]).await;
-    let (add, withdraw) = (desk.op(), desk.op());
-    let first = desk.store.stock(add, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
-    assert_eq!(desk.store.stock(add, &id(), &sku("a"), StockChange::Add(3)).await.unwrap(), first);
-    for _ in 0..2 {
-        desk.store.stock(withdraw, &id(), &sku("a"), StockChange::Withdraw(1)).await.unwrap();
-    }
-    assert_eq!(desk.places("a").await, (4, 0, 0, 1));
-    desk.audited().await;
-}
-
-pub(super) async fn an_op_names_one_stock_change(desk: Desk) {
-    desk.sell(&[("a", 2, 5), ("b", 2, 5)]).await;
-    let op = desk.op();
-    let first = desk.store.stock(op, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
-    for (other, change) in
-        [("a", StockChange::Add(4)), ("a", StockChange::Withdraw(3)), ("b", StockChange::Add(3))]
-    {
-        let answer = desk.peer().stock(op, &id(), &sku(other), change).await.unwrap();
-        assert_eq!(answer, StockChanged::KeyReused, "{other} {change:?}");
-    }
-    let again = desk.peer().stock(op, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
-    assert_eq!(again, first, "another client is answered as the first was");
-    assert_eq!((desk.places("a").await, desk.places("b").await), ((5, 0, 0, 0), (2, 0, 0, 0)));
-    desk.audited().await;
-}
-
-pub(super) async fn more_stock_than_can_be_numbered_is_refused(desk: Desk) {
-    desk.sell(&[("a", 2, 5)]).await;
-    let most = SaleSpec::UNITS_MAX - 2;
-    let (op, add) = (desk.op(), StockChange::Add(most + 1));
-    let refused = desk.store.stock(op, &id(), &sku("a"), add).await.unwrap();
-    assert_eq!(refused, StockChanged::TooLarge { most });
-    assert_eq!(desk.places("a").await, (2, 0, 0, 0));
-    changed(desk.store.stock(desk.op(), &id(), &sku("a"), StockChange::Withdraw(1)).await.unwrap());
-    let again = desk.peer().stock(op, &id(), &sku("a"), add).await.unwrap();
-    assert_eq!(again, refused, "the same step is answered the same way");
-    desk.audited().await;
-}
+// ── events, books ────────────────────────────────────────────────────────────────────────────────────────────────
 
 pub(super) async fn events_are_numbered_without_gaps_and_paged(desk: Desk) {
     desk.sell(&[("a", 3, 1)]).await;
@@ -799,7 +560,7 @@ pub(super) async fn events_are_numbered_without_gaps_and_paged(desk: Desk) {
 }
 
 pub(super) async fn middle_states_have_events_without_units(desk: Desk) {
-    desk.sell_with_orders(&[("a", 3, 1)]).await;
+    desk.sell_with_ledger(&[("a", 3, 1)]).await;
     let hold = buy_one(&desk, "ann").await;
     confirm(&desk, &hold).await;
     settle(&desk, &hold, Verdict::Confirmed).await;
@@ -819,7 +580,7 @@ pub(super) async fn the_books_show_every_unit_in_its_place(desk: Desk) {
     assert_eq!((a.initial, a.total, a.held, a.confirmed, a.per_buyer), (6, 6, 1, 2, 2));
     assert_eq!((a.free.clone(), a.withdrawn.clone()), (vec![range(4, 5)], vec![range(6, 6)]));
     assert_eq!((books.reservations.len(), books.units.len(), books.events.len()), (2, 4, 5));
-    assert_eq!((books.seq, books.generation, books.spec.orders.is_some()), (5, 1, false));
+    assert_eq!((books.seq, books.generation, books.spec.ledger), (5, 1, false));
     desk.audited().await;
 }
 

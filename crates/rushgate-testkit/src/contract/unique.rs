@@ -291,19 +291,6 @@ pub(super) async fn a_schedule_and_a_revival_ask_for_no_uniqueness(desk: Desk) {
     assert_eq!(until(&desk, "dead").await, end, "a requeued dead letter starts no window");
 }
 
-pub(super) async fn an_order_of_a_sale_asks_for_no_uniqueness(desk: Desk) {
-    desk.sell_with_orders(&[("seat", 5, 5)]).await;
-    let wish = desk.wish("ann", "k", vec![line("seat", 1)]);
-    let id = wish.id.to_string();
-    added(desk.put(unique(&id, s(60))).await);
-    work_off(&desk).await;
-    reserved(desk.store.reserve(wish).await.unwrap());
-    let order = desk.claim_one().await;
-    assert_eq!(order.ticket.id, task_id(&id));
-    complete(&desk, order).await;
-    recent(desk.put(task(&id)).await);
-}
-
 pub(super) async fn a_call_that_is_sent_twice_begins_one_period(desk: Desk) {
     let op = desk.op();
     let send = || desk.store.enqueue(op, &q(), vec![unique("a", s(60)), task("b")]);

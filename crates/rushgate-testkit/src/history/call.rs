@@ -1,12 +1,15 @@
-use rushgate_core::{Hold, Reply, Request, Reserved, Schedule, Store, Task, Ticket, UnitRange, Verbs};
+use rushgate_core::{
+    Followed, Hold, OrderBatch, Reply, Request, Reserved, Schedule, Store, Task, Ticket, UnitRange, Verbs,
+};
 
-/// An answer as text, for comparison, with the tickets, schedules and hold in it, for later calls.
+/// An answer as text, for comparison, with the tickets, schedules, hold and orders in it, for later calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Answer {
     pub(super) text: String,
     pub(super) tickets: Vec<Ticket>,
     pub(super) schedules: Vec<Schedule>,
     pub(super) hold: Option<Hold>,
+    pub(super) orders: Option<OrderBatch>,
 }
 
 /// Sends a request. The same value is sent to the model, to the backend, and again after a lost reply.
@@ -27,22 +30,20 @@ impl Answer {
             Reply::Top(tasks) | Reply::Pop(tasks) => Self { tickets: tickets(&tasks), ..answer },
             Reply::Schedules(schedules) => Self { schedules, ..answer },
             Reply::DueSchedules(found) => Self { schedules: found.due, ..answer },
+            Reply::FollowOrders(Followed::Batch(batch)) => Self { orders: Some(batch), ..answer },
             Reply::Reserve(Reserved::Reserved(hold)) => Self { hold: Some(hold), ..answer },
             _ => answer,
         }
     }
 }
 
-/// Sorts the rows of a snapshot, which have no order of their own. Drops the obstacles: histories delay orders, and the
-/// model finds no obstacles.
+/// Sorts the rows of a snapshot, which have no order of their own.
 fn in_order(reply: Reply) -> Reply {
     let Reply::Books(mut books) = reply else { return reply };
-    books.obstacles.clear();
     books.reservations.sort_by_key(|row| row.id);
     books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
     books.buyers.sort();
     books.deadlines.sort();
-    books.pending.sort_by_cached_key(|order| format!("{order:?}"));
     for sku in &mut books.skus {
         for ranges in [&mut sku.free, &mut sku.withdrawn] {
             ranges.sort_unstable();

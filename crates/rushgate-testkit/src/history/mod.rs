@@ -193,11 +193,7 @@ impl History {
     async fn compare(&mut self, call: &Request) -> Result<Answer, Mismatch> {
         let now = self.harness.now().expect("a harness for histories knows its clock");
         self.clock.set(now);
-        let (model, store) = match self.plan.is_of_orders(call) {
-            true => (self.model.for_orders(), self.store.for_orders()),
-            false => (Arc::new(self.model.clone()) as Arc<dyn Store>, Arc::clone(&self.store)),
-        };
-        let (expected, actual) = (send(&*model, call).await, send(&*store, call).await);
+        let (expected, actual) = (send(&self.model, call).await, send(&*self.store, call).await);
         self.tell(format!("{call:?} -> {}", expected.text));
         if expected.text != actual.text {
             return Err(self.mismatch(format!(

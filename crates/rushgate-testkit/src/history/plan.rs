@@ -5,13 +5,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, DrawSecret, Due, Enter,
-    Extend, Fire, HaltReason, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead, KeyLimits, Lease, Line,
-    Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OutboxId, Overflow, Owner, Page, Payload,
-    Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith, Request, ReservationId,
-    ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId, SaleSecret, SaleSpec, Schedule,
-    ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId, TaskKey, TaskProgress, TaskRelease,
-    TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
+    Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, Delivery, DrawSecret, Due,
+    Enter, Extend, Failure, Fire, Follow, HaltReason, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead,
+    KeyLimits, Lease, Line, Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OrderBatch, OutboxId,
+    Overflow, Owner, Page, Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith,
+    Request, ReservationId, ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId,
+    SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId,
+    TaskKey, TaskProgress, TaskRelease, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
 };
 
 use super::call::Answer;
@@ -44,6 +44,8 @@ pub(super) struct Plan {
     relayed: u64,
     sent: Vec<Request>,
     holds: Vec<Hold>,
+    /// The latest orders that an order worker got.
+    orders: Option<OrderBatch>,
     /// Generation of the sale.
     generation: u32,
     has_ledger: bool,
@@ -104,6 +106,7 @@ impl Plan {
             relayed: 0,
             sent: Vec::new(),
             holds: Vec::new(),
+            orders: None,
             generation: 1,
             has_ledger: false,
             rebuilding: VecDeque::new(),
@@ -120,18 +123,11 @@ impl Plan {
             hold: HoldTime::new(Duration::from_secs(5)).expect("five seconds are in range"),
             opens_at: self.chance(25).then(|| START + Duration::from_secs(10)),
             closes_at: self.chance(25).then(|| START + Duration::from_secs(200)),
-            orders: self.chance(50).then(|| queue("orders")),
+            ledger: self.chance(50),
             secret: SaleSecret::from_bytes(SECRET),
         };
-        self.has_ledger = spec.orders.is_some();
+        self.has_ledger = spec.ledger;
         vec![Request::create(spec), Request::open(the_sale())]
-    }
-
-    /// Whether to send a call with authority over the order queue, if it is reserved. Most calls to it are sent as
-    /// by an order worker, so that all cases occur. About one in ten is refused, also when it is repeated.
-    pub(super) fn is_of_orders(&self, call: &Request) -> bool {
-        let text = format!("{call:?}");
-        self.has_ledger && text.contains("\"orders\"") && text.len() % 10 > 0
     }
 
     /// Queries that together show the whole state.
@@ -153,12 +149,13 @@ impl Plan {
             calls.extend(TASKS.iter().map(waited));
         }
         calls.extend([Request::sale(the_sale()), Request::books(the_sale()), Request::room(the_sale())]);
+        calls.push(Request::failed_orders(the_sale(), 0, 1_000));
         calls
     }
 
     /// Records a call and its answer.
     pub(super) fn learn(&mut self, call: &Request, answer: Answer) {
-        let Answer { tickets, schedules, hold, .. } = answer;
+        let Answer { tickets, schedules, hold, orders, .. } = answer;
         if let Request::Claim(verb::Claim { queue, .. })
         | Request::Top(verb::Top { queue, .. })
         | Request::Pop(verb::Pop { queue, .. }) = call
@@ -177,6 +174,7 @@ impl Plan {
             self.generation = switch.generation;
         }
         self.holds.extend(hold);
+        self.orders = orders.or(self.orders.take());
         let old = self.holds.len().saturating_sub(12);
         self.holds.drain(..old);
         self.sent.push(call.clone());
@@ -649,7 +647,9 @@ impl Plan {
     fn sale_call(&mut self) -> Request {
         let s = the_sale();
         let id = self.wish().id;
-        match self.rng.random_range(0..42) {
+        match self.rng.random_range(0..50) {
+            42..=48 => Request::follow_orders(self.follow()),
+            49 => Request::retry_orders(s),
             0..=13 => Request::reserve(self.wish()),
             14..=17 => Request::confirm(s, id),
             18..=21 => Request::cancel_hold(s, id),
@@ -671,6 +671,32 @@ impl Plan {
             38 if self.chance(3) => Request::end(s),
             _ => Request::reserve(self.wish()),
         }
+    }
+
+    /// One of two order workers reports the latest orders, or has nothing to report, and asks for more.
+    fn follow(&mut self) -> Follow {
+        let mut follow = Follow {
+            sale: the_sale(),
+            worker: Token::new(ClientId::from_u64(self.rng.random_range(1..=2)), 0),
+            generation: if self.chance(90) { self.generation } else { 1 },
+            through: 0,
+            failed: Vec::new(),
+            recovered: Vec::new(),
+            n: [0, 1, 3, 10, 1_000][self.rng.random_range(0..5)],
+            lease: self.lease(),
+        };
+        if let Some(batch) = self.orders.clone().filter(|_| self.chance(80)) {
+            follow.through = batch.through;
+            for Delivery { seq, attempts, .. } in batch.entries {
+                if self.chance(30) {
+                    let (reason, retry_after) = (self.word(&["", "no", "later"]).into(), self.moment());
+                    follow.failed.push(Failure { seq, attempts: attempts + 1, reason, retry_after });
+                } else if attempts > 0 {
+                    follow.recovered.push(seq);
+                }
+            }
+        }
+        follow
     }
 
     fn stock_change(&mut self) -> StockChange {

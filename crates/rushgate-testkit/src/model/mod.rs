@@ -25,8 +25,6 @@ pub struct Model {
     sales: sale::Sales,
     rooms: room::Rooms,
     bug: Option<Planted>,
-    /// Whether the current step may change queues that are reserved for orders.
-    for_orders: bool,
 }
 
 impl Model {

@@ -2,11 +2,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Enqueued, Error,
-    Fence, Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow,
-    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result, Retried,
-    Retry, Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId,
-    TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, UniqueCleared,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Enqueued, Fence,
+    Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, PastEnd,
+    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result, Retried, Retry,
+    Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo,
+    TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, UniqueCleared,
 };
 
 use super::{Model, Planted};
@@ -60,8 +60,6 @@ pub(super) struct Queue {
     /// Highest number relayed from each outbox.
     relayed: BTreeMap<OutboxId, u64>,
     paused: bool,
-    /// Whether it is reserved for the orders of sales.
-    reserved: bool,
     limits: QueueLimits,
     lines: BTreeMap<(TaskKey, Priority), Line>,
     /// Claim times, of each key and, under `None`, of all tasks.
@@ -123,14 +121,7 @@ struct Newcomer {
     content: Content,
 }
 
-impl Model {
-    /// Payloads of the waiting and leased tasks of a queue; of a replaced one, the pending replacement's.
-    pub(super) fn payloads(&self, queue: &QueueName) -> impl Iterator<Item = &Payload> {
-        let records = self.queues.by_name.get(queue).into_iter().flat_map(|queue| queue.records.values());
-        records
-            .map(|record| record.next.as_ref().map_or(&record.content.payload, |next| &next.content.payload))
-    }
-}
+impl Model {}
 
 impl Record {
     fn has_claim(&self, ticket: &Ticket) -> bool {
@@ -721,28 +712,8 @@ impl Model {
         queue
     }
 
-    /// Changes a queue for a caller, who needs authority over a queue that is reserved for orders.
-    fn change<T>(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        step: impl FnOnce(&mut Queue) -> T,
-    ) -> Result<T> {
-        self.must_have_authority(name)?;
-        Ok(self.change_own(now, name, step))
-    }
-
-    /// Fails without authority over a queue that is reserved for orders.
-    fn must_have_authority(&self, name: &QueueName) -> Result<()> {
-        let reserved = self.queues.by_name.get(name).is_some_and(|queue| queue.reserved);
-        match reserved && !self.for_orders && self.bug != Some(Planted::OrdersAreAnybodys) {
-            true => Err(Error::queue_reserved()),
-            false => Ok(()),
-        }
-    }
-
     /// Changes a queue, and records the tasks that became available.
-    fn change_own<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
+    fn change<T>(&mut self, now: Timestamp, name: &QueueName, step: impl FnOnce(&mut Queue) -> T) -> T {
         let known = self.queues.by_name.contains_key(name);
         let mut queue = self.queue(now, name);
         let before: BTreeSet<TaskId> = queue.due(now, queue.allowed(now)).into_iter().collect();
@@ -762,23 +733,6 @@ impl Model {
         answer
     }
 
-    /// Reserves a queue for the orders of sales. Only a handle for orders takes over a queue that was used for anything
-    /// else.
-    pub(super) fn reserve_queue(&mut self, name: &QueueName) -> Result<()> {
-        if !self.for_orders && self.queues.by_name.get(name).is_some_and(|queue| !queue.reserved) {
-            return Err(Error::orders_queue_in_use(name));
-        }
-        self.touch(name);
-        self.queues.by_name.entry(name.clone()).and_modify(|queue| queue.reserved = true);
-        Ok(())
-    }
-
-    /// Enqueues a sale's order in the step of the sale's change, regardless of the capacity.
-    pub(super) fn put_order(&mut self, now: Timestamp, name: &QueueName, task: NewTask) {
-        self.touch(name);
-        self.change_own(now, name, |queue| queue.put(now, task, false));
-    }
-
     /// See [`Verbs::enqueue`](rushgate_core::Verbs::enqueue).
     pub fn enqueue(
         &mut self,
@@ -792,13 +746,13 @@ impl Model {
         }
         self.touch(name);
         let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.offer(now, task)).collect();
-        once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put)?)
+        once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
     }
 
     /// Enqueues a task as part of another step.
     pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Result<Enqueued> {
         self.touch(name);
-        self.change(now, name, |queue: &mut Queue| queue.offer(now, task))
+        Ok(self.change(now, name, |queue: &mut Queue| queue.offer(now, task)))
     }
 
     fn touch(&mut self, name: &QueueName) {
@@ -823,12 +777,12 @@ impl Model {
             };
             queue.give_out(now, n, take).into_iter().flatten().collect()
         };
-        once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop)?)
+        once!(self, op, Pop, self.change::<Vec<_>>(now, name, pop))
     }
 
     /// See [`Verbs::claim`](rushgate_core::Verbs::claim).
     pub fn claim(&mut self, now: Timestamp, op: Op, name: &QueueName, claim: Claim) -> Result<Claimed> {
-        once!(self, op, Claim, self.change(now, name, |queue| queue.claim(now, &claim))?)
+        once!(self, op, Claim, self.change(now, name, |queue| queue.claim(now, &claim)))
     }
 
     /// See [`Verbs::complete`](rushgate_core::Verbs::complete).
@@ -840,7 +794,7 @@ impl Model {
         done: Vec<Completion>,
     ) -> Result<Vec<Completed>> {
         let step = |queue: &mut Queue| queue.each(now, &done, |queue, one| queue.complete(now, one));
-        once!(self, op, Complete, self.change::<Vec<_>>(now, name, step)?)
+        once!(self, op, Complete, self.change::<Vec<_>>(now, name, step))
     }
 
     /// See [`Verbs::retry`](rushgate_core::Verbs::retry).
@@ -852,7 +806,7 @@ impl Model {
         failed: Vec<Retry>,
     ) -> Result<Vec<Retried>> {
         let step = |queue: &mut Queue| queue.each(now, &failed, |queue, one| queue.retry(now, one));
-        once!(self, op, Retry, self.change::<Vec<_>>(now, name, step)?)
+        once!(self, op, Retry, self.change::<Vec<_>>(now, name, step))
     }
 
     /// See [`Verbs::release_tasks`](rushgate_core::Verbs::release_tasks).
@@ -864,7 +818,7 @@ impl Model {
         back: Vec<TaskRelease>,
     ) -> Result<Vec<TaskReleased>> {
         let step = |queue: &mut Queue| queue.each(now, &back, |queue, one| queue.release_tasks(now, one));
-        once!(self, op, ReleaseTasks, self.change::<Vec<_>>(now, name, step)?)
+        once!(self, op, ReleaseTasks, self.change::<Vec<_>>(now, name, step))
     }
 
     /// See [`Verbs::extend_tasks`](rushgate_core::Verbs::extend_tasks).
@@ -876,17 +830,17 @@ impl Model {
         lease: Lease,
     ) -> Result<Vec<TaskExtended>> {
         let step = |queue: &mut Queue| beats.iter().map(|beat| queue.extend(now, beat, lease)).collect();
-        self.change(now, name, step)
+        Ok(self.change(now, name, step))
     }
 
     /// See [`Verbs::dequeue`](rushgate_core::Verbs::dequeue).
     pub fn dequeue(&mut self, now: Timestamp, op: Op, name: &QueueName, ticket: Ticket) -> Result<Dequeued> {
-        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket))?)
+        once!(self, op, Dequeue, self.change(now, name, |queue| queue.dequeue(now, &ticket)))
     }
 
     /// See [`Verbs::cancel`](rushgate_core::Verbs::cancel).
     pub fn cancel(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Cancelled> {
-        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id))?)
+        once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id)))
     }
 
     /// See [`Verbs::task`](rushgate_core::Verbs::task).
@@ -928,7 +882,7 @@ impl Model {
     /// See [`Verbs::pause`](rushgate_core::Verbs::pause).
     pub fn set_paused(&mut self, now: Timestamp, name: &QueueName, paused: bool) -> Result<()> {
         self.touch(name);
-        self.change(now, name, |queue| queue.paused = paused)?;
+        self.change(now, name, |queue| queue.paused = paused);
         if !paused {
             let due = self.queue(now, name).due(now, usize::MAX).len();
             self.queues.woken.extend(std::iter::repeat_n(name.clone(), due));
@@ -939,7 +893,8 @@ impl Model {
     /// See [`Verbs::limit`](rushgate_core::Verbs::limit).
     pub fn limit(&mut self, now: Timestamp, name: &QueueName, limits: QueueLimits) -> Result<()> {
         self.touch(name);
-        self.change(now, name, |queue| queue.limit(limits))
+        self.change(now, name, |queue| queue.limit(limits));
+        Ok(())
     }
 
     /// See [`Verbs::dead`](rushgate_core::Verbs::dead).
@@ -973,7 +928,7 @@ impl Model {
         name: &QueueName,
         which: &Selection,
     ) -> Result<DeadRequeued> {
-        once!(self, op, RequeueDead, self.change(now, name, |queue| queue.requeue_dead(now, which))?)
+        once!(self, op, RequeueDead, self.change(now, name, |queue| queue.requeue_dead(now, which)))
     }
 
     /// See [`Verbs::delete_dead`](rushgate_core::Verbs::delete_dead).
@@ -995,6 +950,6 @@ impl Model {
             }
             gone.len() as u64
         };
-        once!(self, op, DeleteDead, self.change(now, name, step)?)
+        once!(self, op, DeleteDead, self.change(now, name, step))
     }
 }

@@ -1,14 +1,17 @@
+mod orders;
+mod rebuild;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Due, Error, Event, EventKind, Halt, HaltReason,
-    Hold, HoldState, LedgerOrder, Line, Load, NewTask, OnDuplicate, Op, OrderIntent, OrderTask, Page,
-    Priority, Rebuilt, Receipt, Reply, ReservationId, ReservationRow, Reserve, Reserved, Restored, Result,
-    SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange,
-    StockChanged, Stocktake, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Error, Event, EventKind, Halt, HaltReason, Hold,
+    HoldState, Line, Op, OrderIntent, Page, Reply, ReservationId, ReservationRow, Reserve, Reserved, Result,
+    SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
+    Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
 };
 
 use super::{Model, Planted};
+use orders::Position;
 
 /// All sales.
 #[derive(Clone, Debug, Default)]
@@ -35,14 +38,8 @@ struct Sale {
     rebuild: Option<(Op, Box<Sale>)>,
     /// Token of the latest finished rebuild.
     rebuilt_by: Option<Op>,
+    position: Position,
     bug: Option<Planted>,
-}
-
-/// Result of a withdrawal.
-struct Withdrawn {
-    now: Vec<UnitRange>,
-    /// Ranges that the order to the ledger names.
-    told: Vec<UnitRange>,
 }
 
 /// Units of a SKU without an owner.
@@ -107,21 +104,14 @@ impl Stock {
     }
 
     /// Withdraws the highest free units.
-    fn withdraw(&mut self, n: u32) -> Withdrawn {
+    fn withdraw(&mut self, n: u32) -> Vec<UnitRange> {
         let highest: Vec<_> = self.free_numbers().skip((self.free() - n) as usize).collect();
-        let (returned, fresh) =
-            highest.split_at(highest.partition_point(|unit| self.returned.contains(unit)));
-        // All units above the lowest withdrawn fresh one are withdrawn now.
-        let to_the_top = fresh.first().and_then(|lowest| UnitRange::new(*lowest, self.total));
-        let told = returned.iter().map(|unit| UnitRange::one(*unit)).chain(to_the_top);
-        let withdrawn =
-            Withdrawn { now: UnitRange::gather(highest.iter().copied()), told: UnitRange::gather(told) };
-        let lowest = highest[0];
+        let (withdrawn, lowest) = (UnitRange::gather(highest.iter().copied()), highest[0]);
         self.returned.split_off(&lowest);
         for range in std::mem::take(&mut self.fresh) {
             self.fresh.extend(UnitRange::new(range.first(), range.last().min(lowest - 1)));
         }
-        self.withdrawn.extend(&withdrawn.now);
+        self.withdrawn.extend(&withdrawn);
         withdrawn
     }
 }
@@ -155,6 +145,7 @@ impl Sale {
             since: None,
             rebuild: None,
             rebuilt_by: None,
+            position: Position::default(),
             bug,
         }
     }
@@ -318,137 +309,6 @@ impl Sale {
         }
     }
 
-    /// An empty copy of this sale, for a rebuild.
-    fn staged(&self, now: Timestamp) -> Self {
-        let mut staged = Self::new(self.spec.clone(), self.bug);
-        staged.log(now, EventKind::Rebuilt, None, Vec::new());
-        staged
-    }
-
-    fn load(&mut self, now: Timestamp, part: Load) {
-        match part {
-            Load::Orders(orders) => orders.into_iter().for_each(|order| self.load_order(now, order)),
-            Load::Free(sku, units) => {
-                self.stock.get_mut(&sku).expect("the caller knows the SKU").returned.extend(units);
-            }
-            Load::Withdrawn(sku, units) => {
-                let stock = self.stock.get_mut(&sku).expect("the caller knows the SKU");
-                let new: Vec<_> =
-                    units.into_iter().filter(|range| !stock.withdrawn.contains(range)).collect();
-                stock.withdrawn.extend(&new);
-                let new: Vec<_> = new.into_iter().map(|range| (sku.clone(), range)).collect();
-                if !new.is_empty() {
-                    self.log(now, EventKind::StockWithdrawn, None, new);
-                }
-            }
-        }
-    }
-
-    fn load_order(&mut self, now: Timestamp, order: LedgerOrder) {
-        if self.holds.contains_key(&order.id) {
-            return;
-        }
-        let deadline = now + self.spec.hold.get();
-        let id = self.enter(now, order.id, order.buyer, order.units, deadline).id;
-        let (state, kind) = match order.state {
-            OrderIntent::Hold => return,
-            OrderIntent::Confirm => (HoldState::Confirmed, EventKind::Confirmed),
-            OrderIntent::Cancel => (HoldState::Cancelled, EventKind::Cancelled),
-            OrderIntent::Expire => (HoldState::Expired, EventKind::Expired),
-        };
-        // Loaded reservations that have ended had released their units before.
-        self.end_as(now, id, state, kind);
-    }
-
-    /// Whether every unit up to the highest reserved one has been loaded.
-    fn adds_up_to(&self, stock: &[Stocktake]) -> bool {
-        self.spec.skus.iter().zip(stock).all(|(sku, told)| {
-            let Stock { returned, withdrawn, .. } = &self.stock[&sku.sku];
-            let owned = self.owners.keys().filter(|(of, _)| *of == sku.sku).count();
-            (returned.len() + owned) as u64 + UnitRange::total(withdrawn)
-                == u64::from(told.handed_out) + u64::from(told.ahead)
-        })
-    }
-
-    /// Replaces the sale with the loaded data.
-    fn switch(&mut self, now: Timestamp, by: Op, switch: &Switch) {
-        let Some((_, mut new)) = self.rebuild.take() else { unreachable!("the caller has checked") };
-        for (sku, told) in new.spec.skus.clone().iter().zip(&switch.stock) {
-            let stock = new.stock.get_mut(&sku.sku).expect("it has the SKUs of its specification");
-            stock.total = told.total;
-            stock.withdrawn.sort();
-            let fresh = UnitRange::new(told.handed_out + 1, told.total);
-            stock.fresh = fresh.map(|all| all.without(stock.withdrawn.iter().copied())).unwrap_or_default();
-            if told.total > sku.units {
-                let added = UnitRange::new(sku.units + 1, told.total);
-                let added = added.into_iter().map(|range| (sku.sku.clone(), range)).collect();
-                new.log(now, EventKind::StockAdded, None, added);
-            }
-        }
-        new.generation = switch.generation;
-        new.status = self.status;
-        new.since = self.halted.map(|halt| (halt.since, now));
-        new.receipts_until = Some(now + switch.grace).filter(|until| now < *until);
-        new.rebuilt_by = Some(by);
-        *self = *new;
-    }
-
-    /// Until when a receipt is honored. A hold that was valid when the sale was halted gets a full hold time from the
-    /// switch on, like the holds that the ledger knew.
-    fn honoured_until(&self, receipt: &Receipt) -> Timestamp {
-        match self.since {
-            Some((stopped, switched))
-                if receipt.generation < self.generation && receipt.deadline > stopped =>
-            {
-                switched + self.spec.hold.get()
-            }
-            _ => receipt.deadline,
-        }
-    }
-
-    fn restore(&mut self, now: Timestamp, receipt: Receipt) -> Result<Restored> {
-        let lines = receipt.lines();
-        if let Some(held) = self.holds.get(&receipt.id) {
-            return Ok(Restored::Known(held.hold.clone()));
-        }
-        if let Some(line) = lines.iter().find(|line| !self.stock.contains_key(&line.sku)) {
-            return Err(Error::not_found(format_args!("the SKU `{}`", line.sku)));
-        }
-        if self.spec.orders.is_some() && receipt.generation >= self.generation {
-            self.halt(now, HaltReason::LostWrites);
-        }
-        if self.halted.is_some() {
-            return Ok(Restored::Halted { retry_at: now + SaleSpec::ASK_AGAIN_AFTER });
-        }
-        let deadline = self.honoured_until(&receipt);
-        if deadline <= now {
-            return Ok(Restored::Expired);
-        }
-        let request = Reserve {
-            sale: receipt.sale.clone(),
-            id: receipt.id,
-            buyer: receipt.buyer.clone(),
-            choice: receipt.choice(),
-            lines,
-        };
-        if let Some(Reserved::LimitReached { sku, limit, has }) = self.over_limit(&request) {
-            return Ok(Restored::LimitReached { sku, limit, has });
-        }
-        let same = receipt.units.iter().all(|(sku, unit)| self.stock[sku].is_free(*unit));
-        let units = if same {
-            for (sku, unit) in &receipt.units {
-                self.stock.get_mut(sku).expect("the units were checked").take(*unit);
-            }
-            receipt.units
-        } else {
-            if let Some(Short { sku, free }) = self.short(&request) {
-                return Ok(Restored::NoneLeft { sku, free });
-            }
-            self.take(&request)
-        };
-        Ok(Restored::Restored(self.enter(now, receipt.id, receipt.buyer, units, deadline)))
-    }
-
     /// Changes the state of a reservation and moves its units accordingly.
     fn end_as(&mut self, now: Timestamp, id: ReservationId, state: HoldState, kind: EventKind) -> Hold {
         let hold = &mut self.holds.get_mut(&id).expect("the caller found it").hold;
@@ -480,7 +340,7 @@ impl Sale {
 
     /// Decides an undecided hold: to its middle state with a ledger, to its final state without one.
     fn decide(&mut self, now: Timestamp, id: ReservationId, intent: OrderIntent) -> Hold {
-        let ledger = self.spec.orders.is_some();
+        let ledger = self.spec.ledger;
         let (state, kind) = match (intent, ledger) {
             (OrderIntent::Confirm, true) => (HoldState::Confirming, EventKind::Confirming),
             (OrderIntent::Confirm, false) => (HoldState::Confirmed, EventKind::Confirmed),
@@ -512,18 +372,13 @@ impl Sale {
         Settled::Settled
     }
 
-    /// Changes the stock and returns the order for the ledger.
-    fn change_stock(&mut self, now: Timestamp, sku: &Sku, change: StockChange) -> OrderTask {
+    fn change_stock(&mut self, now: Timestamp, sku: &Sku, change: StockChange) {
         let stock = self.stock.get_mut(sku).expect("the caller knows the SKU");
-        let (kind, changed, told) = match change {
-            StockChange::Add(n) => (EventKind::StockAdded, stock.add(n).into_iter().collect(), Vec::new()),
-            StockChange::Withdraw(n) => {
-                let Withdrawn { now, told } = stock.withdraw(n);
-                (EventKind::StockWithdrawn, now, told)
-            }
+        let (kind, changed) = match change {
+            StockChange::Add(n) => (EventKind::StockAdded, stock.add(n).into_iter().collect()),
+            StockChange::Withdraw(n) => (EventKind::StockWithdrawn, stock.withdraw(n)),
         };
         self.log(now, kind, None, changed.into_iter().map(|range| (sku.clone(), range)).collect());
-        self.stock_order(sku, told)
     }
 
     fn sku_state(&self, sku: &Sku) -> SkuState {
@@ -549,6 +404,7 @@ impl Sale {
             next_expiry: self.next_expiry(),
             halted: self.halted,
             receipts_until: self.receipts_until.filter(|until| now < *until),
+            orders: self.orders_state(),
             now,
         }
     }
@@ -570,7 +426,7 @@ impl Sale {
         }
     }
 
-    fn books(&self, pending: Vec<OrderTask>) -> Books {
+    fn books(&self) -> Books {
         let row = |held: &Held| ReservationRow {
             id: held.hold.id,
             buyer: held.hold.buyer.clone(),
@@ -602,8 +458,8 @@ impl Sale {
             buyers: self.buyers(),
             deadlines: self.undecided().map(deadline).collect(),
             events: self.events.clone(),
-            pending,
-            obstacles: Vec::new(),
+            through: self.position.through,
+            failed: self.position.failed(),
             contradictions: Vec::new(),
         }
     }
@@ -621,30 +477,6 @@ impl Sale {
         };
         counts.into_iter().map(count).collect()
     }
-
-    fn order(&self, hold: &Hold, intent: OrderIntent) -> OrderTask {
-        OrderTask::Reservation {
-            sale: self.spec.id.clone(),
-            generation: hold.generation,
-            seq: hold.seq,
-            id: hold.id,
-            buyer: hold.buyer.clone(),
-            units: hold.units.clone(),
-            intent,
-        }
-    }
-
-    fn stock_order(&self, sku: &Sku, withdrawn: Vec<UnitRange>) -> OrderTask {
-        let stock = &self.stock[sku];
-        OrderTask::Stock {
-            sale: self.spec.id.clone(),
-            sku: sku.clone(),
-            seq: self.seq(),
-            total: stock.total,
-            withdrawn,
-            per_buyer: stock.per_buyer,
-        }
-    }
 }
 
 fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
@@ -654,17 +486,6 @@ fn as_ranges(units: &[(Sku, UnitNumber)]) -> Vec<(Sku, UnitRange)> {
         ranges.into_iter().map(|range| (line[0].0.clone(), range))
     });
     ranges.collect()
-}
-
-/// The task that carries an order to the ledger.
-fn order_task(order: &OrderTask, secret: SaleSecret) -> Result<NewTask> {
-    Ok(NewTask {
-        due: Due::Now,
-        priority: Priority::default(),
-        on_duplicate: OnDuplicate::Replace,
-        max_attempts: 1_000,
-        ..NewTask::new(order.task_id(), order.seal(secret)?)
-    })
 }
 
 impl Model {
@@ -681,36 +502,10 @@ impl Model {
         self.sales.by_id.get(id).ok_or_else(|| Error::not_found(format_args!("the sale `{id}`")))
     }
 
-    /// Enqueues an order in the step of the change, if the sale has a ledger.
-    fn tell_ledger(&mut self, now: Timestamp, sale: &SaleId, order: &OrderTask) -> Result<()> {
-        let SaleSpec { orders, secret, .. } = &self.sale_ref(sale)?.spec;
-        if let (Some(queue), secret) = (orders.clone(), *secret) {
-            self.put_order(now, &queue, order_task(order, secret)?);
-        }
-        Ok(())
-    }
-
-    fn decide(
-        &mut self,
-        now: Timestamp,
-        sale: &SaleId,
-        id: ReservationId,
-        intent: OrderIntent,
-    ) -> Result<Hold> {
-        let of = self.sale_mut(sale)?;
-        let hold = of.decide(now, id, intent);
-        let order = of.order(&hold, intent);
-        self.tell_ledger(now, sale, &order)?;
-        Ok(hold)
-    }
-
     /// See [`Verbs::create`](rushgate_core::Verbs::create).
     pub fn create(&mut self, spec: SaleSpec) -> Result<Created> {
         if let Some(sale) = self.sales.by_id.get(&spec.id) {
             return Ok(if sale.spec == spec { Created::Created } else { Created::Exists });
-        }
-        if let Some(orders) = &spec.orders {
-            self.reserve_queue(orders)?;
         }
         self.sales.by_id.insert(spec.id.clone(), Sale::new(spec, self.bug));
         Ok(Created::Created)
@@ -761,18 +556,14 @@ impl Model {
     }
 
     fn take(&mut self, now: Timestamp, request: Reserve) -> Result<Reserved> {
-        let id = request.sale.clone();
-        let sale = self.sale_mut(&id)?;
+        let sale = self.sale_mut(&request.sale)?;
         if let Some(refusal) = sale.over_limit(&request) {
             return Ok(refusal);
         }
         if let Some(short) = sale.short(&request) {
             return Ok(sale.sold_out(short));
         }
-        let hold = sale.make_hold(now, request);
-        let order = sale.order(&hold, OrderIntent::Hold);
-        self.tell_ledger(now, &id, &order)?;
-        Ok(Reserved::Reserved(hold))
+        Ok(Reserved::Reserved(sale.make_hold(now, request)))
     }
 
     /// See [`Verbs::confirm`](rushgate_core::Verbs::confirm).
@@ -802,17 +593,17 @@ impl Model {
             Some(hold) => hold,
         };
         if hold.deadline <= now && !late_too {
-            return Ok(Decision::Refused(self.decide(now, sale, id, OrderIntent::Expire)?));
+            return Ok(Decision::Refused(of.decide(now, id, OrderIntent::Expire)));
         }
-        Ok(decided_before(self.decide(now, sale, id, intent)?, intent))
+        Ok(decided_before(of.decide(now, id, intent), intent))
     }
 
     /// See [`Verbs::expire`](rushgate_core::Verbs::expire).
     pub fn expire(&mut self, now: Timestamp, sale: &SaleId, n: u32) -> Result<u32> {
-        let of = self.sale_ref(sale)?;
+        let of = self.sale_mut(sale)?;
         let overdue = if of.halted.is_some() { Vec::new() } else { of.overdue(now, n) };
         for id in &overdue {
-            self.decide(now, sale, *id, OrderIntent::Expire)?;
+            of.decide(now, *id, OrderIntent::Expire);
         }
         Ok(overdue.len() as u32)
     }
@@ -828,101 +619,6 @@ impl Model {
         let sale = self.sale_mut(sale)?;
         let settle = |(id, verdict)| sale.settle(now, generation, id, verdict);
         Ok(verdicts.into_iter().map(settle).collect())
-    }
-
-    fn sale_with_ledger(&mut self, id: &SaleId) -> Result<&mut Sale> {
-        let sale = self.sale_mut(id)?;
-        if sale.spec.orders.is_none() {
-            return Err(Error::invalid("the sale", "has no ledger to rebuild from"));
-        }
-        Ok(sale)
-    }
-
-    /// See [`Verbs::halt_sale`](rushgate_core::Verbs::halt_sale).
-    pub fn halt_sale(
-        &mut self,
-        now: Timestamp,
-        sale: &SaleId,
-        generation: u32,
-        reason: HaltReason,
-    ) -> Result<bool> {
-        let sale = self.sale_with_ledger(sale)?;
-        if sale.generation == generation {
-            sale.halt(now, reason);
-        }
-        Ok(sale.halted.is_some())
-    }
-
-    /// See [`Verbs::begin_rebuild`](rushgate_core::Verbs::begin_rebuild).
-    pub fn begin_rebuild(&mut self, now: Timestamp, by: Op, sale: &SaleId) -> Result<()> {
-        let sale = self.sale_with_ledger(sale)?;
-        // A repeated call after another rebuild has begun counts as the latest.
-        let latest = sale.rebuild.as_ref().map_or(sale.rebuilt_by, |(of, _)| Some(*of));
-        if latest != Some(by) {
-            sale.halt(now, HaltReason::Rebuilding);
-            sale.halted = sale.halted.map(|pause| Halt { reason: HaltReason::Rebuilding, ..pause });
-            sale.rebuild = Some((by, Box::new(sale.staged(now))));
-        }
-        Ok(())
-    }
-
-    /// See [`Verbs::load`](rushgate_core::Verbs::load).
-    pub fn load(
-        &mut self,
-        now: Timestamp,
-        by: Op,
-        id: &SaleId,
-        generation: u32,
-        part: Load,
-    ) -> Result<Rebuilt> {
-        let sale = self.sale_mut(id)?;
-        let known = |sku: &Sku| sale.stock.contains_key(sku);
-        let all_known = match &part {
-            Load::Orders(orders) => orders.iter().flat_map(|order| &order.units).all(|(sku, _)| known(sku)),
-            Load::Free(sku, _) | Load::Withdrawn(sku, _) => known(sku),
-        };
-        if !all_known {
-            return Err(Error::not_found("the SKU"));
-        }
-        match &mut sale.rebuild {
-            Some((whose, staged)) if *whose == by => {
-                staged.generation = generation;
-                staged.load(now, part);
-            }
-            _ => return Ok(Rebuilt::Superseded),
-        }
-        Ok(Rebuilt::Done)
-    }
-
-    /// See [`Verbs::switch`](rushgate_core::Verbs::switch).
-    pub fn switch(&mut self, now: Timestamp, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
-        let sale = self.sale_mut(id)?;
-        let is_done = (sale.rebuilt_by, sale.generation) == (Some(by), switch.generation);
-        if is_done && sale.rebuild.is_none() {
-            return Ok(Rebuilt::Done);
-        }
-        match &sale.rebuild {
-            Some((whose, staged)) if *whose == by => {
-                if switch.generation <= sale.generation || !staged.adds_up_to(&switch.stock) {
-                    return Ok(Rebuilt::Incomplete);
-                }
-            }
-            _ => return Ok(Rebuilt::Superseded),
-        }
-        sale.switch(now, by, switch);
-        Ok(Rebuilt::Done)
-    }
-
-    /// See [`Verbs::restore`](rushgate_core::Verbs::restore).
-    pub fn restore(&mut self, now: Timestamp, receipt: Receipt) -> Result<Restored> {
-        let id = receipt.sale.clone();
-        let sale = self.sale_mut(&id)?;
-        let restored = sale.restore(now, receipt)?;
-        if let Restored::Restored(hold) = &restored {
-            let order = sale.order(hold, OrderIntent::Hold);
-            self.tell_ledger(now, &id, &order)?;
-        }
-        Ok(restored)
     }
 
     /// See [`Verbs::stock`](rushgate_core::Verbs::stock).
@@ -961,10 +657,8 @@ impl Model {
         if let Some(refusal) = change.refusal(stock.total, stock.free(), stock.fresh()) {
             return Ok(refusal);
         }
-        let order = sale.change_stock(now, sku, change);
-        let changed = StockChanged::Changed(sale.sku_state(sku));
-        self.tell_ledger(now, id, &order)?;
-        Ok(changed)
+        sale.change_stock(now, sku, change);
+        Ok(StockChanged::Changed(sale.sku_state(sku)))
     }
 
     /// See [`Verbs::sale`](rushgate_core::Verbs::sale).
@@ -991,10 +685,7 @@ impl Model {
 
     /// See [`Verbs::books`](rushgate_core::Verbs::books).
     pub fn books(&self, sale: &SaleId) -> Result<Books> {
-        let of = self.sale_ref(sale)?;
-        let payloads = of.spec.orders.iter().flat_map(|queue| self.payloads(queue));
-        let orders = payloads.filter_map(|payload| OrderTask::unseal(payload, of.spec.secret).ok());
-        Ok(of.books(orders.filter(|order| order.sale() == sale).collect()))
+        Ok(self.sale_ref(sale)?.books())
     }
 }
 

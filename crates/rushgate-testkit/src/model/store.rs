@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rushgate_core::{
-    Answer, Durability, Error, Notice, QueueName, Reply, Request, Result, Store, StoreCalls, StoreInfo,
+    Answer, Durability, Error, Log, Notice, QueueName, Reply, Request, Result, Store, StoreCalls, StoreInfo,
     TaskId, Timestamp, Token, Topic,
 };
 use tokio::sync::{Notify, oneshot};
@@ -15,7 +15,6 @@ use super::{Clock, ManualClock, Model, Planted};
 #[derive(Clone)]
 pub struct ModelStore {
     inner: Arc<Inner>,
-    for_orders: bool,
 }
 
 struct Inner {
@@ -26,8 +25,8 @@ struct Inner {
     bells: Mutex<BTreeMap<QueueName, Arc<Notify>>>,
     /// Listeners for the end of a task.
     awaited: Mutex<Vec<(QueueName, TaskId, oneshot::Sender<()>)>>,
-    /// Listeners for events of a queue after a number.
-    followed: Mutex<Vec<(QueueName, u64, oneshot::Sender<()>)>>,
+    /// Listeners for events of a log after a number.
+    followed: Mutex<Vec<(Log, u64, oneshot::Sender<()>)>>,
     calls: AtomicU64,
     incarnation: AtomicU64,
     closed: AtomicBool,
@@ -106,7 +105,7 @@ impl ModelStore {
             incarnation: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         });
-        Self { inner, for_orders: false }
+        Self { inner }
     }
 
     /// Executes a step at the time of the call, as the contract requires, and notifies listeners.
@@ -116,7 +115,6 @@ impl ModelStore {
             return Err(closed());
         }
         let mut model = locked(&self.inner.model);
-        model.for_orders = self.for_orders;
         model.locks.listening = locked(&self.inner.listeners).keys().copied().collect();
         let answer = step(&mut model, self.inner.clock.now());
         let news = std::mem::take(&mut model.locks.news);
@@ -154,7 +152,7 @@ impl ModelStore {
         let mut followed = locked(&self.inner.followed);
         let all = std::mem::take(&mut *followed).into_iter().filter(|(.., told)| !told.is_closed());
         let (idle, news): (Vec<_>, Vec<_>) =
-            all.partition(|(queue, after, _)| model.nothing_happens(now, queue, *after));
+            all.partition(|(log, after, _)| model.is_at(now, log, *after).unwrap_or(false));
         *followed = idle;
         for (.., told) in news {
             // The listener may be gone.
@@ -208,19 +206,15 @@ impl Store for ModelStore {
                 }
                 hear(live, listened)
             }
-            Topic::Event(queue, after) => {
+            Topic::Event(log, after) => {
                 let (told, listened) = oneshot::channel();
-                let waits = self.step_now(|model, now| Ok(model.nothing_happens(now, &queue, after)));
+                let waits = self.step_now(|model, now| model.is_at(now, &log, after));
                 if let Ok(true) = waits {
-                    locked(&self.inner.followed).push((queue, after, told));
+                    locked(&self.inner.followed).push((log, after, told));
                 }
                 hear(waits, listened)
             }
         }
-    }
-
-    fn for_orders(&self) -> Arc<dyn Store> {
-        Arc::new(Self { for_orders: true, ..self.clone() })
     }
 
     fn info(&self) -> StoreInfo {

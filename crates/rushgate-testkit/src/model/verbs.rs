@@ -65,6 +65,11 @@ impl Model {
             Request::CancelHold(v) => self.cancel_hold(now, &v.sale, v.id).map(Reply::CancelHold),
             Request::Expire(v) => self.expire(now, &v.sale, v.n).map(Reply::Expire),
             Request::Settle(v) => self.settle(now, &v.sale, v.generation, v.verdicts).map(Reply::Settle),
+            Request::FollowOrders(v) => self.follow_orders(now, v.follow).map(Reply::FollowOrders),
+            Request::FailedOrders(v) => {
+                self.failed_orders(&v.sale, v.after, v.limit).map(Reply::FailedOrders)
+            }
+            Request::RetryOrders(v) => self.retry_orders(now, &v.sale).map(Reply::RetryOrders),
             Request::HaltSale(v) => self.halt_sale(now, &v.sale, v.generation, v.reason).map(Reply::HaltSale),
             Request::BeginRebuild(v) => self.begin_rebuild(now, v.by, &v.sale).map(Reply::BeginRebuild),
             Request::Load(v) => self.load(now, v.by, &v.sale, v.generation, v.part).map(Reply::Load),

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use rushgate_core::{HoldTime, QueueName, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
+use rushgate_core::{HoldTime, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
 /// Specification of a new sale, to pass to [`Rushgate::create_sale`](crate::Rushgate::create_sale), which
 /// validates it.
@@ -12,7 +12,7 @@ pub struct SaleBuilder {
     hold: Duration,
     opens_at: Option<Timestamp>,
     closes_at: Option<Timestamp>,
-    orders: Option<String>,
+    ledger: bool,
 }
 
 impl SaleBuilder {
@@ -24,7 +24,7 @@ impl SaleBuilder {
             hold: Duration::from_secs(300),
             opens_at: None,
             closes_at: None,
-            orders: None,
+            ledger: false,
         }
     }
 
@@ -53,14 +53,10 @@ impl SaleBuilder {
         self
     }
 
-    /// Makes a ledger the system of record for orders. Each reservation and decision becomes a task of this
-    /// queue, and an [`OrderWorker`](super::OrderWorker) writes it to the ledger.
-    ///
-    /// The queue must never have been used, except by other sales. It is reserved from now on: any client can
-    /// read it, but only order workers and the methods of sales change it
-    /// ([`is_queue_reserved`](crate::Error::is_queue_reserved)).
-    pub fn orders(mut self, queue: impl Into<String>) -> Self {
-        self.orders = Some(queue.into());
+    /// Makes a ledger the system of record for orders. An [`OrderWorker`](super::OrderWorker) writes each reservation
+    /// and decision to it. Default: the store's records are final.
+    pub fn ledger(mut self) -> Self {
+        self.ledger = true;
         self
     }
 
@@ -74,7 +70,7 @@ impl SaleBuilder {
             hold: HoldTime::new(self.hold)?,
             opens_at: self.opens_at,
             closes_at: self.closes_at,
-            orders: self.orders.map(QueueName::new).transpose()?,
+            ledger: self.ledger,
             secret: SaleSecret::from_bytes(rand::random()),
         };
         spec.check()?;

@@ -10,10 +10,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Sale;
 
-/// Shortest and longest time between two reads. A change by this process triggers a read at once; changes by
-/// other processes are found by polling.
+/// Shortest time between two reads.
 const LOOK_MIN: Duration = Duration::from_millis(10);
-const LOOK_MAX: Duration = Duration::from_millis(200);
+/// Time until the next read if the store cannot be reached.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Longest time between two reads, because a notification may be lost.
+const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Up to this number of waiters, every waiter is woken after any event of the sale. Above it, the events are
 /// read to find out whose reservation changed.
 const FEW: usize = 16;
@@ -29,9 +31,9 @@ pub(super) struct Endings(Mutex<Waiting>);
 #[derive(Default)]
 struct Waiting {
     of: HashMap<ReservationId, Vec<oneshot::Sender<()>>>,
-    /// Whether a poller is running for the sale.
+    /// Whether a looker is running for the sale.
     is_looked_at: bool,
-    /// Generation and event number up to which waiters were woken. It outlives a poller: one that starts while
+    /// Generation and event number up to which waiters were woken. It outlives a looker: one that starts while
     /// the waiters of its predecessor still read would wake them all once more.
     known: Option<(u32, u64)>,
 }
@@ -53,7 +55,7 @@ impl Endings {
         self.lock().of.len() <= FEW
     }
 
-    /// True if no caller waits any more; the poller then stops.
+    /// True if no caller waits any more; the looker then stops.
     fn are_left(&self) -> bool {
         let mut waiting = self.lock();
         waiting.of.retain(|_, of| {
@@ -79,10 +81,10 @@ impl Sale {
     }
 }
 
-/// Polls a sale while it has waiters.
+/// Reads a sale after each of its events, while it has waiters.
 struct Looker {
     sale: Sale,
-    /// True if the poller stopped because there were no waiters. Later waiters start a new one.
+    /// True if it stopped because there were no waiters. Later waiters start a new one.
     is_over: bool,
 }
 
@@ -98,18 +100,30 @@ impl Drop for Looker {
 impl Looker {
     async fn look(mut self) {
         let sale = &self.sale;
-        let mut pause = LOOK_MIN;
         while !sale.shared.endings.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
             self.tell_changes().await;
             tokio::select! {
-                () = moved => pause = LOOK_MIN,
-                () = sleep(pause) => pause = (pause * 2).min(LOOK_MAX),
+                () = moved => {}
+                () = self.next_event() => {}
+                () = sleep(LOOK_MAX) => {}
             }
             // Many reservations may change within a short time; one read sees all of them.
             sleep_until(looked_at + LOOK_MIN).await;
         }
         self.is_over = true;
+    }
+
+    /// Waits for an event after the latest one that was read.
+    async fn next_event(&self) {
+        let known = self.sale.shared.endings.lock().known;
+        let heard = match known {
+            Some((_, latest)) => self.sale.next_event(latest).await.is_ok(),
+            None => false,
+        };
+        if !heard {
+            sleep(LOOK_AGAIN).await;
+        }
     }
 
     /// Wakes the waiters whose reservation may have changed since the last read. If the sale cannot be read,

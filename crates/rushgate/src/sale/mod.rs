@@ -5,7 +5,6 @@ mod endings;
 mod gate;
 mod known;
 mod orders;
-mod orders_queue;
 mod rebuild;
 mod room;
 mod seen;
@@ -28,10 +27,11 @@ pub use room::{NoPass, Room, RoomTicket, Turn};
 #[doc(inline)]
 pub use rushgate_core::{
     Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Check, ClosedEntry, Commitment, Created, Decision,
-    Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, Halt, HaltReason, Hold, HoldState, HoldTime,
-    IdempotencyKey, Line, OrderIntent, OrderTask, Pace, Pass, Receipt, ReservationId, Reserved, Restored,
-    RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, Sku, SkuCounters, SkuSpec,
-    SkuState, StockChange, StockChanged, UnitChoice, UnitNumber, UnitRange,
+    Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, FailedOrder, Halt, HaltReason, Hold, HoldState,
+    HoldTime, IdempotencyKey, LedgerEntry, Line, OrderIntent, OrdersState, Pace, Pass, Receipt,
+    ReservationId, Reserved, Restored, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState,
+    SaleStatus, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, UnitChoice, UnitNumber,
+    UnitRange,
 };
 #[doc(inline)]
 pub use rushgate_ledger::{
@@ -435,24 +435,44 @@ impl Sale {
         self.gate.ask(|| self.gate.store().events(self.id(), after, limit)).await
     }
 
+    /// Waits until the sale may have an event with a number above `after`. Returns at once if it has one.
+    ///
+    /// This is a hint, and may be lost if the connection to the store is: read the events after it, and also from time
+    /// to time. Dropping the future stops waiting.
+    pub async fn next_event(&self, after: u64) -> Result<()> {
+        self.gate.store().next_sale_event(self.id(), after).await
+    }
+
+    /// Entries that the ledger could not record, by event number: at most `limit` (1 to 1,000) after `after`. The
+    /// order worker retries them.
+    pub async fn failed_orders(&self, after: u64, limit: u32) -> Result<Vec<FailedOrder>> {
+        self.gate.ask(|| self.gate.store().failed_orders(self.id(), after, limit)).await
+    }
+
+    /// Makes all [failed](Self::failed_orders) entries due now, and returns how many there are. The order worker
+    /// retries them within a third of its lease.
+    pub async fn retry_orders(&self) -> Result<u32> {
+        self.gate.ask(|| self.gate.store().retry_orders(self.id())).await
+    }
+
     /// Snapshot of everything that the store knows about the sale.
     pub async fn books(&self) -> Result<Books> {
         self.gate.ask(|| self.gate.store().books(self.id())).await
     }
 
-    /// Reconciles store, event log, order queue and ledger, and reports whether every guarantee holds. A
-    /// sale with a ledger fails the audit if none is passed.
+    /// Reconciles store, event log and ledger, entry by entry, and reports whether every guarantee holds. A sale with a
+    /// ledger fails the audit if none is passed.
     ///
-    /// The sale may be live: the store is read before the ledger, and changes in between are not compared.
-    /// Every change that the ledger does not have must be in the order queue. If the ledger does not know
-    /// the sale, it must have no orders of it.
+    /// The sale may be live: the store is read before the ledger, and changes in between are not compared. The ledger
+    /// must have every change that an order worker has delivered, except for [failed](Self::failed_orders) ones. If
+    /// the ledger does not know the sale, it must have no orders of it.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
         loop {
             let books = self.books().await?;
             let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
             let orders = match ledger.books(self.id()).await {
                 // A sale without a ledger can be audited with one that is unavailable.
-                Err(error) if error.is_not_found() || books.spec.orders.is_none() => LedgerBooks::default(),
+                Err(error) if error.is_not_found() || !books.spec.ledger => LedgerBooks::default(),
                 orders => orders?,
             };
             if is_of_another_sale(&books, &orders) {
@@ -500,7 +520,7 @@ impl Sale {
 /// True if the sale has no ledger, and the ledger's data belong to other sales.
 fn is_of_another_sale(books: &Books, ledger: &LedgerBooks) -> bool {
     let same = ledger.spec.as_ref().is_some_and(|spec| spec.secret == books.spec.secret);
-    books.spec.orders.is_none() && !same
+    !books.spec.ledger && !same
 }
 
 impl fmt::Debug for Sale {

@@ -1,38 +1,39 @@
-use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    BadOrder, Error, HaltReason, OrderTask, ReservationId, Result, SaleId, SaleSecret, Settled, Verbs,
-    Verdict,
+    Delivery, Error, Failure, Follow, Followed, HaltReason, Lease, LedgerEntry, OrderBatch, ReservationId,
+    Result, Settled, Timestamp, Token, Verbs, Verdict,
 };
 use rushgate_ledger::{Ledger, Refusal, Written};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use crate::patience::{Pauses, will_pass};
-use crate::worker::{Backoff, Outcome, WorkerReport};
-use crate::{Job, Rushgate, Worker};
 
-/// Retry delay for a temporary refusal, such as an order that overtook its stock change.
-const AGAIN_AFTER: Duration = Duration::from_millis(200);
+/// Delay before the first retry of an entry that the ledger could not record. It doubles with each attempt.
+const RETRY_AFTER: Duration = Duration::from_millis(200);
+/// Interval at which a worker asks again while another one follows the sale.
+const STANDBY: Duration = Duration::from_secs(1);
 /// Interval between comparisons of store and ledger.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// How soon they are compared after another server answers for the store. Checking for that sends no request.
 const NOTICED_AFTER: Duration = Duration::from_millis(50);
+/// Entries per ledger transaction.
+const WRITE_BATCH: usize = 1_000;
 
-/// Writes the orders of sales to their ledger: claims batches of order tasks, commits them to the ledger, and
-/// settles them in the store.
+/// Writes the orders of a sale to its ledger: follows the sale's event log, commits the entries of a batch of events
+/// to the ledger, and settles their reservations in the store.
 ///
-/// Each of the three steps (write, settle, complete) is idempotent, so a crash in between is harmless: the
-/// tasks become available again. While the ledger or the store is unreachable, the batch waits; no attempt is
-/// counted and no order is lost. A task that the ledger rejects becomes a dead letter without affecting
-/// others.
+/// One worker at a time follows a sale, under a lease; others wait for the lease to end. Each step is idempotent, so a
+/// crash in between is harmless: the next worker gets the same entries again. While the ledger or the store is
+/// unreachable, the batch waits, and no order is lost. An entry that the ledger rejects for a reason of its own is
+/// [set aside](Sale::failed_orders) and retried after 200 ms, then after twice as long each time, up to 1 h. The
+/// others continue.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -42,7 +43,7 @@ const NOTICED_AFTER: Duration = Duration::from_millis(50);
 /// use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, SaleBuilder, Sku, connect_ledger};
 /// use rushgate::sale::HoldState;
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).orders("orders")).await?;
+/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).ledger()).await?;
 /// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);
 /// sale.open().await?;
 /// let shutdown = CancellationToken::new();
@@ -67,7 +68,6 @@ pub struct OrderWorker {
     sale: Sale,
     ledger: Arc<dyn Ledger>,
     batch: u32,
-    writers: u32,
     lease: Duration,
     grace: Duration,
     rebuilds: Option<Duration>,
@@ -77,8 +77,6 @@ pub struct OrderWorker {
 /// Totals of an order worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderReport {
-    /// Outcomes of the order tasks.
-    pub tasks: WorkerReport,
     /// Batches that the ledger committed.
     pub batches: u64,
     /// Entries that the ledger committed, repeats included.
@@ -87,6 +85,8 @@ pub struct OrderReport {
     pub settled: u64,
     /// Entries that the ledger refused for good. Their reservations were rejected.
     pub rejected: u64,
+    /// Attempts at entries that the ledger could not record, which are retried later.
+    pub failed: u64,
     /// Answers that prove that the store lost acknowledged writes.
     pub lost_writes: u64,
     /// Sales that the worker rebuilt.
@@ -102,26 +102,19 @@ impl fmt::Debug for OrderWorker {
 }
 
 impl OrderWorker {
-    /// A worker for the sale's order queue, which other sales may share. Defaults: one writer, batches of up
-    /// to 500.
+    /// Creates a worker for the sale.
     pub fn new(sale: Sale, ledger: Arc<dyn Ledger>) -> Self {
-        let (lease, grace) = (Duration::from_secs(30), Duration::from_secs(10));
-        Self { sale, ledger, batch: 500, writers: 1, lease, grace, rebuilds: None, look_every: LOOK_EVERY }
+        let (lease, grace) = (Duration::from_secs(10), Duration::from_secs(10));
+        Self { sale, ledger, batch: 500, lease, grace, rebuilds: None, look_every: LOOK_EVERY }
     }
 
-    /// Maximum number of orders per ledger transaction: 1 to 1,000. Default: 500.
+    /// Maximum number of events that it reads at a time: 1 to 1,000. Default: 500.
     pub fn batch(mut self, batch: u32) -> Self {
         self.batch = batch;
         self
     }
 
-    /// Number of concurrent batches. Default: 1, which is best for SQLite.
-    pub fn writers(mut self, writers: u32) -> Self {
-        self.writers = writers;
-        self
-    }
-
-    /// Lease of order tasks: 10 ms to 24 h. Default: 30 s.
+    /// Lease on the sale: 10 ms to 24 h. If the worker dies, another one continues after this time. Default: 10 s.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -148,43 +141,36 @@ impl OrderWorker {
         self
     }
 
-    /// Runs until `shutdown` is canceled, then finishes the current batch. See [`Worker::run_until`].
+    /// Runs until `shutdown` is canceled, then finishes the current batch.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the sale has no order queue, and
-    /// [`is_not_found`](Error::is_not_found) if there is no such sale. Otherwise only lasting errors.
+    /// [`is_invalid`](Error::is_invalid) if the sale has no ledger or for a batch or lease outside its range, and
+    /// [`is_not_found`](Error::is_not_found) if there is no such sale. Otherwise only lasting errors. Events that were
+    /// not reported stay for the next worker.
     pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
-        let state = self.sale.state().await?;
-        let Some(queue) = state.spec.orders else {
-            return Err(Error::invalid("the sale", "has no order queue")
-                .hint("set one with SaleBuilder::orders when you create the sale"));
-        };
-        let gate = self.sale.client().clone();
-        let clerk = Arc::new(Clerk {
-            gate: gate.clone(),
+        if !self.sale.state().await?.spec.ledger {
+            return Err(Error::invalid("the sale", "has no ledger")
+                .hint("call SaleBuilder::ledger when you create the sale"));
+        }
+        let clerk = Clerk {
+            worker: self.sale.client().token(),
+            lease: Lease::new(self.lease)?,
+            batch: self.batch.max(1),
+            sale: self.sale,
             ledger: self.ledger,
             counters: Counters::default(),
             rebuilds: self.rebuilds,
-        });
-        let at_work = Arc::clone(&clerk);
-        let handler = move |jobs| {
-            let clerk = Arc::clone(&at_work);
-            async move { clerk.carry(jobs).await }
         };
-        let worker = Worker::new(&gate.for_orders().queue(queue)?)
-            .register_batches("*", self.batch, handler)
-            .schedules(false)
-            .concurrency(self.writers)
-            .lease(self.lease)
-            .retry_policy(Backoff { max: OrderTask::DUE_WITHIN, ..Backoff::default() })
-            .grace(self.grace);
-        let (watching, watched) =
-            (clerk.watch(&self.sale, self.look_every), worker.run_until(shutdown.cancelled_owned()));
-        let tasks = tokio::select! {
-            tasks = watched => tasks?,
-            () = watching => unreachable!("a watch has no end"),
+        let out_of_time = async {
+            shutdown.cancelled().await;
+            sleep(self.grace).await;
         };
-        Ok(clerk.counters.report(tasks))
+        tokio::select! {
+            followed = clerk.follow(&shutdown) => followed?,
+            () = out_of_time => tracing::warn!(sale = %clerk.sale.id(), "stopped before the batch was finished"),
+            () = clerk.watch(self.look_every) => unreachable!("a watch has no end"),
+        }
+        Ok(clerk.counters.report())
     }
 }
 
@@ -194,20 +180,21 @@ struct Counters {
     written: AtomicU64,
     settled: AtomicU64,
     rejected: AtomicU64,
+    failed: AtomicU64,
     lost_writes: AtomicU64,
     rebuilds: AtomicU64,
     outages: AtomicU64,
 }
 
 impl Counters {
-    fn report(&self, tasks: WorkerReport) -> OrderReport {
+    fn report(&self) -> OrderReport {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OrderReport {
-            tasks,
             batches: read(&self.batches),
             written: read(&self.written),
             settled: read(&self.settled),
             rejected: read(&self.rejected),
+            failed: read(&self.failed),
             lost_writes: read(&self.lost_writes),
             rebuilds: read(&self.rebuilds),
             outages: read(&self.outages),
@@ -219,123 +206,132 @@ fn add(counter: &AtomicU64, n: usize) {
     counter.fetch_add(n as u64, Ordering::Relaxed);
 }
 
-/// Executor of order batches.
+/// A running worker.
 struct Clerk {
-    gate: Rushgate,
+    worker: Token,
+    sale: Sale,
     ledger: Arc<dyn Ledger>,
+    batch: u32,
+    lease: Lease,
     counters: Counters,
     rebuilds: Option<Duration>,
 }
 
-/// Decisions to record in the store, by sale and generation.
-type Verdicts = BTreeMap<(SaleId, u32), Vec<(ReservationId, Verdict)>>;
+/// What the next request reports of a batch.
+#[derive(Clone, Default)]
+struct Report {
+    generation: u32,
+    through: u64,
+    failed: Vec<Failure>,
+    recovered: Vec<u64>,
+}
 
 /// Outcome of a batch.
+#[derive(Default)]
 struct Judgement {
-    outcomes: Vec<Outcome>,
-    verdicts: Verdicts,
-    /// Sales whose store has lost writes, with the generation that shows it; `None` for the current one.
-    parted: BTreeSet<(SaleId, Option<u32>)>,
+    /// Decisions to record in the store.
+    verdicts: Vec<(ReservationId, Verdict)>,
+    failed: Vec<Failure>,
+    recovered: Vec<u64>,
+    /// Whether the store has lost writes.
+    lost_writes: bool,
 }
 
 impl Clerk {
-    async fn carry(&self, jobs: Vec<Job>) -> Vec<Outcome> {
-        let mut orders = Vec::with_capacity(jobs.len());
-        let mut set_aside = Vec::with_capacity(jobs.len());
-        for read in self.read(&jobs).await {
-            match read {
-                Ok(order) => {
-                    orders.push(order);
-                    set_aside.push(None);
+    async fn follow(&self, shutdown: &CancellationToken) -> Result<()> {
+        let (mut report, mut next_retry) = (Report::default(), None);
+        loop {
+            let is_last = shutdown.is_cancelled();
+            let follow = self.request(&report, if is_last { 0 } else { self.batch });
+            let store = self.sale.client().store();
+            let followed = self.through_outages("store", || store.follow_orders(follow.clone())).await?;
+            report = match followed {
+                _ if is_last => return Ok(()),
+                Followed::Busy { until } => {
+                    self.stand_by(until, shutdown).await;
+                    Report::default()
                 }
-                Err(outcome) => set_aside.push(Some(outcome)),
+                Followed::Batch(batch) if batch.entries.is_empty() => {
+                    if (batch.generation, batch.through) == (report.generation, report.through) {
+                        self.idle(&batch, next_retry.take(), shutdown).await;
+                    }
+                    Report { generation: batch.generation, through: batch.through, ..Report::default() }
+                }
+                Followed::Batch(batch) => self.deliver(batch).await?,
+            };
+            let due = report.failed.iter().map(|failure| Instant::now() + failure.retry_after);
+            next_retry = due.chain(next_retry).min();
+        }
+    }
+
+    fn request(&self, report: &Report, n: u32) -> Follow {
+        let Report { generation, through, failed, recovered } = report.clone();
+        let (sale, worker, lease) = (self.sale.id().clone(), self.worker, self.lease);
+        Follow { sale, worker, generation, through, failed, recovered, n, lease }
+    }
+
+    /// Waits while another worker follows the sale.
+    async fn stand_by(&self, until: Timestamp, shutdown: &CancellationToken) {
+        tracing::debug!(sale = %self.sale.id(), ?until, "another worker follows the sale");
+        let _ = timeout(STANDBY, shutdown.cancelled()).await;
+    }
+
+    /// Waits for an event or the next retry, for a third of the lease at most.
+    async fn idle(&self, batch: &OrderBatch, next_retry: Option<Instant>, shutdown: &CancellationToken) {
+        let renewal = Instant::now() + self.lease.get() / 3;
+        let until = next_retry.map_or(renewal, |due| due.min(renewal));
+        let happens = async {
+            let heard = self.sale.next_event(batch.latest).await;
+            if heard.is_err() || batch.through < batch.latest {
+                std::future::pending().await
             }
-        }
-        let mut outcomes = match orders.is_empty() {
-            true => Vec::new(),
-            false => self.carry_entries(orders).await,
-        }
-        .into_iter();
-        let mut next =
-            || outcomes.next().unwrap_or_else(|| Outcome::retry("the batch was not answered whole"));
-        set_aside.into_iter().map(|outcome| outcome.unwrap_or_else(&mut next)).collect()
-    }
-
-    /// Parses and verifies the order tasks of a batch. Only orders signed by their sale reach the ledger; any
-    /// other task becomes a dead letter with the reason.
-    async fn read(&self, jobs: &[Job]) -> Vec<Result<OrderTask, Outcome>> {
-        let mut secrets: BTreeMap<SaleId, Result<SaleSecret, Outcome>> = BTreeMap::new();
-        let mut read = Vec::with_capacity(jobs.len());
-        for job in jobs {
-            let order = match OrderTask::read(&job.payload) {
-                Ok(order) => order,
-                Err(bad) => {
-                    read.push(Err(set_aside(job, &bad)));
-                    continue;
-                }
-            };
-            let secret = match secrets.entry(order.sale().clone()) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(new) => {
-                    let secret = self.secret(order.sale()).await;
-                    new.insert(secret)
-                }
-            };
-            let verify = |secret| OrderTask::verify(&job.payload, secret).map_err(|bad| set_aside(job, &bad));
-            read.push(secret.clone().and_then(verify).map(|()| order));
-        }
-        read
-    }
-
-    async fn secret(&self, sale: &SaleId) -> Result<SaleSecret, Outcome> {
-        match self.through_outages("store", || self.gate.store().sale(sale)).await {
-            Ok(state) => Ok(state.spec.secret),
-            Err(error) if error.is_not_found() => Err(Outcome::give_up(error)),
-            Err(error) => Err(Outcome::retry(error)),
-        }
-    }
-
-    async fn carry_entries(&self, entries: Vec<OrderTask>) -> Vec<Outcome> {
-        let mut written = self.write(&entries).await;
-        self.introduce_sales(&entries, &mut written).await;
-        let Judgement { outcomes, verdicts, parted } = self.judge(&entries, written);
-        let told = async {
-            self.settle(verdicts).await?;
-            self.halt(parted).await
         };
-        match told.await {
-            Ok(()) => outcomes,
-            Err(error) => outcomes.into_iter().map(|_| Outcome::retry(&error)).collect(),
+        tokio::select! {
+            () = happens => {}
+            () = sleep_until(until) => {}
+            () = shutdown.cancelled() => {}
         }
     }
 
-    /// Halts sales whose store differs from the ledger. Only a rebuild can resume them, and it takes every
-    /// reservation from the store, so the tasks are done.
-    async fn halt(&self, parted: BTreeSet<(SaleId, Option<u32>)>) -> Result<()> {
-        for (id, generation) in parted {
-            let generation = match generation {
-                Some(generation) => generation,
-                None => self.through_outages("store", || self.gate.store().sale(&id)).await?.generation,
-            };
-            let halt = || self.gate.store().halt_sale(&id, generation, HaltReason::LostWrites);
-            if self.through_outages("store", halt).await? {
-                tracing::error!(sale = %id, generation, "store and ledger have diverged; the sale is halted");
-                self.rebuild(self.gate.sale_by_id(&id)).await;
-            }
+    /// Writes a batch to the ledger and settles it in the store.
+    async fn deliver(&self, batch: OrderBatch) -> Result<Report> {
+        let entries: Vec<_> = batch.entries.iter().map(|delivery| delivery.entry.clone()).collect();
+        let mut written = self.write(&entries).await;
+        if written.iter().any(|written| matches!(written, Ok(Written::Refused(Refusal::UnknownSale)))) {
+            self.introduce().await?;
+            written = self.write(&entries).await;
+        }
+        let Judgement { verdicts, failed, recovered, lost_writes } = self.judge(&batch.entries, written);
+        self.settle(batch.generation, verdicts).await?;
+        if lost_writes {
+            self.halt(batch.generation).await?;
+        }
+        Ok(Report { generation: batch.generation, through: batch.through, failed, recovered })
+    }
+
+    /// Halts the sale, because its store differs from the ledger. Only a rebuild can resume it, and takes every
+    /// reservation from the store. Changes nothing if the sale was rebuilt since.
+    async fn halt(&self, generation: u32) -> Result<()> {
+        let (store, id) = (self.sale.client().store(), self.sale.id());
+        let halt = || store.halt_sale(id, generation, HaltReason::LostWrites);
+        if self.through_outages("store", halt).await? {
+            tracing::error!(sale = %id, generation, "store and ledger have diverged; the sale is halted");
+            self.rebuild().await;
         }
         Ok(())
     }
 
     /// Rebuilds the sale, through outages, unless another process does. If the rebuild fails for good, it
     /// logs the error, the sale stays halted, and the watch retries.
-    async fn rebuild(&self, sale: Sale) {
+    async fn rebuild(&self) {
         let Some(receipts_first) = self.rebuilds else { return };
         let mut pauses = Pauses::new();
         loop {
-            let rebuild = Rebuild::new(sale.clone(), Arc::clone(&self.ledger)).receipts_first(receipts_first);
+            let rebuild =
+                Rebuild::new(self.sale.clone(), Arc::clone(&self.ledger)).receipts_first(receipts_first);
             match rebuild.run_if_needed().await {
                 Ok(Some(RebuildOutcome::Rebuilt(_))) => return add(&self.counters.rebuilds, 1),
-                Err(error) if will_be_mended(&error) && !self.gate.closing().is_cancelled() => {
+                Err(error) if self.waits_out(&error) => {
                     add(&self.counters.outages, 1);
                     sleep(pauses.draw()).await;
                 }
@@ -345,12 +341,12 @@ impl Clerk {
     }
 
     /// Compares store and ledger at an interval.
-    async fn watch(&self, sale: &Sale, every: Duration) {
+    async fn watch(&self, every: Duration) {
         loop {
             // Read before the check, so that a server that takes over meanwhile triggers another one.
-            let server = self.gate.store().incarnation();
-            if let Err(error) = self.look(sale).await {
-                tracing::debug!(sale = %sale.id(), %error, "cannot compare store and ledger");
+            let server = self.sale.client().store().incarnation();
+            if let Err(error) = self.look().await {
+                tracing::debug!(sale = %self.sale.id(), %error, "cannot compare store and ledger");
             }
             let _ = timeout(every, self.other_than(&server)).await;
         }
@@ -358,27 +354,36 @@ impl Clerk {
 
     /// Waits until another server answers for the store.
     async fn other_than(&self, server: &str) {
-        while self.gate.store().incarnation() == server {
+        while self.sale.client().store().incarnation() == server {
             sleep(NOTICED_AFTER).await;
         }
     }
 
-    async fn look(&self, sale: &Sale) -> Result<()> {
+    async fn look(&self) -> Result<()> {
         // The store is read last, so it must be at least as recent as the ledger.
-        let Some(known) = self.ledger.find_sale(sale.id()).await? else { return Ok(()) };
-        let state = sale.state().await?;
+        let Some(known) = self.ledger.find_sale(self.sale.id()).await? else { return Ok(()) };
+        let state = self.sale.state().await?;
         if state.halted.is_some() {
-            self.rebuild(sale.clone()).await;
+            self.rebuild().await;
         } else if known.is_ahead_of(&state) {
             add(&self.counters.lost_writes, 1);
-            self.halt(BTreeSet::from([(sale.id().clone(), Some(state.generation))])).await?;
+            self.halt(state.generation).await?;
         }
         Ok(())
     }
 
-    /// Commits the entries to the ledger. If it rejects the batch as a whole, each entry is written in its
-    /// own transaction, so that a bad entry affects no other.
-    async fn write(&self, entries: &[OrderTask]) -> Vec<Result<Written>> {
+    /// Commits the entries to the ledger.
+    async fn write(&self, entries: &[LedgerEntry]) -> Vec<Result<Written>> {
+        let mut written = Vec::with_capacity(entries.len());
+        for batch in entries.chunks(WRITE_BATCH) {
+            written.extend(self.write_or_split(batch).await);
+        }
+        written
+    }
+
+    /// Commits one transaction. If the ledger rejects it as a whole, each entry is written in its own transaction, so
+    /// that a bad entry affects no other.
+    async fn write_or_split(&self, entries: &[LedgerEntry]) -> Vec<Result<Written>> {
         match self.write_batch(entries).await {
             Ok(written) => written.into_iter().map(Ok).collect(),
             Err(error) if entries.len() == 1 => vec![Err(error)],
@@ -394,9 +399,9 @@ impl Clerk {
         }
     }
 
-    /// Writes one transaction. Waits out an outage: the tasks stay leased meanwhile, and no attempt is
-    /// counted.
-    async fn write_batch(&self, entries: &[OrderTask]) -> Result<Vec<Written>> {
+    /// Writes one transaction. Waits out an outage. The lease may end meanwhile: another worker then writes the same
+    /// entries, which changes nothing.
+    async fn write_batch(&self, entries: &[LedgerEntry]) -> Result<Vec<Written>> {
         let written = self.through_outages("ledger", || self.ledger.write(entries.to_vec())).await?;
         if written.len() != entries.len() {
             return Err(Error::bug("the ledger returned the wrong number of answers"));
@@ -413,9 +418,8 @@ impl Clerk {
     ) -> Result<T> {
         let mut pauses = Pauses::new();
         loop {
-            let answer = call().await;
-            let error = match answer {
-                Err(error) if will_be_mended(&error) && !self.gate.closing().is_cancelled() => error,
+            let error = match call().await {
+                Err(error) if self.waits_out(&error) => error,
                 answer => return answer,
             };
             add(&self.counters.outages, 1);
@@ -424,110 +428,103 @@ impl Clerk {
         }
     }
 
-    /// Registers an unknown sale with the ledger and writes the entries again.
-    async fn introduce_sales(&self, entries: &[OrderTask], written: &mut [Result<Written>]) {
-        let mut strangers: BTreeMap<&SaleId, Vec<usize>> = BTreeMap::new();
-        for (at, (entry, written)) in entries.iter().zip(&*written).enumerate() {
-            if matches!(written, Ok(Written::Refused(Refusal::UnknownSale))) {
-                strangers.entry(entry.sale()).or_default().push(at);
-            }
-        }
-        for (sale, places) in strangers {
-            if let Err(error) = self.introduce(sale).await {
-                tracing::warn!(%sale, %error, "cannot register the sale in the ledger");
-                continue;
-            }
-            let again: Vec<_> = places.iter().map(|at| entries[*at].clone()).collect();
-            for (at, answer) in places.into_iter().zip(self.write(&again).await) {
-                written[at] = answer;
-            }
-        }
+    /// True for an error that time or an operator fixes, until the client closes. The entries are not the cause.
+    fn waits_out(&self, error: &Error) -> bool {
+        let will_be_mended = will_pass(error) || error.is_misconfigured() || error.is_corrupt();
+        will_be_mended && !self.sale.client().closing().is_cancelled()
     }
 
-    async fn introduce(&self, sale: &SaleId) -> Result<()> {
-        let state = self.through_outages("store", || self.gate.store().sale(sale)).await?;
-        let known = introduction(&state);
+    /// Registers the sale with the ledger.
+    async fn introduce(&self) -> Result<()> {
+        let (store, id) = (self.sale.client().store(), self.sale.id());
+        let known = introduction(&self.through_outages("store", || store.sale(id)).await?);
         self.through_outages("ledger", || self.ledger.open_sale(known.clone())).await
     }
 
-    /// Outcome of each task, and the decisions to record in the store first.
-    fn judge(&self, entries: &[OrderTask], written: Vec<Result<Written>>) -> Judgement {
-        let (mut verdicts, mut parted) = (Verdicts::new(), BTreeSet::new());
-        let outcome = |(entry, written): (&OrderTask, Result<Written>)| {
-            let written = match written {
-                Ok(written) => written,
-                Err(error) if error.is_invalid() => return Outcome::give_up(error),
-                Err(error) => return Outcome::retry(error),
-            };
-            if written.shows_lost_writes() {
-                // Old generation: either this entry is late, or the store is behind. The store is asked later
-                // for its generation.
-                if written != Written::Refused(Refusal::OldGeneration) {
-                    add(&self.counters.lost_writes, 1);
-                    tracing::error!(?entry, ?written, "the store has lost writes");
-                }
-                parted.insert((entry.sale().clone(), generation_of(entry)));
-            }
-            if let OrderTask::Reservation { sale, generation, id, intent, .. } = entry
-                && !awaits_rebuild(&written)
-                && let Some(verdict) = written.verdict(*intent)
-            {
-                verdicts.entry((sale.clone(), *generation)).or_default().push((*id, verdict));
-            }
+    fn judge(&self, deliveries: &[Delivery], written: Vec<Result<Written>>) -> Judgement {
+        let mut judgement = Judgement::default();
+        for (delivery, written) in deliveries.iter().zip(written) {
             match written {
-                Written::Refused(refusal) if !refusal.is_final() => {
-                    Outcome::retry_after(AGAIN_AFTER, format_args!("the ledger refuses: {refusal:?}"))
+                Ok(Written::Refused(refusal)) if !refusal.is_final() => {
+                    judgement.failed.push(failure(delivery, format!("the ledger refuses: {refusal:?}")));
                 }
-                _ => Outcome::Done,
+                Ok(written) => self.judge_one(delivery, &written, &mut judgement),
+                Err(error) => judgement.failed.push(failure(delivery, with_causes(&error))),
             }
-        };
-        let outcomes = entries.iter().zip(written).map(outcome).collect();
-        Judgement { outcomes, verdicts, parted }
+        }
+        add(&self.counters.failed, judgement.failed.len());
+        for failure in &judgement.failed {
+            let (seq, reason) = (failure.seq, &failure.reason);
+            tracing::error!(sale = %self.sale.id(), seq, reason, "the ledger could not record an order; it is retried");
+        }
+        judgement
     }
 
-    async fn settle(&self, verdicts: Verdicts) -> Result<()> {
-        for ((sale, generation), verdicts) in verdicts {
-            let tell = || self.gate.store().settle(&sale, generation, verdicts.clone());
+    fn judge_one(&self, delivery: &Delivery, written: &Written, judgement: &mut Judgement) {
+        if delivery.attempts > 0 {
+            judgement.recovered.push(delivery.seq);
+        }
+        if written.shows_lost_writes() {
+            judgement.lost_writes = true;
+            // Old generation: either this entry is late, or the store is behind. Halting asks for its generation.
+            if *written != Written::Refused(Refusal::OldGeneration) {
+                add(&self.counters.lost_writes, 1);
+                tracing::error!(entry = ?delivery.entry, ?written, "the store has lost writes");
+            }
+        }
+        if let LedgerEntry::Reservation { id, intent, .. } = &delivery.entry
+            && !awaits_rebuild(written)
+            && let Some(verdict) = written.verdict(*intent)
+        {
+            judgement.verdicts.push((*id, verdict));
+        }
+    }
+
+    async fn settle(&self, generation: u32, verdicts: Vec<(ReservationId, Verdict)>) -> Result<()> {
+        let (store, id) = (self.sale.client().store(), self.sale.id());
+        for verdicts in verdicts.chunks(WRITE_BATCH) {
+            let tell = || store.settle(id, generation, verdicts.to_vec());
             let settled = self.through_outages("store", tell).await?;
-            for ((id, verdict), settled) in verdicts.iter().zip(settled) {
+            for ((reservation, verdict), settled) in verdicts.iter().zip(settled) {
                 match (settled, verdict) {
                     (Settled::Settled, Verdict::Rejected { .. }) => add(&self.counters.rejected, 1),
                     (Settled::Settled, _) => add(&self.counters.settled, 1),
                     (Settled::Unchanged(_), _) => {}
                     (Settled::Unknown, _) => {
-                        tracing::warn!(%sale, %id, "the ledger has an order that the store does not have");
+                        tracing::warn!(sale = %id, %reservation, "the ledger has an order that the store does not have");
                     }
                 }
             }
-            self.gate.sale_by_id(&sale).nudge();
         }
+        self.sale.nudge();
         Ok(())
     }
 }
 
-fn set_aside(job: &Job, bad: &BadOrder) -> Outcome {
-    tracing::error!(queue = %job.queue, task = %job.ticket.id, %bad, "an order became a dead letter");
-    Outcome::give_up(bad)
+fn failure(delivery: &Delivery, reason: String) -> Failure {
+    let doubled = RETRY_AFTER.saturating_mul(1 << delivery.attempts.min(20));
+    let (attempts, retry_after) = (delivery.attempts.saturating_add(1), doubled.min(Failure::RETRY_MAX));
+    Failure { seq: delivery.seq, attempts, reason, retry_after }
+}
+
+/// The error and its causes, as text. The ledger's own message is usually the last one.
+fn with_causes(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        text += ": ";
+        text += &error.to_string();
+        cause = error.source();
+    }
+    text
 }
 
 fn first(written: Vec<Written>) -> Result<Written> {
     written.into_iter().next().ok_or_else(|| Error::bug("the ledger returned no answer for an entry"))
 }
 
-fn generation_of(entry: &OrderTask) -> Option<u32> {
-    match entry {
-        OrderTask::Reservation { generation, .. } => Some(*generation),
-        OrderTask::Stock { .. } => None,
-    }
-}
-
 /// True if the store cannot take the ledger's decision: the order has other units there, or must be written
 /// again.
 fn awaits_rebuild(written: &Written) -> bool {
     matches!(written, Written::Reassigned { .. } | Written::Refused(Refusal::SequenceReused))
-}
-
-/// True for an error that time or an operator fixes. The entries are not the cause.
-fn will_be_mended(error: &Error) -> bool {
-    will_pass(error) || error.is_misconfigured() || error.is_corrupt()
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Books, Error, EventKind, Halt, HaltReason, HoldState, LedgerBooks, LedgerOrder, LedgerSku, Load, Op,
-    OrderIntent, OrderTask, QueueLimits, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState,
-    Sku, SkuSpec, Stocktake, Switch, UnitNumber, UnitRange, Verbs,
+    Books, Error, EventKind, Halt, HaltReason, HoldState, LedgerBooks, LedgerEntry, LedgerOrder, LedgerSku,
+    Load, Op, OrderIntent, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec,
+    Stocktake, Switch, UnitNumber, UnitRange, Verbs,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
 
@@ -49,7 +49,7 @@ const LEASE: Duration = Duration::from_secs(5);
 /// use rushgate::{SaleBuilder, connect_ledger};
 /// use rushgate::sale::{Rebuild, RebuildOutcome};
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).orders("orders")).await?;
+/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
 /// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);
 /// sale.open().await?;
 /// let outcome = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(Duration::ZERO).run().await?;
@@ -160,7 +160,9 @@ impl Rebuild {
     }
 
     fn lock(&self) -> Result<Lock> {
-        let name = format!("{}rebuild", OrderTask::stock_ids(self.sale.id()));
+        // Sales whose long IDs begin alike share a lock, and are rebuilt one after the other.
+        let id = self.sale.id().as_str();
+        let name = format!("rebuild:{}", &id[..id.floor_char_boundary(180)]);
         Ok(self.sale.gate.lock(name)?.lease(LEASE).label("rebuilds the sale"))
     }
 
@@ -222,7 +224,7 @@ impl Rebuild {
     /// specification.
     async fn find_or_make(&self) -> Result<SaleState> {
         let error = match self.sale.state().await {
-            Err(error) if error.is_not_found() => error,
+            Err(error) if error.is_not_found() || error.is_corrupt() => error,
             state => return state,
         };
         let known = self.ledger.find_sale(self.sale.id()).await?;
@@ -230,19 +232,13 @@ impl Rebuild {
             return Err(error.hint("the ledger has no specification of it either; check both URLs"));
         };
         let gate = &self.sale.gate;
-        // Other clients may have used the queue since the store lost its reservation.
-        let orders = gate.store().for_orders();
-        gate.ask(|| orders.create(spec.clone())).await?;
-        if let Some(queue) = &spec.orders {
-            gate.ask(|| orders.limit(queue, QueueLimits::default())).await?;
-            gate.ask(|| orders.resume(queue)).await?;
-        }
+        gate.ask(|| gate.store().create(spec.clone())).await?;
         self.sale.state().await
     }
 
     async fn introduce(&self, state: &SaleState) -> Result<()> {
-        if state.spec.orders.is_none() {
-            return Err(Error::invalid("the sale", "has no order queue, so it has no ledger"));
+        if !state.spec.ledger {
+            return Err(Error::invalid("the sale", "has no ledger"));
         }
         if !self.new_ledger && self.is_wrong_ledger().await? {
             return Err(Error::misconfigured(
@@ -253,8 +249,8 @@ impl Rebuild {
         self.ledger.open_sale(introduction(state)).await
     }
 
-    /// True if orders were committed to some ledger, and this one does not know the sale. Orders that are
-    /// still queued prove nothing: no order worker may have started yet.
+    /// True if orders were committed to some ledger, and this one does not know the sale. Undecided orders prove
+    /// nothing: no order worker may have started yet.
     async fn is_wrong_ledger(&self) -> Result<bool> {
         if self.ledger.find_sale(self.sale.id()).await?.is_some() {
             return Ok(false);
@@ -291,7 +287,7 @@ impl Rebuild {
         let mut report = RebuildReport::default();
         for entries in entries(books, generation).chunks(WRITE_BATCH) {
             for (entry, written) in entries.iter().zip(self.ledger.write(entries.to_vec()).await?) {
-                let OrderTask::Reservation { id, .. } = entry else { continue };
+                let LedgerEntry::Reservation { id, .. } = entry else { continue };
                 report.written += 1;
                 match written {
                     Written::Reassigned { .. } => report.reassigned.push(*id),
@@ -366,14 +362,14 @@ fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
 }
 
 /// The store's data as entries for the ledger.
-fn entries(books: &Books, generation: u32) -> Vec<OrderTask> {
+fn entries(books: &Books, generation: u32) -> Vec<LedgerEntry> {
     let mut withdrawn: BTreeMap<&Sku, Vec<UnitRange>> = BTreeMap::new();
     // Units withdrawn because other orders own them in the ledger are not withdrawn there.
     let events = books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
     for (sku, range) in events.flat_map(|event| &event.units) {
         withdrawn.entry(sku).or_default().push(*range);
     }
-    let stock = books.skus.iter().map(|sku| OrderTask::Stock {
+    let stock = books.skus.iter().map(|sku| LedgerEntry::Stock {
         sale: books.spec.id.clone(),
         sku: sku.sku.clone(),
         seq: books.seq,
@@ -391,7 +387,7 @@ fn in_order(mut ranges: Vec<UnitRange>) -> Vec<UnitRange> {
     UnitRange::gather(ranges)
 }
 
-fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<OrderTask> {
+fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<LedgerEntry> {
     let intent = match row.state {
         HoldState::Held => OrderIntent::Hold,
         HoldState::Confirming | HoldState::Confirmed => OrderIntent::Confirm,
@@ -400,7 +396,7 @@ fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<OrderTa
         HoldState::Cancelled | HoldState::Expired | HoldState::Rejected => return None,
     };
     let (sale, id, buyer, units) = (sale.clone(), row.id, row.buyer.clone(), row.units.clone());
-    Some(OrderTask::Reservation { sale, generation, seq: row.seq, id, buyer, units, intent })
+    Some(LedgerEntry::Reservation { sale, generation, seq: row.seq, id, buyer, units, intent })
 }
 
 /// The ledger's data as parts to load into the store, with their totals.

@@ -8,7 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate::Rushgate;
+use rushgate::{Rushgate, Sale};
 use rushgate_testkit::ModelStore;
 use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
@@ -60,6 +60,10 @@ impl Bench {
         &*self.store
     }
 
+    pub fn shared(&self) -> Arc<dyn rushgate::store::Store> {
+        Arc::clone(&self.store)
+    }
+
     /// A new client, as another process would have.
     pub fn client(&self) -> Rushgate {
         Rushgate::with_store(Arc::clone(&self.store))
@@ -109,6 +113,15 @@ pub async fn eventually<F: Future<Output = bool>>(mut is_so: impl FnMut() -> F) 
     while !is_so().await {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
+}
+
+/// Waits until the ledger has every order of the sale.
+pub async fn delivered(sale: &Sale) {
+    eventually(async || {
+        let state = sale.state().await.unwrap();
+        state.orders.is_some_and(|orders| orders.through == state.seq && orders.failed == 0)
+    })
+    .await;
 }
 
 pub fn ms(n: u64) -> Duration {

@@ -1,22 +1,42 @@
 //! A process that dies after the ledger's commit and before the store records it.
 
+#![allow(dead_code)]
+
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rushgate::Ledger;
-use rushgate::sale::{OrderTask, SaleId};
+use rushgate::sale::{LedgerEntry, SaleId};
 use rushgate::store::StoreInfo;
 use rushgate_core::{Answer, LedgerBooks};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rustix::process::{Signal, getpid, kill_process};
 
 /// A ledger that commits and then kills its own process.
-pub struct DiesAfterCommit(pub Arc<dyn Ledger>);
+pub struct DiesAfterCommit {
+    ledger: Arc<dyn Ledger>,
+    doomed: Arc<AtomicBool>,
+}
+
+impl DiesAfterCommit {
+    /// Dies after the first commit.
+    pub fn new(ledger: Arc<dyn Ledger>) -> Self {
+        Self { ledger, doomed: Arc::new(AtomicBool::new(true)) }
+    }
+
+    /// Dies after the first commit since the returned flag was set.
+    pub fn on_request(ledger: Arc<dyn Ledger>) -> (Self, Arc<AtomicBool>) {
+        let doomed = Arc::new(AtomicBool::new(false));
+        (Self { ledger, doomed: Arc::clone(&doomed) }, doomed)
+    }
+}
 
 impl Ledger for DiesAfterCommit {
-    fn write(&self, entries: Vec<OrderTask>) -> Answer<'_, Vec<Written>> {
+    fn write(&self, entries: Vec<LedgerEntry>) -> Answer<'_, Vec<Written>> {
         Box::pin(async move {
-            let written = self.0.write(entries).await?;
-            if written.iter().all(|written| matches!(written, Written::Refused(_))) {
+            let written = self.ledger.write(entries).await?;
+            let nothing = written.iter().all(|written| matches!(written, Written::Refused(_)));
+            if nothing || !self.doomed.load(Ordering::SeqCst) {
                 return Ok(written);
             }
             kill_process(getpid(), Signal::KILL).expect("a process may kill itself");
@@ -25,34 +45,34 @@ impl Ledger for DiesAfterCommit {
     }
 
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
-        self.0.open_sale(sale)
+        self.ledger.open_sale(sale)
     }
 
     fn find_sale(&self, sale: &SaleId) -> Answer<'_, Option<KnownSale>> {
-        self.0.find_sale(sale)
+        self.ledger.find_sale(sale)
     }
 
     fn advance(&self, sale: &SaleId) -> Answer<'_, u32> {
-        self.0.advance(sale)
+        self.ledger.advance(sale)
     }
 
     fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.0.books(sale)
+        self.ledger.books(sale)
     }
 
     fn ping(&self) -> Answer<'_, ()> {
-        self.0.ping()
+        self.ledger.ping()
     }
 
     fn info(&self) -> StoreInfo {
-        self.0.info()
+        self.ledger.info()
     }
 
     fn counters(&self) -> LedgerCalls {
-        self.0.counters()
+        self.ledger.counters()
     }
 
     fn close(&self) -> Answer<'_, ()> {
-        self.0.close()
+        self.ledger.close()
     }
 }

@@ -56,39 +56,11 @@ const SKU: &[Part] = &[
     Number("confirmed", 4),
     Number("withdrawn", 4),
     Number("per_buyer", 2),
-    Text("name"),
 ];
 const DEADLINE: &[Part] = &[Number("event", 6), Bytes("reservation", 16)];
 
-/// Layout of a task's record (`lua/include/queue.lua`) without key and deadline.
-const TASK: &[Part] = &[
-    Number("arrival", 6),
-    Number("turn", 1),
-    Number("revision", 6),
-    Number("first", 7),
-    Number("due", 7),
-    Number("priority", 1),
-    Number("most attempts", 2),
-    Number("content type", 1),
-    Text("payload"),
-];
-const LEASE: &[Part] = &[Number("claim", 7), Number("turn", 1), Text("id")];
-const PLACE: &[Part] = &[Number("arrival", 6), Number("turn", 1), Text("id")];
-
-/// Layout of a task's run, up to its past and its error.
-fn run(value: &[u8]) -> Vec<Part> {
-    vec![
-        Number("claim", 7),
-        Number("turn", 1),
-        Number("attempts", 2),
-        Number("flags", 1),
-        Number("lease", 7),
-        Number("due", 7),
-        Number("worker's length", 1),
-        Bytes("worker", usize::from(value[25])),
-        Text("past and error"),
-    ]
-}
+/// Layout of a failed order (`lua/include/failed.lua`).
+const FAILED: &[Part] = &[Number("retry at", 7), Number("event", 7), Number("attempts", 4), Text("reason")];
 
 /// Layout of a hold, whose texts are preceded by their lengths.
 fn hold(value: &[u8]) -> Vec<Part> {
@@ -206,9 +178,10 @@ fn leaves(json: &serde_json::Value) -> Vec<(String, serde_json::Value)> {
 }
 
 /// Fields that a sale's row has only if the sale is or was halted.
-const ABSENT: [&str; 6] = ["p", "r", "B", "P", "W", "G"];
-/// Fields that a queue has only with limits, or with tasks that are not orders.
-const ABSENT_IN_QUEUE: [&str; 11] = ["p", "b", "l", "m", "f", "x", "y", "e", "i", "k", "$box"];
+const ABSENT: [&str; 6] =
+    ["halted_at", "halt_reason", "rebuild", "stopped_at", "switched_at", "receipts_until"];
+/// Field that a sale's row has while a process waits for an event. It is not damaged, because processes poll as well.
+const LISTENERS: &[u8] = b"listeners";
 
 /// All changes to a key's content. `name` is the end of the key.
 fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
@@ -244,19 +217,19 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
             let is_hash = matches!(content, Content::Hash(_));
             let made = |fields| if is_hash { Content::Hash(fields) } else { Content::Sorted(fields) };
             for (at, (field, value)) in fields.iter().enumerate() {
-                let is_sku = name == "row" && field.starts_with(b"S");
+                if name == "row" && field == LISTENERS {
+                    continue;
+                }
+                let is_sku = name == "row" && field.starts_with(b"sku:");
                 let mut others: Vec<(String, Field)> = Vec::new();
                 let values = match name {
                     "row" if is_sku => packed(SKU, value),
                     "holds" => packed(&hold(value), value),
-                    "records" | "newcomers" => packed(TASK, value),
-                    "runs" => packed(&run(value), value),
                     _ => texts(value),
                 };
                 let shown = match name {
                     "row" if !is_sku => format!("{}: ", String::from_utf8_lossy(field)),
-                    "meta" => format!("{}: ", String::from_utf8_lossy(field)),
-                    "row" | "holds" | "records" | "newcomers" | "runs" => String::new(),
+                    "row" | "holds" => String::new(),
                     "buyers" => "count: ".to_owned(),
                     _ => "score: ".to_owned(),
                 };
@@ -270,9 +243,8 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                     "withdrawn" => packed(RANGE, field),
                     "deadlines" => packed(DEADLINE, field),
                     "holds" => packed(&[Bytes("reservation", 16)], field),
-                    "leases" => packed(LEASE, field),
-                    "waiting5" => packed(PLACE, field),
-                    "records" | "newcomers" | "runs" | "sales" | "queues" => texts(field),
+                    "failed" => packed(FAILED, field),
+                    "sales" => texts(field),
                     "buyers" => packed(&[Bytes("buyer", 3), Number("NUL", 1), Text("sku")], field),
                     _ => Vec::new(),
                 };
@@ -288,26 +260,22 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
                     added.push((other.clone(), value));
                     let is_new = fields.iter().all(|(field, _)| *field != other);
                     found.push((format!(".{label}"), made(changed)));
-                    found.extend(is_new.then(|| (": added".to_owned(), made(added))));
+                    // A second entry of a failed order differs from one of an order that has not failed.
+                    let of = if name == "failed" { format!(".{label}") } else { String::new() };
+                    found.extend(is_new.then(|| (format!("{of}: added"), made(added))));
                 }
                 let mut lost = fields.clone();
                 lost.remove(at);
-                // Each field of a queue's counters has its own meaning, like a column.
-                let which = if name == "meta" {
-                    format!(".{}", String::from_utf8_lossy(field))
-                } else {
-                    String::new()
+                // Each field of a row has its own meaning, like a column.
+                let which = match name {
+                    "row" if !is_sku => format!(".{}", String::from_utf8_lossy(field)),
+                    _ => String::new(),
                 };
                 found.push((format!("{which}: lost"), made(lost)));
             }
-            for absent in ABSENT_IN_QUEUE.iter().filter(|_| name == "meta") {
-                let mut added = fields.clone();
-                added.push((absent.as_bytes().to_vec(), b"1".to_vec()));
-                found.push((format!(".{absent}: added"), made(added)));
-            }
             for absent in ABSENT.iter().filter(|_| name == "row") {
                 let mut added = fields.clone();
-                let value = if *absent == "B" { vec![1; 16] } else { b"1".to_vec() };
+                let value = if *absent == "rebuild" { vec![1; 16] } else { b"1".to_vec() };
                 added.push((absent.as_bytes().to_vec(), value));
                 found.push((format!(".{absent}: added"), made(added)));
             }
@@ -316,23 +284,12 @@ fn changes(name: &str, content: &Content) -> Vec<(String, Content)> {
     found
 }
 
-impl Content {
-    /// A hash without that field.
-    pub fn without(self, name: &[u8]) -> Self {
-        let Self::Hash(mut fields) = self else { panic!("a hash: {self:?}") };
-        let n = fields.len();
-        fields.retain(|(field, _)| field != name);
-        assert_eq!(fields.len(), n - 1, "the hash has the field");
-        Self::Hash(fields)
-    }
-}
-
-/// Keys under the order queue's tag that are not damaged here, by the beginning of their name, and why.
+/// Keys of a sale that are not damaged here, by the beginning of their name, and why.
 const LEFT_OUT: &[(&str, &str)] = &[
-    ("sale:", "the keys of the sale, which are damaged as such"),
     ("young:", "answers to calls, which only a repeated call reads"),
     ("old:", "answers to calls, which only a repeated call reads"),
-    ("listeners", "processes that are notified of tasks, and poll as well"),
+    ("room", "the waiting room holds neither stock nor orders"),
+    ("tickets", "the waiting room holds neither stock nor orders"),
 ];
 
 impl Keys {
@@ -340,20 +297,16 @@ impl Keys {
         Self { stream: BufReader::new(TcpStream::connect(("127.0.0.1", port)).unwrap()) }
     }
 
-    /// All changes to all keys of the sale and of its order queue, and to the lists of names.
+    /// All changes to all keys of the sale, and to the list of names.
     pub fn damages(&mut self) -> Vec<Damage> {
-        let mut keys = self.list(&[b"KEYS", b"rg:{*}:sale:*:1:[^yo]*"]);
-        keys.extend(self.list(&[b"KEYS", b"rg:{s:*}:home"]));
-        // An ended sale has no deadlines key.
-        assert!(keys.len() >= 7, "a sale has seven keys and a home: {}", keys.len());
-        keys.extend([b"rg:sales".to_vec(), b"rg:queues".to_vec()]);
-        let queue = self.list(&[b"KEYS", b"rg:{q:orders}:*"]);
-        assert!(queue.contains(&b"rg:{q:orders}:meta".to_vec()), "the order queue has counters");
-        let is_left_out = |key: &Vec<u8>| {
-            let name = &key["rg:{q:orders}:".len()..];
-            LEFT_OUT.iter().any(|(start, _)| name.starts_with(start.as_bytes()))
-        };
-        keys.extend(queue.into_iter().filter(|key| !is_left_out(key)));
+        let mut keys = self.list(&[b"KEYS", b"rg:{s:launch}:*"]);
+        keys.retain(|key| {
+            let name = &key["rg:{s:launch}:".len()..];
+            !LEFT_OUT.iter().any(|(start, _)| name.starts_with(start.as_bytes()))
+        });
+        // An ended sale has no deadlines and no failed orders.
+        assert!(keys.len() >= 7, "a sale has eight keys and a home: {}", keys.len());
+        keys.push(b"rg:sales".to_vec());
         let mut damages = Vec::new();
         for key in keys {
             let name = String::from_utf8(key.rsplit(|byte| *byte == b':').next().unwrap().to_vec()).unwrap();
@@ -373,13 +326,6 @@ impl Keys {
             }
         }
         damages
-    }
-
-    /// Keys that match a pattern: at least one.
-    pub fn matching(&mut self, pattern: &str) -> Vec<Vec<u8>> {
-        let keys = self.list(&[b"KEYS", pattern.as_bytes()]);
-        assert!(!keys.is_empty(), "{pattern}");
-        keys
     }
 
     pub fn read(&mut self, key: &[u8]) -> Content {

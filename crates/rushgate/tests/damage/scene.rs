@@ -3,19 +3,21 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use rushgate::queue::Retry;
+use rushgate::lock::{Lease, Token};
 use rushgate::sale::{Audit, Hold, StockChanged, UnitChoice};
+use rushgate::store::Store;
 use rushgate::{
-    BuyerId, CancellationToken, IdempotencyKey, Ledger, Line, OrderWorker, Queue, Reserved, Rushgate, Sale,
+    BuyerId, CancellationToken, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku, Timestamp,
 };
+use rushgate_core::{Failure, Follow, Followed, OrderBatch, Verbs};
 
-use crate::common::{eventually, secs};
+use crate::common::{delivered, eventually, secs};
 
 /// State of the sale at the audit.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Moment {
-    /// Holds are undecided; decisions and stock changes are in the order queue.
+    /// Holds are undecided; decisions and stock changes are not delivered, and one order has failed.
     Running,
     /// The sale has ended and the ledger is complete.
     Finished,
@@ -42,17 +44,50 @@ pub async fn reserve(sale: &Sale, who: &str, lines: &[(&str, u32)]) -> Hold {
     reserve_units(sale, who, lines, UnitChoice::Any).await
 }
 
-/// Runs an order worker until the order queue is empty.
+/// Runs an order worker until the ledger has every order.
 pub async fn carry(sale: &Sale, ledger: &Arc<dyn Ledger>) {
     let shutdown = CancellationToken::new();
     let worker = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(ledger)).run(shutdown.clone()));
-    eventually(async || {
-        let books = sale.books().await.unwrap();
-        books.pending.is_empty()
-    })
-    .await;
+    delivered(sale).await;
     shutdown.cancel();
     worker.await.unwrap().unwrap();
+}
+
+/// An order worker that says what the test wants.
+pub struct Worker<'a> {
+    pub store: &'a dyn Store,
+    pub sale: &'a Sale,
+}
+
+impl Worker<'_> {
+    /// Reports the batch before, if any, and reads the next `n` events under a lease of one hour; 0 to give it up.
+    pub async fn follow(
+        &self,
+        before: Option<&OrderBatch>,
+        failed: Vec<Failure>,
+        recovered: Vec<u64>,
+        n: u32,
+    ) -> OrderBatch {
+        let follow = Follow {
+            sale: self.sale.id().clone(),
+            worker: Token::from_bytes([7; 16]),
+            generation: before.map_or(0, |batch| batch.generation),
+            through: before.map_or(0, |batch| batch.through),
+            failed,
+            recovered,
+            n,
+            lease: Lease::new(secs(3_600)).unwrap(),
+        };
+        match self.store.follow_orders(follow).await.unwrap() {
+            Followed::Batch(batch) => batch,
+            Followed::Busy { .. } => panic!("nobody else follows it"),
+        }
+    }
+}
+
+/// The order of this event could not be recorded.
+pub fn failure(seq: u64) -> Failure {
+    Failure { seq, attempts: 1, reason: "the ledger refuses".to_owned(), retry_after: secs(600) }
 }
 
 fn from_now(after: Duration, before: Duration) -> Timestamp {
@@ -61,10 +96,9 @@ fn from_now(after: Duration, before: Duration) -> Timestamp {
 }
 
 impl Scene {
-    /// `orders` is the order queue, with the authority of an order worker.
-    pub async fn play(gate: Rushgate, orders: Queue, ledger: Arc<dyn Ledger>, moment: Moment) -> Self {
-        let made =
-            SaleBuilder::new("launch").sku("phone", 12, 3).sku("case", 6, 2).hold(secs(3)).orders("orders");
+    pub async fn play(store: Arc<dyn Store>, ledger: Arc<dyn Ledger>, moment: Moment) -> Self {
+        let gate = Rushgate::with_store(Arc::clone(&store));
+        let made = SaleBuilder::new("launch").sku("phone", 12, 3).sku("case", 6, 2).hold(secs(3)).ledger();
         let made = made
             .opens_at(from_now(Duration::ZERO, secs(3_600)))
             .closes_at(from_now(secs(86_400), Duration::ZERO));
@@ -91,16 +125,19 @@ impl Scene {
         match moment {
             Moment::Running => {
                 carry(&sale, &ledger).await;
-                // One order waits for a retry, and one is leased.
+                // One order has failed, and a worker has read one that it has not delivered yet.
+                let worker = Worker { store: &*store, sale: &sale };
                 reserve(&sale, "ivy", &[("case", 1)]).await;
-                let failed = orders.claim(1, secs(20)).await.unwrap().remove(0);
-                let (ticket, error) = (failed.ticket, "the ledger refuses".to_owned());
-                let retry = Retry { ticket, delay: secs(600), error, give_up: false };
-                orders.retry(vec![retry]).await.unwrap();
-                let fay = reserve(&sale, "fay", &[("phone", 1)]).await;
-                assert_eq!(orders.claim(10, secs(3_600)).await.unwrap().len(), 1);
-                let guy = reserve(&sale, "guy", &[("case", 1)]).await;
+                let batch = worker.follow(None, Vec::new(), Vec::new(), 10).await;
+                let [failed] = &batch.entries[..] else { panic!("{batch:?}") };
+                let batch = worker.follow(Some(&batch), vec![failure(failed.seq)], Vec::new(), 10).await;
+                assert!(batch.entries.is_empty(), "{batch:?}");
+                // No later event of the first undelivered reservation would make up for it.
                 reserve(&sale, "hal", &[("phone", 1)]).await;
+                let batch = worker.follow(Some(&batch), Vec::new(), Vec::new(), 10).await;
+                assert_eq!(batch.entries.len(), 1, "{batch:?}");
+                let fay = reserve(&sale, "fay", &[("phone", 1)]).await;
+                let guy = reserve(&sale, "guy", &[("case", 1)]).await;
                 sale.confirm(fay.id).await.unwrap();
                 sale.cancel(guy.id).await.unwrap();
                 // Withdraw from another SKU: a withdrawal lists all numbers up to the highest, which would

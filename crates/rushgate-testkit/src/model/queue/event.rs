@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rushgate_core::{TaskChange, TaskEvent, TaskEvents};
+use rushgate_core::{Log, TaskChange, TaskEvent, TaskEvents};
 
 use super::*;
 
@@ -68,8 +68,11 @@ impl Model {
         Ok(self.queue(now, name).events_after(after, limit))
     }
 
-    /// Whether a listener for events after `after` must keep waiting.
-    pub fn nothing_happens(&mut self, now: Timestamp, name: &QueueName, after: u64) -> bool {
-        self.queue(now, name).events.last == after
+    /// Whether `after` is the log's latest event, so that its listener must keep waiting.
+    pub fn is_at(&mut self, now: Timestamp, log: &Log, after: u64) -> Result<bool> {
+        match log {
+            Log::Queue(name) => Ok(self.queue(now, name).events.last == after),
+            Log::Sale(sale) => self.sale_is_at(sale, after),
+        }
     }
 }

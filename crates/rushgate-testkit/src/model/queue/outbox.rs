@@ -29,10 +29,9 @@ impl Model {
         if relay.tasks.is_empty() {
             return Ok(Relayed { upto });
         }
-        self.must_have_authority(name)?;
         let new = relay.tasks.iter().filter(|(number, _)| *number > upto);
         new.map(|(_, task)| task).try_for_each(|task| task.check_at(now))?;
         self.touch(name);
-        self.change(now, name, |queue| queue.relay(now, relay))
+        Ok(self.change(now, name, |queue| queue.relay(now, relay)))
     }
 }

@@ -66,12 +66,12 @@ impl Model {
     /// See [`Verbs::schedule`](rushgate_core::Verbs::schedule).
     pub fn schedule(&mut self, now: Timestamp, name: &QueueName, new: NewSchedule) -> Result<Scheduled> {
         self.touch(name);
-        self.change(now, name, |queue| queue.schedule(new))
+        Ok(self.change(now, name, |queue| queue.schedule(new)))
     }
 
     /// See [`Verbs::unschedule`](rushgate_core::Verbs::unschedule).
     pub fn unschedule(&mut self, now: Timestamp, name: &QueueName, id: &ScheduleId) -> Result<bool> {
-        Ok(self.change_own(now, name, |queue| queue.schedules.remove(id).is_some()))
+        Ok(self.change(now, name, |queue| queue.schedules.remove(id).is_some()))
     }
 
     /// See [`Verbs::schedules`](rushgate_core::Verbs::schedules).
@@ -93,6 +93,6 @@ impl Model {
 
     /// See [`Verbs::fire`](rushgate_core::Verbs::fire).
     pub fn fire(&mut self, now: Timestamp, name: &QueueName, fire: Fire) -> Result<Fired> {
-        self.change(now, name, |queue| queue.fire(now, fire))
+        Ok(self.change(now, name, |queue| queue.fire(now, fire)))
     }
 }

@@ -231,7 +231,7 @@ fn waited(id: &TaskId, at: Timestamp, ended: &Ended) -> Waited {
 impl Model {
     /// See [`Verbs::close_batch`](rushgate_core::Verbs::close_batch).
     pub fn close_batch(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Closed> {
-        once!(self, op, CloseBatch, self.change(now, name, |queue| queue.close(now, id))?)
+        once!(self, op, CloseBatch, self.change(now, name, |queue| queue.close(now, id)))
     }
 
     /// See [`Verbs::waits`](rushgate_core::Verbs::waits).
