@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 74ebf2dc2195522d
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '74ebf2dc2195522d'
+-- Rushgate 0.1.0, protocol 1, build a3de43bc355a34ca
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'a3de43bc355a34ca'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
@@ -5471,9 +5471,8 @@ end
 local FAILED_ORDER, FAILED_ORDER_BYTES = '>I7I7I4', 18
 
 local function read_failed(member)
-  local f = { member = member }
-  f.retry_at, f.seq, f.attempts = struct.unpack(FAILED_ORDER, member)
-  return f
+  local retry_at, seq, attempts = struct.unpack(FAILED_ORDER, member)
+  return { retry_at = retry_at, seq = seq, attempts = attempts }
 end
 
 local function store_failed(s, seq, retry_at, attempts, reason)

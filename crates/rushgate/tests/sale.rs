@@ -568,8 +568,12 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
 
     let alone = open_as(&gate, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
     assert_eq!((alone.failed_orders(0, 10).await.unwrap(), alone.retry_orders().await.unwrap()), (vec![], 0));
-    let worker = OrderWorker::new(alone, ledger).run(CancellationToken::new()).await;
+    let worker = OrderWorker::new(alone, Arc::clone(&ledger)).run(CancellationToken::new()).await;
     assert!(worker.unwrap_err().is_invalid());
+    for batch in [0, 1_001] {
+        let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).batch(batch);
+        assert!(worker.run(CancellationToken::new()).await.unwrap_err().is_invalid(), "a batch of {batch}");
+    }
     let nothing = gate.sale("nosuch").unwrap();
     assert!(nothing.failed_orders(0, 10).await.unwrap_err().is_not_found());
     assert!(nothing.retry_orders().await.unwrap_err().is_not_found());

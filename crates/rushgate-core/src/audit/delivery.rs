@@ -18,11 +18,8 @@ impl Both<'_> {
             self.books.skus.iter().for_each(|sku| self.check_stock(sku, &undelivered, &mut offenders));
         }
         let behind = self.books.seq.saturating_sub(self.books.through);
-        let figures = format!(
-            "{} behind, {} failed",
-            counted(behind, "event"),
-            counted(self.books.failed.len(), "entry").replace("entrys", "entries"),
-        );
+        let failed = counted(self.books.failed.len(), "failed order");
+        let figures = format!("{} behind, {failed}", counted(behind, "event"));
         check("orders_are_delivered", "the ledger has every order that was delivered", figures, offenders)
     }
 
@@ -48,9 +45,7 @@ impl Both<'_> {
             self.ledger.orders.iter().map(|order| (order.id, order.state)).collect();
         let refused: BTreeSet<ReservationId> =
             self.ledger.refusals.iter().map(|refusal| refusal.id).collect();
-        for event in
-            self.books.events.iter().filter(|event| event.kind.is_for_ledger() && undelivered.is_done(event))
-        {
+        for event in self.books.events.iter().filter(|event| undelivered.is_delivered(event)) {
             // A batch has a reservation once, so the entry of an earlier event may stand for this one.
             let is_settled = |id: &ReservationId| {
                 !self.has_moved(*id) && !refused.contains(id) && !undelivered.reservations.contains(id)
@@ -71,7 +66,7 @@ impl Both<'_> {
     /// A reservation that waits for the ledger must be in the log behind the worker, or among the failed entries.
     fn check_reservations(&self, undelivered: &Undelivered, offenders: &mut Vec<String>) {
         for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
-            let waits = OrderIntent::awaited(row.state).is_some() && row.state != HoldState::Held;
+            let waits = row.state.is_held() && row.state != HoldState::Held;
             if waits && !undelivered.reservations.contains(&row.id) {
                 offenders.push(format!(
                     "reservation {} of buyer `{}` is {:?}, and no order worker will get it",
@@ -86,9 +81,7 @@ impl Both<'_> {
             return;
         }
         let (mut total, mut withdrawn) = (sku.initial, Vec::new());
-        for event in
-            self.books.events.iter().filter(|event| event.kind.is_for_ledger() && undelivered.is_done(event))
-        {
+        for event in self.books.events.iter().filter(|event| undelivered.is_delivered(event)) {
             let ranges = event.units.iter().filter(|(of, _)| *of == sku.sku).map(|(_, range)| *range);
             match event.kind {
                 EventKind::StockAdded => total = ranges.map(UnitRange::last).fold(total, u32::max),
@@ -131,13 +124,14 @@ impl Undelivered {
     pub(super) fn of(both: &Both<'_>) -> Self {
         let failed = both.books.failed.iter().map(|failed| failed.seq).collect();
         let mut undelivered = Self { after: both.books.through, failed, reservations: BTreeSet::new() };
-        let events = both.books.events.iter().filter(|event| !undelivered.is_done(event));
+        let for_ledger = both.books.events.iter().filter(|event| event.kind.is_for_ledger());
+        let events = for_ledger.filter(|event| !undelivered.is_delivered(event));
         undelivered.reservations = events.filter_map(|event| event.reservation).collect();
         undelivered
     }
 
-    /// Whether the ledger has what it records of the event, if it records events of its kind.
-    fn is_done(&self, event: &Event) -> bool {
-        !event.kind.is_for_ledger() || (event.seq <= self.after && !self.failed.contains(&event.seq))
+    /// Whether an order worker reported that the ledger has recorded the event.
+    fn is_delivered(&self, event: &Event) -> bool {
+        event.kind.is_for_ledger() && event.seq <= self.after && !self.failed.contains(&event.seq)
     }
 }

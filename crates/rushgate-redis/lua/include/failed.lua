@@ -3,9 +3,8 @@
 local FAILED_ORDER, FAILED_ORDER_BYTES = '>I7I7I4', 18
 
 local function read_failed(member)
-  local f = { member = member }
-  f.retry_at, f.seq, f.attempts = struct.unpack(FAILED_ORDER, member)
-  return f
+  local retry_at, seq, attempts = struct.unpack(FAILED_ORDER, member)
+  return { retry_at = retry_at, seq = seq, attempts = attempts }
 end
 
 local function store_failed(s, seq, retry_at, attempts, reason)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Delivery, Error, Failure, Follow, Followed, HaltReason, Lease, LedgerEntry, OrderBatch, ReservationId,
-    Result, Settled, Timestamp, Token, Verbs, Verdict,
+    Result, Settled, Timestamp, Token, Verbs, Verdict, check_range,
 };
 use rushgate_ledger::{Ledger, Refusal, Written};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -148,6 +148,8 @@ impl OrderWorker {
     /// [`is_not_found`](Error::is_not_found) if there is no such sale. Otherwise only lasting errors. Events that were
     /// not reported stay for the next worker.
     pub async fn run(self, shutdown: CancellationToken) -> Result<OrderReport> {
+        // A request for 0 events would give up the lease.
+        check_range("the batch size", self.batch.into(), 1, Follow::EVENTS_MAX.into())?;
         if !self.sale.state().await?.spec.ledger {
             return Err(Error::invalid("the sale", "has no ledger")
                 .hint("call SaleBuilder::ledger when you create the sale"));
@@ -155,7 +157,7 @@ impl OrderWorker {
         let clerk = Clerk {
             worker: self.sale.client().token(),
             lease: Lease::new(self.lease)?,
-            batch: self.batch.max(1),
+            batch: self.batch,
             sale: self.sale,
             ledger: self.ledger,
             counters: Counters::default(),

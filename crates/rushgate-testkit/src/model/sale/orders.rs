@@ -95,7 +95,7 @@ impl Sale {
     }
 
     /// Adds the failed entries that are due again. Those with nothing left to record are removed.
-    fn retry(&mut self, now: Timestamp, entries: &mut Vec<Delivery>, seen: &mut BTreeSet<Seen>) {
+    fn retry(&mut self, now: Timestamp, entries: &mut Vec<Delivery>, seen: &mut BTreeSet<ReservationId>) {
         let due: Vec<_> = self
             .position
             .failed
@@ -115,7 +115,7 @@ impl Sale {
     }
 
     /// Adds the entries of the next `n` events, and returns the number of the last one.
-    fn next(&self, n: u32, entries: &mut Vec<Delivery>, seen: &mut BTreeSet<Seen>) -> u64 {
+    fn next(&self, n: u32, entries: &mut Vec<Delivery>, seen: &mut BTreeSet<ReservationId>) -> u64 {
         let mut through = self.position.through;
         let next = self.events.iter().filter(|event| event.seq > self.position.through).take(n as usize);
         for event in next {
@@ -155,10 +155,8 @@ impl Sale {
     }
 }
 
-type Seen = ReservationId;
-
 /// Adds an entry, unless the batch has its reservation.
-fn push(entries: &mut Vec<Delivery>, seen: &mut BTreeSet<Seen>, delivery: Delivery) {
+fn push(entries: &mut Vec<Delivery>, seen: &mut BTreeSet<ReservationId>, delivery: Delivery) {
     let is_new = match &delivery.entry {
         LedgerEntry::Reservation { id, .. } => seen.insert(*id),
         LedgerEntry::Stock { .. } => true,
