@@ -4,13 +4,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use rushgate_testkit::contract::ModelHarness;
+//! use rushgate_test::contract::ModelHarness;
 //!
 //! async fn harness() -> Arc<ModelHarness> {
 //!     Arc::new(ModelHarness::new())
 //! }
 //!
-//! rushgate_testkit::contract_suite!(harness);
+//! rushgate_test::contract_suite!(harness);
 //! # fn main() {}
 //! ```
 //!

@@ -14,7 +14,8 @@ mod verbs;
 
 use crate::planted::Planted;
 
-pub use clock::{Clock, ManualClock};
+use clock::Clock;
+pub use clock::ManualClock;
 pub use store::ModelStore;
 
 /// Locks, queues and sales as plain maps. Every method is one step at the time `now`.
