@@ -4,11 +4,11 @@
 //! use std::sync::Arc;
 //! use std::time::Duration;
 //! use rushgate::Rushgate;
-//! use rushgate_test::ModelStore;
+//! use rushgate_test::MemoryStore;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> rushgate::Result<()> {
-//! let store = ModelStore::new();
+//! let store = MemoryStore::new();
 //! let gate = Rushgate::with_store(Arc::new(store.clone()));
 //! let mail = gate.queue_of::<String>("mail")?;
 //! mail.enqueue("order:42", "Thank you".to_owned()).delay(Duration::from_secs(3600)).send().await?;
@@ -21,7 +21,7 @@
 //! ```
 //!
 //! For programs:
-//! - [`ModelStore`]: every verb of locks, queues and sales, in memory. Two clients on clones of one store act as two
+//! - [`MemoryStore`]: every verb of locks, queues and sales, in memory. Two clients on clones of one store act as two
 //!   processes do.
 //! - [`faults`]: a store that fails, answers late or loses answers, by a plan that a seed repeats.
 //! - [`servers`]: Redis, Valkey and Postgres servers of a test, started from the installed programs.
@@ -39,7 +39,7 @@ pub mod model;
 pub mod planted;
 pub mod servers;
 
-pub use model::{ManualClock, Model, ModelStore};
+pub use model::{ManualClock, MemoryStore, Model};
 pub use planted::Planted;
 
 #[cfg(doctest)]

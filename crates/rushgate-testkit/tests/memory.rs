@@ -7,15 +7,15 @@ use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Job, Line, LockOutcome, Reserved, Rushgate, SaleBuilder, Sku,
     Worker,
 };
-use rushgate_test::ModelStore;
+use rushgate_test::MemoryStore;
 use tokio::time::timeout;
 
 const HOUR: Duration = Duration::from_secs(3600);
 /// Timeout for anything that is expected to happen. No lease, delay or hold of the tests is shorter.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-fn store() -> (ModelStore, Rushgate) {
-    let store = ModelStore::new();
+fn store() -> (MemoryStore, Rushgate) {
+    let store = MemoryStore::new();
     let gate = Rushgate::with_store(Arc::new(store.clone()));
     (store, gate)
 }
@@ -84,7 +84,7 @@ async fn a_reservation_expires_when_the_clock_passes_its_hold() {
 #[tokio::test]
 async fn a_clock_that_stands_still_makes_expiry_exact() {
     let clock = rushgate_test::ManualClock::default();
-    let store = ModelStore::on(clock);
+    let store = MemoryStore::on(clock);
     let gate = Rushgate::with_store(Arc::new(store.clone()));
     let mail = gate.queue_of::<String>("mail").unwrap();
     mail.enqueue("1", "Thank you".to_owned()).delay(HOUR).send().await.unwrap();

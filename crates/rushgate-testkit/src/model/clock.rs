@@ -51,7 +51,7 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// The clock of a [`ModelStore`](super::ModelStore).
+/// The clock of a [`MemoryStore`](super::MemoryStore).
 #[derive(Clone, Debug)]
 pub(super) enum Clock {
     /// The machine's clock, ahead by what this clock shows.

@@ -16,7 +16,7 @@ use crate::planted::Planted;
 
 use clock::Clock;
 pub use clock::ManualClock;
-pub use store::ModelStore;
+pub use store::MemoryStore;
 
 /// Locks, queues and sales as plain maps. Every method is one step at the time `now`.
 #[derive(Clone, Debug, Default)]

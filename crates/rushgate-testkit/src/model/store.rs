@@ -17,7 +17,7 @@ use super::{Clock, ManualClock, Model, Planted};
 /// It implements every verb of locks, queues and sales, and passes the same contract suite as the stores on SQLite
 /// and Redis. Pass it to `Rushgate::with_store`. Clones share the data, so each client gets a clone.
 #[derive(Clone)]
-pub struct ModelStore {
+pub struct MemoryStore {
     inner: Arc<Inner>,
     for_orders: bool,
 }
@@ -64,13 +64,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for ModelStore {
+impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ModelStore {
+impl MemoryStore {
     /// Creates an empty store. Its clock runs like the machine's, and [`advance`](Self::advance) moves it ahead.
     pub fn new() -> Self {
         Self::with(Model::default(), Clock::Ahead(ManualClock::new(Timestamp::default())))
@@ -193,7 +193,7 @@ impl ModelStore {
     }
 }
 
-impl Store for ModelStore {
+impl Store for MemoryStore {
     fn step(&self, request: Request) -> Answer<'static, Reply> {
         Box::pin(ready(self.step_now(|model, now| model.carry_out(now, request))))
     }

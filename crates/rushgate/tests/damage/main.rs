@@ -17,7 +17,7 @@ use rushgate::queue::{ContentType, Payload, QueueLimits, Retry};
 use rushgate::sale::{Rebuild, RebuildOutcome};
 use rushgate::store::Store;
 use rushgate::{Ledger, Queue, Rushgate, Sale, SaleBuilder, Sku, connect_ledger};
-use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
+use rushgate_test::servers::{Kind, PostgresServer, RedisSetup};
 
 use keys::{Content, Keys};
 use rows::{PostgresRows, Rows, SqliteRows};
