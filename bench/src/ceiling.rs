@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rushgate_testkit::servers::{Kind, RedisServer};
+use rushgate_test::servers::{Kind, RedisServer};
 
 use crate::table::quantile;
 

@@ -18,7 +18,7 @@ mod sqlite;
 mod table;
 
 use anyhow::Result;
-use rushgate_testkit::servers::Kind;
+use rushgate_test::servers::Kind;
 
 /// Same allocator as the `rushgate` command, for both sides of a row.
 #[global_allocator]

@@ -1,7 +1,7 @@
 //! Rows of a store on a server.
 
 use anyhow::{Context, Result};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use tokio::runtime::Runtime;
 
 use crate::ceiling::Ceiling;

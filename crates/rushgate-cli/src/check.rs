@@ -1,5 +1,6 @@
 //! The bot check by webhook: a signed POST for each visit.
 
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use futures_util::FutureExt;
@@ -13,7 +14,6 @@ use serde_json::json;
 
 use crate::exit::{Fault, chain};
 use crate::http::{self, Client};
-use crate::settings::Check;
 use crate::signed::{self, Secret};
 
 /// Environment variable with the secret.
@@ -27,10 +27,10 @@ pub(crate) struct PostCheck {
 }
 
 impl PostCheck {
-    /// Builds the check from its settings. Sends nothing.
-    pub(crate) fn new(check: &Check) -> Result<Self, Fault> {
-        let secret = Secret::find("the bot check", check.secret_file.as_deref(), SECRET)?;
-        let url = signed::address("the bot check", &check.url)?;
+    /// Builds the check. Sends nothing.
+    pub(crate) fn new(url: &str, secret_file: Option<&Path>) -> Result<Self, Fault> {
+        let secret = Secret::find("the bot check", secret_file, SECRET)?;
+        let url = signed::address("the bot check", url)?;
         Ok(Self { client: http::client(url.scheme_str())?, url, secret })
     }
 

@@ -144,7 +144,7 @@ fn options(output: Output) -> Result<Exit> {
 
 /// A benchmark must not use the store of the working directory's configuration file.
 fn needs_file(verb: &Verb) -> bool {
-    !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Watchdog | Verb::Crowd)
+    !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Watchdog)
 }
 
 /// A read of a mistyped path must not create a file.
@@ -197,6 +197,5 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Doctor(args) => doctor::run(args, globals).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Options => unreachable!("they need no store"),
         Verb::Watchdog => watchdog::run().await,
-        Verb::Crowd => rush::run_crowd().await,
     }
 }

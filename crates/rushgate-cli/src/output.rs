@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display};
 use std::io::{self, ErrorKind, IsTerminal, Write};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use anyhow::Result;
 use rushgate::Timestamp;
@@ -377,14 +377,12 @@ pub(crate) fn counted(n: u64, thing: &str) -> String {
 
 /// Time on this machine's clock.
 fn now() -> Timestamp {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
+    SystemTime::now().try_into().unwrap_or_default()
 }
 
 /// A time in UTC with milliseconds, in RFC 3339.
 pub(crate) fn moment(at: Timestamp) -> String {
-    let time = i64::try_from(at.as_micros()).ok().and_then(|at| jiff::Timestamp::from_microsecond(at).ok());
-    format!("{:.3}", time.unwrap_or(jiff::Timestamp::MAX))
+    format!("{:.3}", jiff::Timestamp::try_from(at).unwrap_or(jiff::Timestamp::MAX))
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
         IpAddr::V6(ip) if ip.is_unspecified() => address.set_ip(Ipv6Addr::LOCALHOST.into()),
         _ => {}
     }
-    let answer = tokio::time::timeout(WITHIN, ask(address, settings.tls.as_ref())).await;
+    let answer = tokio::time::timeout(WITHIN, ask(address, settings.tls())).await;
     let fault = match answer {
         Ok(Ok(line)) if line.split(' ').nth(1) == Some("200") => {
             let url = settings.url(address);
@@ -48,12 +48,12 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
 }
 
 /// First line of the answer.
-async fn ask(address: SocketAddr, tls: Option<&Tls>) -> io::Result<String> {
+async fn ask(address: SocketAddr, tls: Option<Tls<'_>>) -> io::Result<String> {
     let stream = TcpStream::connect(address).await?;
     match tls {
         None => first_line(address, stream).await,
         Some(tls) => {
-            let connector = TlsConnector::from(Arc::new(expecting(&tls.certificate)?));
+            let connector = TlsConnector::from(Arc::new(expecting(tls.certificate)?));
             first_line(address, connector.connect(address.ip().into(), stream).await?).await
         }
     }

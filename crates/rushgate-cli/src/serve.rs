@@ -44,7 +44,7 @@ pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
 /// Raises the limit of open files. Each connection needs one; the store and the ledger need some too.
 fn raise_limit(args: &Settings, output: Output) {
     const OTHERS: u64 = 100;
-    let wanted = u64::from(args.connections) + OTHERS;
+    let wanted = u64::from(args.connections.get()) + OTHERS;
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         output.detail(format_args!(
             "the limit of open files is {limit}, and {} connections need {wanted}: further connections wait",
@@ -148,7 +148,7 @@ fn server(
     ledger: Option<Arc<dyn Ledger>>,
     output: Output,
 ) -> Result<Server> {
-    let connections = usize::try_from(args.connections).unwrap_or(usize::MAX);
+    let connections = usize::try_from(args.connections.get()).unwrap_or(usize::MAX);
     let mut server = Server::new(gate)
         .insecure(args.insecure)
         .longest_wait(args.longest_wait)
@@ -168,7 +168,7 @@ fn server(
         }
         server = server.tokens(TokenFile::at(path));
     }
-    if let Some(Tls { certificate, key }) = &args.tls {
+    if let Some(Tls { certificate, key }) = args.tls() {
         server = server.tls(certificate, key);
     }
     if let Some(path) = &args.audit_log {
@@ -180,16 +180,16 @@ fn server(
     if let Some(rate) = args.limit_address {
         server = server.limit_address(rate);
     }
-    if let Some(check) = &args.check {
-        let asked = PostCheck::new(check)?;
+    if let Some(url) = &args.check_url {
+        let asked = PostCheck::new(url, args.check_secret_file.as_deref())?;
         if !asked.is_signed() {
             output.note(format_args!(
                 "note: bot-check requests are not signed; set {} or --check-secret-file",
                 check::SECRET
             ));
         }
-        server = server.check(Arc::new(asked), check.rules);
-        if let Some(page) = &check.page {
+        server = server.check(Arc::new(asked), args.check_rules());
+        if let Some(page) = &args.check_page {
             server = server.check_page(page);
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
@@ -17,178 +17,127 @@ use crate::exit::Fault;
 /// The reference configuration: every key with its meaning and default, all commented out.
 pub(crate) const REFERENCE: &str = include_str!("../reference.toml");
 
-/// Settings from one source. A key of the file is the name of the field; a variable is `RUSHGATE_SERVE_` plus that
-/// name.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(crate) struct ServeOptions {
+/// Declares the options of `serve` once: help, flag, variable, key of the file, type and default.
+macro_rules! options {
+    ($($(#[$attribute:meta])* $name:ident, $variable:literal: $type:ty $(= $default:expr)?;)*) => {
+        /// Settings from one source. A key of the file is the name of the field; a variable is `RUSHGATE_SERVE_`
+        /// plus that name.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Args, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        pub(crate) struct ServeOptions {
+            $(
+                $(#[$attribute])*
+                #[arg(env = $variable, hide_env = true)]
+                pub(crate) $name: Option<$type>,
+            )*
+        }
+
+        /// Complete settings of a server.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub(crate) struct Settings {
+            $(pub(crate) $name: settled!($type $(, $default)?),)*
+        }
+
+        impl ServeOptions {
+            /// These settings, completed by those of `file`.
+            pub(crate) fn or(self, file: Self) -> Self {
+                Self { $($name: self.$name.or(file.$name),)* }
+            }
+
+            fn with_defaults(self) -> Settings {
+                Settings { $($name: self.$name$(.unwrap_or_else(|| $default))?,)* }
+            }
+        }
+    };
+}
+
+/// Type of a setting: optional if it has no default.
+macro_rules! settled {
+    ($type:ty) => { Option<$type> };
+    ($type:ty, $default:expr) => { $type };
+}
+
+options! {
     /// Listen address [default: 127.0.0.1:7979].
-    #[arg(long, env = "RUSHGATE_SERVE_LISTEN", hide_env = true, value_name = "ADDRESS:PORT")]
-    pub(crate) listen: Option<SocketAddr>,
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    listen, "RUSHGATE_SERVE_LISTEN": SocketAddr = SocketAddr::from((Ipv4Addr::LOCALHOST, 7979));
     /// Create and open a demo sale of 5,000 phones. Without --store its data is deleted when the server stops.
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_DEMO",
-        hide_env = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    pub(crate) demo: Option<bool>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    demo, "RUSHGATE_SERVE_DEMO": bool = false;
     /// Require API tokens from this file; `rushgate token create` creates them.
-    #[arg(long, env = "RUSHGATE_SERVE_TOKENS", hide_env = true, value_name = "FILE")]
-    pub(crate) tokens: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    tokens, "RUSHGATE_SERVE_TOKENS": PathBuf;
     /// Serve HTTPS with the certificate and chain from this PEM file; requires --tls-key.
-    #[arg(long, env = "RUSHGATE_SERVE_TLS_CERT", hide_env = true, value_name = "FILE")]
-    pub(crate) tls_cert: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    tls_cert, "RUSHGATE_SERVE_TLS_CERT": PathBuf;
     /// Private key of the certificate, in PEM. Changed files are reloaded.
-    #[arg(long, env = "RUSHGATE_SERVE_TLS_KEY", hide_env = true, value_name = "FILE")]
-    pub(crate) tls_key: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    tls_key, "RUSHGATE_SERVE_TLS_KEY": PathBuf;
     /// Append an audit log of admin actions to this file, one line of JSON each.
-    #[arg(long, env = "RUSHGATE_SERVE_AUDIT_LOG", hide_env = true, value_name = "FILE")]
-    pub(crate) audit_log: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    audit_log, "RUSHGATE_SERVE_AUDIT_LOG": PathBuf;
     /// Allow addresses other than loopback without tokens: every client is an operator.
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_INSECURE",
-        hide_env = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    pub(crate) insecure: Option<bool>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    insecure, "RUSHGATE_SERVE_INSECURE": bool = false;
     /// Without tokens, also accept requests for this host name. Loopback names are always accepted. Repeat, or
     /// separate with commas.
-    #[arg(
-        long = "host",
-        env = "RUSHGATE_SERVE_HOSTS",
-        hide_env = true,
-        value_name = "NAME",
-        value_delimiter = ','
-    )]
-    pub(crate) hosts: Option<Vec<String>>,
+    #[arg(long = "host", value_name = "NAME", value_delimiter = ',')]
+    hosts, "RUSHGATE_SERVE_HOSTS": Vec<String> = Vec::new();
     /// Allow requests from pages of this origin (CORS), such as https://shop.example. Repeat, or separate with
     /// commas.
-    #[arg(
-        long = "origin",
-        env = "RUSHGATE_SERVE_ORIGINS",
-        hide_env = true,
-        value_name = "ORIGIN",
-        value_delimiter = ','
-    )]
-    pub(crate) origins: Option<Vec<Origin>>,
+    #[arg(long = "origin", value_name = "ORIGIN", value_delimiter = ',')]
+    origins, "RUSHGATE_SERVE_ORIGINS": Vec<Origin> = Vec::new();
     /// Rate limit per buyer, such as 20/10s, if the token names the buyer.
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_LIMIT_BUYER",
-        hide_env = true,
-        value_parser = duration::rate,
-        value_name = "N/DURATION"
-    )]
+    #[arg(long, value_parser = duration::rate, value_name = "N/DURATION")]
     #[serde(deserialize_with = "duration::read_rate")]
-    pub(crate) limit_buyer: Option<Rate>,
+    limit_buyer, "RUSHGATE_SERVE_LIMIT_BUYER": Rate;
     /// Rate limit for buyers per client address, such as 100/10s.
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_LIMIT_ADDRESS",
-        hide_env = true,
-        value_parser = duration::rate,
-        value_name = "N/DURATION"
-    )]
+    #[arg(long, value_parser = duration::rate, value_name = "N/DURATION")]
     #[serde(deserialize_with = "duration::read_rate")]
-    pub(crate) limit_address: Option<Rate>,
+    limit_address, "RUSHGATE_SERVE_LIMIT_ADDRESS": Rate;
     /// Trust X-Forwarded-For from this proxy. Repeat, or separate with commas.
-    #[arg(
-        long = "proxy",
-        env = "RUSHGATE_SERVE_PROXIES",
-        hide_env = true,
-        value_name = "ADDRESS",
-        value_delimiter = ','
-    )]
-    pub(crate) proxies: Option<Vec<IpAddr>>,
+    #[arg(long = "proxy", value_name = "ADDRESS", value_delimiter = ',')]
+    proxies, "RUSHGATE_SERVE_PROXIES": Vec<IpAddr> = Vec::new();
     /// Bot check: POST a signed request to this URL before a buyer joins a waiting room, or reserves where there is
     /// none.
-    #[arg(long, env = "RUSHGATE_SERVE_CHECK_URL", hide_env = true, value_name = "URL")]
-    pub(crate) check_url: Option<String>,
+    #[arg(long, value_name = "URL")]
+    check_url, "RUSHGATE_SERVE_CHECK_URL": String;
     /// File with the secret that signs bot checks [default: RUSHGATE_CHECK_SECRET].
-    #[arg(long, env = "RUSHGATE_SERVE_CHECK_SECRET_FILE", hide_env = true, value_name = "FILE")]
-    pub(crate) check_secret_file: Option<PathBuf>,
+    #[arg(long, value_name = "FILE")]
+    check_secret_file, "RUSHGATE_SERVE_CHECK_SECRET_FILE": PathBuf;
     /// Time limit of a bot check [default: 2s].
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_CHECK_TIMEOUT",
-        hide_env = true,
-        value_parser = duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(deserialize_with = "duration::read")]
-    pub(crate) check_timeout: Option<Duration>,
+    check_timeout, "RUSHGATE_SERVE_CHECK_TIMEOUT": Duration = CheckRules::default().timeout;
     /// How long a buyer who passed is not checked again [default: 10m].
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_CHECK_REMEMBER",
-        hide_env = true,
-        value_parser = duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(deserialize_with = "duration::read")]
-    pub(crate) check_remember: Option<Duration>,
+    check_remember, "RUSHGATE_SERVE_CHECK_REMEMBER": Duration = CheckRules::default().remember;
     /// Admit buyers while the bot check is unavailable, instead of refusing them.
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_CHECK_OPEN",
-        hide_env = true,
-        value_name = "BOOL",
-        num_args = 0..=1,
-        require_equals = true,
-        default_missing_value = "true",
-        value_parser = BoolishValueParser::new(),
-        hide_possible_values = true
-    )]
-    pub(crate) check_open: Option<bool>,
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    check_open, "RUSHGATE_SERVE_CHECK_OPEN": bool = CheckRules::default().admit_unknown;
     /// URL where a buyer gets the proof for the bot check; sent with refusals and linked on the shop page.
-    #[arg(long, env = "RUSHGATE_SERVE_CHECK_PAGE", hide_env = true, value_name = "URL")]
-    pub(crate) check_page: Option<String>,
+    #[arg(long, value_name = "URL")]
+    check_page, "RUSHGATE_SERVE_CHECK_PAGE": String;
     /// Maximum wait of a request for a lock, a task or an order [default: 1m].
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_LONGEST_WAIT",
-        hide_env = true,
-        value_parser = duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(deserialize_with = "duration::read")]
-    pub(crate) longest_wait: Option<Duration>,
+    longest_wait, "RUSHGATE_SERVE_LONGEST_WAIT": Duration = Duration::from_secs(60);
     /// Time limit for the headers of a request, and again for its body. Idle connections are closed after this time
     /// too [default: 10s].
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_ARRIVAL",
-        hide_env = true,
-        value_parser = duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(deserialize_with = "duration::read")]
-    pub(crate) arrival: Option<Duration>,
+    arrival, "RUSHGATE_SERVE_ARRIVAL": Duration = Duration::from_secs(10);
     /// Grace period for running requests after the server is stopped [default: 10s].
-    #[arg(
-        long,
-        env = "RUSHGATE_SERVE_GRACE",
-        hide_env = true,
-        value_parser = duration::parse,
-        value_name = "DURATION"
-    )]
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     #[serde(deserialize_with = "duration::read")]
-    pub(crate) grace: Option<Duration>,
+    grace, "RUSHGATE_SERVE_GRACE": Duration = Duration::from_secs(10);
     /// Maximum number of connections [default: 50000].
-    #[arg(long, env = "RUSHGATE_SERVE_CONNECTIONS", hide_env = true, value_name = "N")]
-    pub(crate) connections: Option<NonZeroU32>,
+    #[arg(long, value_name = "N")]
+    connections, "RUSHGATE_SERVE_CONNECTIONS": NonZeroU32 = const { NonZeroU32::new(50_000).expect("not zero") };
 }
 
 impl ServeOptions {
@@ -199,123 +148,50 @@ impl ServeOptions {
         said.and_then(|said| Self::from_arg_matches(&said)).unwrap_or_default()
     }
 
-    /// These settings, completed by those of `file`.
-    pub(crate) fn or(self, file: Self) -> Self {
-        Self {
-            listen: self.listen.or(file.listen),
-            demo: self.demo.or(file.demo),
-            tokens: self.tokens.or(file.tokens),
-            tls_cert: self.tls_cert.or(file.tls_cert),
-            tls_key: self.tls_key.or(file.tls_key),
-            audit_log: self.audit_log.or(file.audit_log),
-            insecure: self.insecure.or(file.insecure),
-            hosts: self.hosts.or(file.hosts),
-            origins: self.origins.or(file.origins),
-            limit_buyer: self.limit_buyer.or(file.limit_buyer),
-            limit_address: self.limit_address.or(file.limit_address),
-            proxies: self.proxies.or(file.proxies),
-            check_url: self.check_url.or(file.check_url),
-            check_secret_file: self.check_secret_file.or(file.check_secret_file),
-            check_timeout: self.check_timeout.or(file.check_timeout),
-            check_remember: self.check_remember.or(file.check_remember),
-            check_open: self.check_open.or(file.check_open),
-            check_page: self.check_page.or(file.check_page),
-            longest_wait: self.longest_wait.or(file.longest_wait),
-            arrival: self.arrival.or(file.arrival),
-            grace: self.grace.or(file.grace),
-            connections: self.connections.or(file.connections),
-        }
-    }
-
     /// The settings with defaults filled in.
     pub(crate) fn settle(self) -> Result<Settings, Fault> {
-        let tls = match (self.tls_cert, self.tls_key) {
-            (Some(certificate), Some(key)) => Some(Tls { certificate, key }),
-            (None, None) => None,
-            _ => return Err(Fault::usage("`tls_cert` and `tls_key` must be set together")),
-        };
-        let usual = CheckRules::default();
-        let rules = CheckRules {
-            timeout: self.check_timeout.unwrap_or(usual.timeout),
-            remember: self.check_remember.unwrap_or(usual.remember),
-            admit_unknown: self.check_open.unwrap_or(usual.admit_unknown),
-        };
-        let (secret_file, page) = (self.check_secret_file, self.check_page);
-        let check = match self.check_url {
-            Some(url) => Some(Check { url, secret_file, page, rules }),
-            None if secret_file.is_some() || page.is_some() => {
-                return Err(Fault::usage("`check_secret_file` and `check_page` require `check_url`"));
-            }
-            None => None,
-        };
-        let settings = Settings {
-            tls,
-            check,
-            audit_log: self.audit_log,
-            listen: self.listen.unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 7979))),
-            demo: self.demo.unwrap_or(false),
-            tokens: self.tokens,
-            insecure: self.insecure.unwrap_or(false),
-            hosts: self.hosts.unwrap_or_default(),
-            origins: self.origins.unwrap_or_default(),
-            limit_buyer: self.limit_buyer,
-            limit_address: self.limit_address,
-            proxies: self.proxies.unwrap_or_default(),
-            longest_wait: self.longest_wait.unwrap_or(Duration::from_secs(60)),
-            arrival: self.arrival.unwrap_or(Duration::from_secs(10)),
-            grace: self.grace.unwrap_or(Duration::from_secs(10)),
-            connections: self.connections.map_or(50_000, NonZeroU32::get),
-        };
-        settings.check()?;
+        let settings = self.with_defaults();
+        settings.check_combinations()?;
         Ok(settings)
     }
 }
 
 /// Certificate and key files.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tls {
-    pub(crate) certificate: PathBuf,
-    pub(crate) key: PathBuf,
-}
-
-/// Settings of the bot check.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Check {
-    pub(crate) url: String,
-    pub(crate) secret_file: Option<PathBuf>,
-    pub(crate) page: Option<String>,
-    pub(crate) rules: CheckRules,
-}
-
-/// Complete settings of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Settings {
-    pub(crate) listen: SocketAddr,
-    pub(crate) demo: bool,
-    pub(crate) tokens: Option<PathBuf>,
-    pub(crate) tls: Option<Tls>,
-    pub(crate) check: Option<Check>,
-    pub(crate) audit_log: Option<PathBuf>,
-    pub(crate) insecure: bool,
-    pub(crate) hosts: Vec<String>,
-    pub(crate) origins: Vec<Origin>,
-    pub(crate) limit_buyer: Option<Rate>,
-    pub(crate) limit_address: Option<Rate>,
-    pub(crate) proxies: Vec<IpAddr>,
-    pub(crate) longest_wait: Duration,
-    pub(crate) arrival: Duration,
-    pub(crate) grace: Duration,
-    pub(crate) connections: u32,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tls<'a> {
+    pub(crate) certificate: &'a Path,
+    pub(crate) key: &'a Path,
 }
 
 impl Settings {
-    /// Path of the file.
+    /// The server's URL, if it listens on `address`.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
-        format!("{}://{address}", if self.tls.is_some() { "https" } else { "http" })
+        format!("{}://{address}", if self.tls_cert.is_some() { "https" } else { "http" })
+    }
+
+    /// Certificate and key files.
+    pub(crate) fn tls(&self) -> Option<Tls<'_>> {
+        let (certificate, key) = (self.tls_cert.as_deref()?, self.tls_key.as_deref()?);
+        Some(Tls { certificate, key })
+    }
+
+    /// The rules of the bot check.
+    pub(crate) fn check_rules(&self) -> CheckRules {
+        CheckRules {
+            timeout: self.check_timeout,
+            remember: self.check_remember,
+            admit_unknown: self.check_open,
+        }
     }
 
     /// The options can come from different sources, so combinations are checked only here.
-    fn check(&self) -> Result<(), Fault> {
+    fn check_combinations(&self) -> Result<(), Fault> {
+        if self.tls_cert.is_some() != self.tls_key.is_some() {
+            return Err(Fault::usage("`tls_cert` and `tls_key` must be set together"));
+        }
+        if self.check_url.is_none() && (self.check_secret_file.is_some() || self.check_page.is_some()) {
+            return Err(Fault::usage("`check_secret_file` and `check_page` require `check_url`"));
+        }
         let open = [("insecure", self.insecure), ("hosts", !self.hosts.is_empty())];
         match open.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_some()) {
             Some((key, _)) => Err(Fault::usage(format_args!("`{key}` and `tokens` cannot be used together"))
@@ -332,7 +208,7 @@ impl Settings {
         let of_buyers = [
             ("limit_buyer", self.limit_buyer.is_some()),
             ("limit_address", self.limit_address.is_some()),
-            ("check_url", self.check.is_some()),
+            ("check_url", self.check_url.is_some()),
         ];
         match of_buyers.into_iter().find(|(_, is_set)| *is_set && self.tokens.is_none()) {
             Some((key, _)) => Err(Fault::usage(format_args!("`{key}` requires `tokens`")).hint(

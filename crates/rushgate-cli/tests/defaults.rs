@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Running, Shop};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 

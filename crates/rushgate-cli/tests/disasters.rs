@@ -22,7 +22,7 @@ use rushgate::sale::{EventKind, SaleId, SaleState};
 use rushgate::{CancellationToken, Error, OrderWorker, Rushgate, SaleBuilder, connect_ledger};
 use rushgate_core::Verbs;
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{DOWN_AFTER, Kind, PostgresServer, SentinelGroup, SentinelSetup};
+use rushgate_test::servers::{DOWN_AFTER, Kind, PostgresServer, SentinelGroup, SentinelSetup};
 use rustix::process::Signal;
 use tokio::runtime::Runtime;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Shop;
-use rushgate_testkit::servers::{Kind, PostgresServer, RedisServer, RedisSetup, SentinelSetup};
+use rushgate_test::servers::{Kind, PostgresServer, RedisServer, RedisSetup, SentinelSetup};
 use serde_json::Value;
 
 const KINDS: [Kind; 2] = [Kind::Redis, Kind::Valkey];

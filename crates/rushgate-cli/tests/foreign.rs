@@ -22,7 +22,7 @@ use rushgate::{
     BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku, Worker, connect_ledger,
 };
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
 
 const PART: &str = "RUSHGATE_TEST_PART";

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Shop;
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::servers::{Kind, RedisSetup};
 
 #[test]
 fn the_library_is_printed_as_text_and_as_json() {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use common::Shop;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate_testkit::history::SEED_VARIABLE;
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::history::SEED_VARIABLE;
+use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn run<'a>(name: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use common::Shop;
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::servers::PostgresServer;
 use rusqlite::Connection;
 use rustix::process::Signal;
 

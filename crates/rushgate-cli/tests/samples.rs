@@ -21,7 +21,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
 use common::Shop;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup, free_port};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup, free_port};
 use rustix::process::{Pid, Signal, kill_process_group};
 
 /// Languages of samples. A block in one of them runs, or says why not.

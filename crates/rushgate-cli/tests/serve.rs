@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Running, Shop, ask, serve};
-use rushgate_testkit::servers::{Certificates, PostgresServer};
+use rushgate_test::servers::{Certificates, PostgresServer};
 use rustix::process::Signal;
 
 #[test]

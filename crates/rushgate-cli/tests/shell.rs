@@ -5,7 +5,7 @@ mod common;
 use std::process::{Command, Stdio};
 
 use common::{Said, Shop};
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 
 /// Candidates that bash offers for the last word, after it has sourced the script of

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{Running, Shop};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 use serde_json::json;
 

@@ -1,6 +1,6 @@
 use std::fmt;
 use std::ops::Add;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,79 @@ impl Timestamp {
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
+}
+
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use rushgate_core::Timestamp;
+///
+/// let time = SystemTime::from(Timestamp::from_micros(1_500_000));
+/// assert_eq!(time, SystemTime::UNIX_EPOCH + Duration::from_millis(1_500));
+/// ```
+impl From<Timestamp> for SystemTime {
+    fn from(time: Timestamp) -> Self {
+        Self::UNIX_EPOCH + Duration::from_micros(time.0)
+    }
+}
+
+/// Drops fractions of a microsecond. Fails for times before the Unix epoch.
+///
+/// ```
+/// use std::time::{Duration, SystemTime};
+/// use rushgate_core::Timestamp;
+///
+/// let time = SystemTime::UNIX_EPOCH + Duration::from_millis(1_500);
+/// assert_eq!(Timestamp::try_from(time)?, Timestamp::from_micros(1_500_000));
+/// assert!(Timestamp::try_from(SystemTime::UNIX_EPOCH - Duration::from_secs(1)).is_err());
+/// # Ok::<_, rushgate_core::Error>(())
+/// ```
+impl TryFrom<SystemTime> for Timestamp {
+    type Error = Error;
+    fn try_from(time: SystemTime) -> Result<Self> {
+        let since = time.duration_since(SystemTime::UNIX_EPOCH).map_err(|_| out_of_range())?;
+        u64::try_from(since.as_micros()).map(Self).map_err(|_| out_of_range())
+    }
+}
+
+/// Fails after the year 9999.
+///
+/// ```
+/// use rushgate_core::Timestamp;
+///
+/// let time = jiff::Timestamp::try_from(Timestamp::from_micros(1_500_000))?;
+/// assert_eq!(time.to_string(), "1970-01-01T00:00:01.5Z");
+/// assert!(jiff::Timestamp::try_from(Timestamp::from_micros(u64::MAX)).is_err());
+/// # Ok::<_, rushgate_core::Error>(())
+/// ```
+#[cfg(feature = "jiff")]
+impl TryFrom<Timestamp> for jiff::Timestamp {
+    type Error = Error;
+    fn try_from(time: Timestamp) -> Result<Self> {
+        let micros = i64::try_from(time.0).map_err(|_| out_of_range())?;
+        Self::from_microsecond(micros).map_err(|_| out_of_range())
+    }
+}
+
+/// Drops fractions of a microsecond. Fails for times before the Unix epoch.
+///
+/// ```
+/// use rushgate_core::Timestamp;
+///
+/// let time: jiff::Timestamp = "1970-01-01T00:00:01.5Z".parse().expect("a time");
+/// assert_eq!(Timestamp::try_from(time)?, Timestamp::from_micros(1_500_000));
+/// assert!(Timestamp::try_from(jiff::Timestamp::MIN).is_err());
+/// # Ok::<_, rushgate_core::Error>(())
+/// ```
+#[cfg(feature = "jiff")]
+impl TryFrom<jiff::Timestamp> for Timestamp {
+    type Error = Error;
+    fn try_from(time: jiff::Timestamp) -> Result<Self> {
+        u64::try_from(time.as_microsecond()).map(Self).map_err(|_| out_of_range())
+    }
+}
+
+fn out_of_range() -> Error {
+    Error::invalid("the time", "is out of range; it must be in the years 1970 to 9999")
 }
 
 impl Add<Duration> for Timestamp {

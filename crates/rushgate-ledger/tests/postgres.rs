@@ -12,7 +12,7 @@ use common::{assert_sound, id, order, phones, sale, stock, write_one};
 use rushgate_core::OrderIntent::{Confirm, Hold};
 use rushgate_core::{Durability, Error, HoldTime, LedgerEntry, SaleSecret, SaleSpec};
 use rushgate_ledger::{Ledger, LedgerCalls, LedgerSale, Written, connect};
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::servers::PostgresServer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::{Client, NoTls};

@@ -1,4 +1,11 @@
+use std::time::Duration;
+
 use crate::function::Function;
+
+/// Whole microseconds.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
 
 /// A command with its arguments in one buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

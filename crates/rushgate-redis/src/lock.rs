@@ -5,10 +5,10 @@ use rushgate_core::{
     LockState, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Result, Timestamp, Token, WaiterState,
 };
 
+use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::reply::{Fields, Packed, Reply, id_of, strange};
-use crate::store::micros;
 use crate::{keys, queue};
 
 fn call(function: Function, name: &LockName) -> Call {

@@ -13,11 +13,11 @@ use rushgate_core::{
     TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Unmet,
 };
 
+use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys::{self, QueueSet};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
-use crate::store::micros;
 
 pub(crate) use dead::{
     dead, dead_letter, delete_dead, read_dead, read_dead_deleted, read_dead_letter, read_dead_requeued,

@@ -8,11 +8,11 @@ use rushgate_core::{
 };
 
 use crate::command::Call;
+use crate::command::micros;
 use crate::function::Function;
 use crate::keys;
 use crate::reply::{Fields, Reply, strange};
 use crate::sale::unknown;
-use crate::store::micros;
 
 fn call(function: Function, sale: &SaleId) -> Call {
     Call::new(function, std::iter::once(keys::sale_home(sale)).chain(keys::room(sale)))

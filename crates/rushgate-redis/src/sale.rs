@@ -394,7 +394,7 @@ pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
     let call = home
         .call_beside(Function::SaleSwitch, by)
         .number(switch.generation.into())
-        .number(crate::store::micros(switch.grace));
+        .number(crate::command::micros(switch.grace));
     Ok(home.spec.skus.iter().zip(&switch.stock).fold(call, |call, (sku, told)| {
         call.number(sku.units.into())
             .number(told.total.into())

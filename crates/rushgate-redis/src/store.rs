@@ -42,11 +42,6 @@ const HOMES_MAX: usize = 1_024;
 /// How long a listener must wait before it is registered on the server.
 const LINGER: Duration = Duration::from_millis(1);
 
-/// Whole microseconds.
-pub(crate) fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
 /// A store on a Redis or Valkey server, on a Sentinel service or on a Cluster.
 ///
 /// It runs on the multi-threaded runtime in which it was opened, and is unavailable after that runtime has ended.

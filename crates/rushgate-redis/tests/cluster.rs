@@ -10,8 +10,8 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{Durability, Page, Store, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::ManualClock;
-use rushgate_testkit::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
+use rushgate_test::ManualClock;
+use rushgate_test::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, RedisSetup};
 
 /// A key of each kind that the crew uses.
 const HOT: [&str; 4] = ["rg:{l:door}:lock", "rg:{q:mail}:meta", "rg:{s:phones}:home", "rg:queues"];

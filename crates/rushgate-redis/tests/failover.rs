@@ -8,7 +8,7 @@ use common::crew::{Crew, Writes};
 use common::{REPLICATED, in_time, put, queue, until_it_answers};
 use rushgate_core::{Durability, Store, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, RedisServer, SERVICE, SentinelGroup, SentinelSetup};
+use rushgate_test::servers::{Kind, RedisServer, SERVICE, SentinelGroup, SentinelSetup};
 
 on_each_kind! {
     a_killed_primary_is_replaced_and_what_was_acknowledged_is_there

@@ -15,7 +15,7 @@ use rushgate_core::{
     Store, TaskId, Ticket, Token, UnitChoice, Verbs,
 };
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
+use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
 
 /// Longer than anything that is expected to happen.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -10,7 +10,7 @@ use rushgate_core::{
     Sku, SkuSpec, TaskId, UnitChoice, Verbs,
 };
 use rushgate_redis::functions::{Functions, Installed, State, code, functions, version};
-use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::compose;
 

@@ -2,7 +2,7 @@
 
 mod common;
 
-use rushgate_testkit::history;
+use rushgate_test::history;
 
 /// Fixed seeds. Each test also runs one random seed.
 const SEEDS: u64 = 30;

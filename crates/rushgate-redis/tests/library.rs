@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use rushgate_core::{Acquire, Acquired, LockName, Released, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_redis::functions::{Functions, State, code, version};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 
 on_each_kind! {
     opening_a_store_installs_the_library_and_replaces_an_older_one

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{open, open_at, queue};
 use rushgate_core::{ClientId, Listing, NewTask, Op, Payload, TaskId, TaskState, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 
 on_each_kind! {
     reading_a_whole_queue_costs_as_much_per_task_however_long_it_is

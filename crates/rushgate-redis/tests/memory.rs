@@ -3,7 +3,7 @@
 mod common;
 
 use rushgate_core::{ClientId, ContentType, NewTask, Op, Payload, QueueName, TaskId, Verbs};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 
 const TASKS: usize = 100_000;
 const BYTES_MAX: usize = 420;

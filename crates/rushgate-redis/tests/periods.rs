@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rushgate_core::{ClientId, Enqueued, NewTask, Op, Payload, QueueName, TaskId, UniqueCleared, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 
 fn number(server: &RedisServer, command: &[&str]) -> i64 {
     let answer = server.command(command);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use common::{ask, in_time, open, put, queue, token, until, until_unread};
 use rushgate_core::{Acquire, Acquired, LockName, Released, Store, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::yield_now;
 

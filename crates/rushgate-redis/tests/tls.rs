@@ -12,7 +12,7 @@ use common::{
 };
 use rushgate_core::{Acquired, Durability, Store, Verbs};
 use rushgate_redis::RedisStore;
-use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup, again_trusting};
+use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup, again_trusting};
 
 /// Turns each test into one on Redis and one on Valkey, in a process that trusts the servers' CA.
 macro_rules! on_each_kind {

@@ -1,19 +1,17 @@
 //! Authorization: roles, scopes and the token file.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit, Mac};
-use rushgate::store::normalized;
 use rushgate::{BuyerId, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::scope::{Kind, Scope, check_sales};
 use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
 
 /// Role of a caller. Each role may do everything the roles before it may.
@@ -39,91 +37,6 @@ impl Role {
             Self::Worker => "worker",
             Self::Operator => "operator",
         }
-    }
-}
-
-/// Kinds of resources that a scope can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A lock.
-    Lock,
-    /// A queue.
-    Queue,
-    /// A sale.
-    Sale,
-}
-
-impl Kind {
-    /// Its name, which is also its placeholder in a path: `{queue}`.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Lock => "lock",
-            Self::Queue => "queue",
-            Self::Sale => "sale",
-        }
-    }
-}
-
-/// A set of names of one kind: `queue:mail` for one queue, `queue:mail*` for a prefix, `queue:*` for all queues.
-///
-/// ```
-/// use rushgate_server::{Kind, Scope};
-///
-/// let mail: Scope = "queue:mail*".parse()?;
-/// assert!(mail.covers(Kind::Queue, "mail-out") && !mail.covers(Kind::Lock, "mail-out"));
-/// # Ok::<_, rushgate::Error>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Scope {
-    kind: Kind,
-    name: String,
-    is_prefix: bool,
-}
-
-impl Scope {
-    /// Whether the scope covers this name.
-    pub fn covers(&self, kind: Kind, name: &str) -> bool {
-        self.kind == kind && if self.is_prefix { name.starts_with(&self.name) } else { name == self.name }
-    }
-}
-
-impl FromStr for Scope {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let wrong = || {
-            Error::invalid("the scope", format_args!("`{text}` is malformed")).hint(
-                "write KIND:NAME, such as queue:mail, queue:mail* or lock:*; kinds are lock, queue and sale",
-            )
-        };
-        let text = normalized(text);
-        let (kind, name) = text.split_once(':').ok_or_else(wrong)?;
-        let kinds = [Kind::Lock, Kind::Queue, Kind::Sale];
-        let kind = kinds.into_iter().find(|known| known.word() == kind).ok_or_else(wrong)?;
-        let (name, is_prefix) = name.strip_suffix('*').map_or((name, false), |prefix| (prefix, true));
-        if name.contains('*') || name.is_empty() && !is_prefix {
-            return Err(wrong());
-        }
-        Ok(Self { kind, name: name.to_owned(), is_prefix })
-    }
-}
-
-impl fmt::Display for Scope {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}{}", self.kind.word(), self.name, if self.is_prefix { "*" } else { "" })
-    }
-}
-
-impl TryFrom<String> for Scope {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl From<Scope> for String {
-    fn from(scope: Scope) -> String {
-        scope.to_string()
     }
 }
 
@@ -206,15 +119,6 @@ impl Known {
                 return id;
             }
         }
-    }
-}
-
-/// Refuses scopes that make no sense for a buyer.
-pub(crate) fn check_sales(scopes: &[Scope]) -> Result<(), Error> {
-    match scopes.iter().find(|scope| scope.kind != Kind::Sale) {
-        Some(scope) => Err(Error::invalid("the scope", format_args!("`{scope}` does not apply to buyers"))
-            .hint("use a sale, such as sale:phones or sale:*")),
-        None => Ok(()),
     }
 }
 

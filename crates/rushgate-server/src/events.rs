@@ -20,8 +20,9 @@ use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::access::{Caller, Kind};
+use crate::access::Caller;
 use crate::attempts::{Attempts, AttemptsView, Recently};
+use crate::scope::Kind;
 use crate::shop::Shop;
 
 /// Media type of an event stream.

@@ -12,8 +12,9 @@ use prometheus_client::registry::{Registry, Unit};
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
-use crate::access::{Caller, Kind};
+use crate::access::Caller;
 use crate::attempts::{Attempts, Figures};
+use crate::scope::Kind;
 use crate::shop::Shop;
 
 /// Media type of the text.

@@ -1,7 +1,7 @@
 //! Refusals and errors: problem+json (RFC 9457) with a stable code. Only this file maps them to status codes.
 
 use std::fmt::Display;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use crate::body::Body;
 use hyper::http::{HeaderValue, Response, StatusCode, header};
@@ -279,8 +279,7 @@ impl Problem {
 
     /// Suggests to retry at `at`.
     pub(crate) fn retry_at(mut self, at: Timestamp) -> Self {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let left = Duration::from_micros(at.as_micros()).saturating_sub(now);
+        let left = at.since(SystemTime::now().try_into().unwrap_or_default());
         let spread = COMING.mul_f64(rand::rng().random_range(0.0..1.0));
         self.0.retry_at = Some(left.min(LOOK_AGAIN_AFTER) + spread);
         self

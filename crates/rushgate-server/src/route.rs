@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::access::{Caller, Door, Kind, Role};
+use crate::access::{Caller, Door, Role};
 use crate::audit_log::{Action, Record};
 use crate::body::{Body, keeping, until};
 use crate::call::{self, Call, Nothing, PathParams, Visitor};
@@ -32,6 +32,7 @@ use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
 use crate::reply::Answer;
+use crate::scope::Kind;
 use crate::shop::Shop;
 
 /// Default limit of a request body, in bytes.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use sha2::Sha256;
 
-use crate::access::{Scope, check_sales};
+use crate::scope::{Scope, check_sales};
 
 /// Required audience of a token, if it names one.
 const AUDIENCE: &str = "rushgate";

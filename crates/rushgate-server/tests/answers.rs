@@ -37,7 +37,7 @@ use std::time::Duration;
 
 use common::{Ask, Stand, eventually, new_token};
 use rushgate_server::Role;
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::servers::{Kind, RedisSetup};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use common::{Ask, Stand};
 use rushgate::Ledger;
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::task::JoinSet;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use common::{Ask, Said, Stand, eventually, new_token};
 use rushgate_server::{Role, TokenFile};
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::servers::PostgresServer;
 use serde_json::{Value, json};
 
 async fn opened(stand: &Stand, body: Value) {

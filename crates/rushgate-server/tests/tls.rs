@@ -13,7 +13,7 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use rushgate::Rushgate;
 use rushgate_server::Server;
-use rushgate_testkit::servers::Certificates;
+use rushgate_test::servers::Certificates;
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;

@@ -16,7 +16,7 @@ use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker,
 };
 use rushgate_server::{NewToken, Role, TokenFile};
-use rushgate_testkit::ModelStore;
+use rushgate_test::MemoryStore;
 use serde_json::{Value, json};
 
 /// Reads an event stream, event by event.
@@ -291,7 +291,7 @@ fn asked_of_prometheus() -> Vec<String> {
 
 /// Metrics of a worker that has done one task.
 async fn shown_by_a_worker() -> String {
-    let gate = Rushgate::with_store(Arc::new(ModelStore::new()));
+    let gate = Rushgate::with_store(Arc::new(MemoryStore::new()));
     let queue = gate.queue("q").unwrap();
     queue.enqueue("a", Payload::empty()).send().await.unwrap();
     let shutdown = CancellationToken::new();

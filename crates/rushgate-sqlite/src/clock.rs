@@ -1,5 +1,5 @@
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use rushgate_core::Timestamp;
 
@@ -7,8 +7,5 @@ use rushgate_core::Timestamp;
 pub(crate) type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub(crate) fn system() -> Clock {
-    Arc::new(|| {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp::from_micros(since.as_micros() as u64)
-    })
+    Arc::new(|| SystemTime::now().try_into().unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use rushgate_testkit::history;
+use rushgate_test::history;
 
 /// Number of histories with fixed seeds. Each test runs one more, seeded from the time of day.
 const SEEDS: u64 = 60;

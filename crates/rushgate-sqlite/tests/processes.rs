@@ -17,7 +17,7 @@ use rushgate_core::{
     Reserved, Store, Token, Verbs,
 };
 use rushgate_sqlite::{Options, SqliteStore};
-use rushgate_testkit::ManualClock;
+use rushgate_test::ManualClock;
 use rusqlite::Connection;
 
 /// Notifications from a waiter's own timer come no earlier than this.

@@ -63,7 +63,7 @@ impl Drop for Shared {
 }
 
 impl Rushgate {
-    /// A client of a store that is already open, such as the model of `rushgate-testkit` in a unit test.
+    /// A client of a store that is already open, such as the in-memory store of `rushgate-test` in a unit test.
     pub fn with_store(store: Arc<dyn Store>) -> Self {
         let closing = CancellationToken::new();
         Self {

@@ -20,7 +20,7 @@ use common::{eventually, in_time, ms};
 use rushgate::queue::Selection;
 use rushgate::worker::{Backoff, Outcome, State, WorkerReport};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use rushgate_testkit::servers::{ClusterSetup, Kind, Lent};
+use rushgate_test::servers::{ClusterSetup, Kind, Lent};
 
 /// Timeout for one example.
 const PATIENCE: Duration = Duration::from_secs(60);

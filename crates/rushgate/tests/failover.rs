@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{eventually, ms, secs};
 use rushgate::lock::{ExtendOutcome, LostReason};
 use rushgate::{CancellationToken, Job, Rushgate, Worker};
-use rushgate_testkit::servers::{ClusterSetup, Kind, SentinelSetup};
+use rushgate_test::servers::{ClusterSetup, Kind, SentinelSetup};
 use tokio::time::{sleep, timeout};
 
 /// With these settings, acknowledged writes are on a replica.

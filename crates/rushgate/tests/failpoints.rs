@@ -25,8 +25,8 @@ use rushgate::{CancellationToken, Enqueued, Job, Queue, Recurrence, Rushgate, Ti
 use rushgate_core::{Verb, verb};
 use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty, Moment, Trap};
-use rushgate_testkit::servers::{Kind, RedisSetup};
+use rushgate_test::faults::{FaultPlan, Faulty, Moment, Trap};
+use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 

@@ -20,9 +20,9 @@ use rushgate::{
 use rushgate_ledger::SqliteLedger;
 use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
-use rushgate_testkit::ModelStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup, Wire};
+use rushgate_test::MemoryStore;
+use rushgate_test::faults::{FaultPlan, Faulty};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup, Wire};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -44,7 +44,7 @@ fn behind(store: impl Store + 'static, seed: Option<u64>) -> Rushgate {
 
 impl Wires {
     fn model() -> Self {
-        let store = ModelStore::new();
+        let store = MemoryStore::new();
         Self { open: Box::new(move |seed| behind(store.clone(), seed)), _dir: None, _server: None }
     }
 
@@ -283,7 +283,7 @@ fn assert_asked_long_enough(start: Instant) {
 
 #[tokio::test]
 async fn an_outage_ends_with_an_error_that_says_so() {
-    let store = Arc::new(Faulty::new(ModelStore::new(), FaultPlan::default(), 1));
+    let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 1));
     let gate = Rushgate::with_store(store.clone());
     let lock = gate.lock("x").unwrap().wait(ms(1));
     store.set_away(true);

@@ -12,9 +12,9 @@ use rushgate::queue::{ContentType, Due, Listing, NewTask, Payload, TaskState};
 use rushgate::store::Store;
 use rushgate::{CancellationToken, Job, Queue, Rushgate, TaskId, Timestamp, Worker};
 use rushgate_core::verb::ExtendTasks;
-use rushgate_testkit::ModelStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty};
-use rushgate_testkit::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::MemoryStore;
+use rushgate_test::faults::{FaultPlan, Faulty};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use tokio::task::JoinSet;
 
 /// Number of idle workers, spread over clients as over processes.
@@ -344,7 +344,7 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     const HANDLERS: u64 = 100;
     const BEATS: u64 = 4;
     let lease = Duration::from_millis(1_200);
-    let store = Arc::new(Faulty::new(ModelStore::new(), FaultPlan::default(), 0));
+    let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 0));
     let queue = Rushgate::with_store(Arc::clone(&store) as Arc<dyn Store>).queue("long").unwrap();
     put_in(&queue, HANDLERS, Due::Now).await;
     let shutdown = CancellationToken::new();

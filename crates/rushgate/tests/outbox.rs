@@ -17,9 +17,9 @@ use rushgate::queue::{
 use rushgate::{CancellationToken, Rushgate, TaskId, Timestamp};
 use rushgate_core::{Relay, Verbs as _};
 use rushgate_ledger::OutboxTurn;
-use rushgate_testkit::ModelStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty};
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::MemoryStore;
+use rushgate_test::faults::{FaultPlan, Faulty};
+use rushgate_test::servers::PostgresServer;
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 
@@ -203,7 +203,7 @@ async fn work_off(gate: &Rushgate, queue: &str) -> Vec<String> {
 }
 
 fn model() -> Rushgate {
-    Rushgate::with_store(Arc::new(ModelStore::new()))
+    Rushgate::with_store(Arc::new(MemoryStore::new()))
 }
 
 /// An in-memory store, which stays fast with many tasks.
@@ -263,8 +263,8 @@ async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Sh
         let gate = model();
         let queue = QueueName::new(format!("mail{steps}")).unwrap();
         shop.order(queue.as_str(), 1..=5).await;
-        let store = ModelStore::new();
-        let gate_of = |store: &ModelStore| Rushgate::with_store(Arc::new(store.clone()));
+        let store = MemoryStore::new();
+        let gate_of = |store: &MemoryStore| Rushgate::with_store(Arc::new(store.clone()));
         drop(gate);
         let mut lead = outbox.lead().await.unwrap();
         assert!(lead.under_way().await.unwrap().batches.is_empty());
@@ -304,7 +304,7 @@ async fn relays_that_die_at_any_moment_behind_a_bad_network_put_each_task_in_onc
     let seed: u64 = seed.unwrap_or_else(rand::random);
     println!("RUSHGATE_SEED={seed}");
     let mut rng = StdRng::seed_from_u64(seed);
-    let store = ModelStore::new();
+    let store = MemoryStore::new();
     let plan = FaultPlan { before: 50, reply: 100, twice: 50 };
     let gate = Rushgate::with_store(Arc::new(Faulty::new(store.clone(), plan, seed)));
     let calm = Rushgate::with_store(Arc::new(store));
@@ -435,7 +435,7 @@ async fn a_full_queue_holds_up_its_own_tasks_only(shop: Shop) {
 
 async fn a_store_that_is_away_is_waited_for(shop: Shop) {
     let outbox = shop.outbox().await;
-    let store = Arc::new(Faulty::new(ModelStore::new(), FaultPlan::default(), 1));
+    let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 1));
     let gate = Rushgate::with_store(store.clone());
     let relay = start(&gate, &outbox);
     shop.order("mail", [1]).await;

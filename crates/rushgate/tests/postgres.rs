@@ -11,7 +11,7 @@ use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Sale, SaleBuilder, Sku,
     connect_ledger,
 };
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::servers::PostgresServer;
 use tokio::time::timeout;
 use tokio_postgres::{Client, NoTls};
 

@@ -21,9 +21,9 @@ use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku, connect_ledger,
 };
-use rushgate_testkit::ModelStore;
-use rushgate_testkit::faults::{FaultPlan, Faulty};
-use rushgate_testkit::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
+use rushgate_test::MemoryStore;
+use rushgate_test::faults::{FaultPlan, Faulty};
+use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 use tokio::task::JoinHandle;
 
 on_each_store! {
@@ -443,7 +443,7 @@ async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
 /// lost those writes.
 #[tokio::test]
 async fn a_question_from_before_an_outage_finds_the_loss_too() {
-    let store = ModelStore::new();
+    let store = MemoryStore::new();
     let wire = Arc::new(Faulty::new(store.clone(), FaultPlan::default(), 0));
     let gate = Rushgate::with_store(wire.clone());
     let sale = open(&gate, phones(10)).await;
@@ -479,7 +479,7 @@ async fn stopped(sale: &Sale, clerk: Clerk) {
 
 #[tokio::test]
 async fn a_store_with_another_incarnation_is_compared_with_the_ledger_at_once() {
-    let (store, ledger) = (ModelStore::new(), in_memory());
+    let (store, ledger) = (MemoryStore::new(), in_memory());
     let gate = Rushgate::with_store(Arc::new(store.clone()));
     let sale = open(&gate, phones(10)).await;
     let copy = store.copy();

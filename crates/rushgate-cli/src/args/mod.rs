@@ -98,7 +98,4 @@ pub(crate) enum Verb {
     /// Kills process groups whose parent has died. Started by `lock run` and `work`.
     #[command(name = "__watchdog", hide = true)]
     Watchdog,
-    /// Simulates buyers. Started by `rush --url`.
-    #[command(name = "__crowd", hide = true)]
-    Crowd,
 }

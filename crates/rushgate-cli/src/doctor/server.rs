@@ -57,7 +57,7 @@ pub(super) fn look(options: ServeOptions, findings: &mut Findings) {
 
 fn look_at_settings(settings: &Settings, findings: &mut Findings) {
     let is_public = !settings.listen.ip().is_loopback();
-    if is_public && settings.tls.is_none() {
+    if is_public && settings.tls().is_none() {
         findings.warn(
             format!("{} is served without TLS: tokens are visible on the network", settings.listen),
             "set `tls_cert` and `tls_key`, or run a TLS proxy on the same machine",
@@ -72,14 +72,14 @@ fn look_at_settings(settings: &Settings, findings: &mut Findings) {
     if let Some(path) = &settings.tokens {
         look_at_tokens(path, findings);
     }
-    if let Some(Tls { certificate, key }) = &settings.tls {
+    if let Some(Tls { certificate, key }) = settings.tls() {
         if let Err(error) = check_certificate(certificate, key) {
             findings
                 .warn(error.to_string(), "correct the TLS files: `rushgate serve` does not start with them");
         }
         look_at_secret(key, findings);
     }
-    let wanted = u64::from(settings.connections) + OTHERS;
+    let wanted = u64::from(settings.connections.get()) + OTHERS;
     if let Some(limit) = files::raise_limit().filter(|limit| *limit < wanted) {
         findings.warn(
             format!("the limit of open files is {limit}, and `connections` needs {wanted}"),

@@ -1,6 +1,6 @@
 //! Schedules.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use rushgate::schedule::{Missed, Scheduled, Scheduler, SchedulerReport};
@@ -87,8 +87,7 @@ async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
 
 /// Next occurrences, by this machine's clock.
 pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let now = Timestamp::from_micros(now.as_micros() as u64);
+    let now = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
     let recurrence = recurrence(&args.when)?;
     let moments: Vec<_> = recurrence.upcoming(now).take(args.n as usize).collect();
     let micros: Vec<_> = moments.iter().map(|at| at.as_micros()).collect();

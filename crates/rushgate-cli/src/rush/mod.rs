@@ -32,8 +32,6 @@ use report::Report;
 use stage::Stage;
 use tally::{Tally, Told};
 
-pub(crate) use remote::run_crowd;
-
 /// SKU that the buyers reserve.
 const SKU: &str = "phone";
 /// Time limit for the remaining orders after the last buyer.

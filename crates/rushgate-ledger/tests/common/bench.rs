@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use rushgate_ledger::{Ledger, connect};
-use rushgate_testkit::servers::PostgresServer;
+use rushgate_test::servers::PostgresServer;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 use tokio_postgres::NoTls;

@@ -10,9 +10,9 @@ use rushgate_core::{
 use super::row::unpack_row;
 use super::{MOMENT_MAX, call, optional, read_body};
 use crate::command::Call;
+use crate::command::micros;
 use crate::function::Function;
 use crate::reply::{Packed, Reply, str_of, strange};
-use crate::store::micros;
 
 pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
     call(Function::QueueWaits, queue).arg(id.as_str())

@@ -13,10 +13,10 @@ use rushgate_core::{
     QueueName, Store, TaskId, Timestamp, Token, Verbs,
 };
 use rushgate_redis::RedisStore;
-use rushgate_testkit::ManualClock;
-use rushgate_testkit::contract::{Boxed, Harness};
-use rushgate_testkit::history::SEED_VARIABLE;
-use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisServer, RedisSetup, SentinelSetup};
+use rushgate_test::ManualClock;
+use rushgate_test::contract::{Boxed, Harness};
+use rushgate_test::history::SEED_VARIABLE;
+use rushgate_test::servers::{ClusterSetup, Kind, Lendable, Lent, RedisServer, RedisSetup, SentinelSetup};
 
 /// An empty store with a clock that the test controls. `peer` is another process's store on the same data.
 pub struct RedisHarness {

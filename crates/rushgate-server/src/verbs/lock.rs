@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::queue::{entered, task_of};
 use super::{PageQuery, PageView, millis};
-use crate::access::Kind;
 use crate::call::{Call, Nothing};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
+use crate::scope::Kind;
 
 /// How to acquire a lock.
 #[derive(Debug, Deserialize, JsonSchema)]

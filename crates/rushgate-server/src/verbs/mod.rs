@@ -9,11 +9,13 @@ pub(crate) mod schedule;
 
 use std::time::Duration;
 
+use rushgate::BuyerId;
 use rushgate::queue::Payload;
 use rushgate::store::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
 /// Size limit of the payloads on one page, in bytes. The entry that crosses it is the last one of the page.
@@ -93,6 +95,27 @@ impl<T> PageView<T> {
             part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
         };
         Ok(Reply::ok(Self { items, next }))
+    }
+}
+
+/// Where a stream of events begins.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct EventsQuery {
+    /// Only events with greater numbers; 0 for all. `Last-Event-ID` takes precedence. Without both, only new events.
+    after: Option<u64>,
+}
+
+/// The buyer that the token is for, or that the body names.
+fn buyer_of(bound: Option<&BuyerId>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
+    match (bound, named) {
+        (None, Some(buyer)) => Ok(buyer),
+        (Some(bound), None) => Ok(bound.clone()),
+        (Some(bound), Some(buyer)) if buyer == *bound => Ok(buyer),
+        (Some(_), Some(_)) => {
+            Err(Problem::new(Code::Forbidden, "the token is for another buyer").field("buyer"))
+        }
+        (None, None) => Err(Problem::new(Code::Invalid, "set buyer").field("buyer")),
     }
 }
 

@@ -17,13 +17,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::sale::EventsQuery;
-use super::{PageQuery, PageView};
-use crate::access;
+use super::{EventsQuery, PageQuery, PageView};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
+use crate::scope::Kind;
 
 /// A queue.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -41,7 +40,7 @@ pub(crate) struct QueuesView {
 
 pub(crate) async fn list(call: Call) -> Answer<QueuesView> {
     let queues = call.shop.gate.queues().await?.into_iter();
-    let seen = queues.filter(|queue| call.caller.may(access::Kind::Queue, queue.as_str()));
+    let seen = queues.filter(|queue| call.caller.may(Kind::Queue, queue.as_str()));
     Ok(Reply::ok(QueuesView { items: seen.map(|name| QueueView { name }).collect() }))
 }
 

@@ -10,7 +10,7 @@ use rushgate::{BuyerId, Sale, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::sale::buyer_of;
+use super::buyer_of;
 use crate::access::Role;
 use crate::call::Call;
 use crate::problem::{Code, Problem};

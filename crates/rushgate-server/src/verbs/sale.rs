@@ -14,12 +14,12 @@ use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{PageQuery, PageView};
-use crate::access::Kind;
+use super::{EventsQuery, PageQuery, PageView, buyer_of};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
+use crate::scope::Kind;
 
 /// A sale to create.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -246,19 +246,6 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     }
 }
 
-/// The buyer that the token is for, or that the body names.
-pub(super) fn buyer_of(bound: Option<&BuyerId>, named: Option<BuyerId>) -> Result<BuyerId, Problem> {
-    match (bound, named) {
-        (None, Some(buyer)) => Ok(buyer),
-        (Some(bound), None) => Ok(bound.clone()),
-        (Some(bound), Some(buyer)) if buyer == *bound => Ok(buyer),
-        (Some(_), Some(_)) => {
-            Err(Problem::new(Code::Forbidden, "the token is for another buyer").field("buyer"))
-        }
-        (None, None) => Err(Problem::new(Code::Invalid, "set buyer").field("buyer")),
-    }
-}
-
 /// Why nothing was reserved.
 fn refusal(reserved: Reserved) -> Problem {
     match reserved {
@@ -469,14 +456,6 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
 
 pub(crate) async fn audit(call: Call) -> Answer<Audit> {
     Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?))
-}
-
-/// Where a stream of events begins.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct EventsQuery {
-    /// Only events with greater numbers; 0 for all. `Last-Event-ID` takes precedence. Without both, only new events.
-    pub(super) after: Option<u64>,
 }
 
 /// Streams the events of a sale.

@@ -15,8 +15,8 @@ use rushgate_core::{
     Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, Verbs, audit_store,
 };
 use rushgate_sqlite::{Options, SqliteStore};
-use rushgate_testkit::ManualClock;
-use rushgate_testkit::contract::{Boxed, Harness};
+use rushgate_test::ManualClock;
+use rushgate_test::contract::{Boxed, Harness};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

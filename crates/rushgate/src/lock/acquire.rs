@@ -183,7 +183,7 @@ impl Waiting<'_> {
             renew: lock.renew,
             max_until: lock.max_hold.map(|max_hold| sent + max_hold),
         };
-        renewal::hold(&lock.gate, held, news)
+        LockOutcome::Held(renewal::hold(&lock.gate, held, news.revoked()))
     }
 }
 
@@ -253,7 +253,7 @@ impl Drop for Place {
 }
 
 /// Notifications for one token, received from construction on.
-pub(super) struct News {
+struct News {
     store: Arc<dyn Store>,
     token: Token,
     next: Answer<'static, Notice>,
@@ -286,7 +286,7 @@ impl News {
     }
 
     /// Resolves when the lock is force-released. Pending forever if the store cannot deliver notifications.
-    pub(super) async fn revoked(mut self) {
+    async fn revoked(mut self) {
         loop {
             match (&mut self.next).await {
                 Ok(Notice::Revoked) => return,

@@ -10,7 +10,6 @@ use rushgate_core::{Claim, Extend, Extended, Lease, Store, Token, Verbs};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::acquire::{LockOutcome, News};
 use super::guard::{Grasp, Held, LockGuard, LostReason};
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
@@ -47,17 +46,21 @@ struct Entry {
     change: u64,
 }
 
-/// Builds a guard from a grant, and starts its renewal and the listener for a force-release.
-pub(super) fn hold(gate: &Rushgate, grasp: Grasp, news: News) -> LockOutcome {
+/// Builds a guard from a grant, and starts its renewal. The lock is lost when `revoked` resolves.
+pub(super) fn hold(
+    gate: &Rushgate,
+    grasp: Grasp,
+    revoked: impl Future<Output = ()> + Send + 'static,
+) -> LockGuard {
     let held = Held::new(&grasp);
     let renewals = Arc::clone(gate.renewals());
     renewals.insert(held.clone(), &grasp);
     let token = grasp.token;
     let watch = tokio::spawn(async move {
-        news.revoked().await;
+        revoked.await;
         renewals.lose(token, LostReason::Revoked);
     });
-    LockOutcome::Held(LockGuard::new(gate.clone(), held, Some(watch.abort_handle())))
+    LockGuard::new(gate.clone(), held, Some(watch.abort_handle()))
 }
 
 impl Renewals {

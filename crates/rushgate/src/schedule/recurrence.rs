@@ -236,12 +236,11 @@ const fn at(micros: u64) -> Timestamp {
 }
 
 fn zoned(of: Timestamp, zone: &TimeZone) -> Option<jiff::Zoned> {
-    let micros = i64::try_from(of.as_micros()).ok()?;
-    Some(jiff::Timestamp::from_microsecond(micros).ok()?.to_zoned(zone.clone()))
+    Some(jiff::Timestamp::try_from(of).ok()?.to_zoned(zone.clone()))
 }
 
 fn moment(of: jiff::Timestamp) -> Option<Timestamp> {
-    u64::try_from(of.as_microsecond()).ok().map(at)
+    of.try_into().ok()
 }
 
 /// Formats an occurrence as in task IDs: `2026-11-22T03:30:00Z`.

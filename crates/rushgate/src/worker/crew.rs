@@ -12,12 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::flusher::{Answers, Flusher, Lanes, lanes};
+use super::flusher::{Flusher, Lanes, lanes};
 use super::heartbeat::{Leases, beat};
 use super::metrics::{QueueMeter, WorkerMetrics};
 use super::report::count;
 use super::route::{Hand, Route, Routes};
-use super::shop::{Item, Shop, time_of};
+use super::shop::{Item, Line, Shop, time_of};
 use super::slots::{Slot, Slots};
 use super::{Plan, WorkerReport};
 use crate::Queue;
@@ -42,14 +42,6 @@ pub(super) struct Crew {
     flushers: Vec<(Flusher, Lanes)>,
     metrics: WorkerMetrics,
     hurry: CancellationToken,
-}
-
-/// One of the worker's queues.
-pub(super) struct Line {
-    pub queue: Queue,
-    pub answers: Answers,
-    pub leases: Arc<Leases>,
-    pub meter: Arc<QueueMeter>,
 }
 
 impl Crew {

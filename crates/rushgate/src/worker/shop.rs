@@ -14,14 +14,13 @@ use tokio_util::sync::CancellationToken;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::crew::Line;
-use super::flusher::Ending;
-use super::heartbeat::Signals;
-use super::metrics::Meter;
+use super::flusher::{Answers, Ending};
+use super::heartbeat::{Leases, Signals};
+use super::metrics::{Meter, QueueMeter};
 use super::report::count;
 use super::route::{Hand, Route, Routes, Terms};
 use super::{Backoff, Job, Outcome, Results};
-use crate::trace;
+use crate::{Queue, trace};
 
 pub(super) struct Shop {
     pub routes: Routes,
@@ -34,6 +33,14 @@ pub(super) struct Shop {
     pub retry_policy: Backoff,
     pub timeout: Option<Duration>,
     pub grace: Duration,
+}
+
+/// One of the worker's queues.
+pub(super) struct Line {
+    pub queue: Queue,
+    pub answers: Answers,
+    pub leases: Arc<Leases>,
+    pub meter: Arc<QueueMeter>,
 }
 
 /// One claimed task.

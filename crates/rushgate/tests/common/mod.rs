@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate::{Rushgate, Sale};
-use rushgate_testkit::ModelStore;
-use rushgate_testkit::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
+use rushgate_test::MemoryStore;
+use rushgate_test::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
 
 /// Timeout for anything that is expected to happen.
@@ -25,7 +25,7 @@ pub struct Bench {
 
 impl Bench {
     pub fn model() -> Self {
-        Self { store: Arc::new(ModelStore::new()), _dir: None, _servers: None }
+        Self { store: Arc::new(MemoryStore::new()), _dir: None, _servers: None }
     }
 
     pub fn sqlite() -> Self {

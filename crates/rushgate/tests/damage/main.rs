@@ -16,7 +16,7 @@ use std::time::Duration;
 use common::Bench;
 use rushgate::sale::{Rebuild, RebuildOutcome};
 use rushgate::{Ledger, Sale, SaleBuilder, Sku, connect_ledger};
-use rushgate_testkit::servers::{Kind, PostgresServer, RedisSetup};
+use rushgate_test::servers::{Kind, PostgresServer, RedisSetup};
 
 use keys::Keys;
 use rows::{PostgresRows, Rows, SqliteRows};

@@ -1,75 +1,97 @@
-//! One process of simulated buyers: its share of them, over its own connections.
+//! The simulated buyers, over their connections.
 
 use std::collections::VecDeque;
-use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hdrhistogram::Histogram;
 use rushgate::CancellationToken;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, BufReader, Lines, Stdin};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
 use super::api::{Answer, Api, Ask, get, post};
-use super::wire::{Line, Plan, Promises, Share, Sparse};
 use super::{Seen, sale_path};
-use crate::exit::Exit;
-use crate::files;
 use crate::rush::crowd::LATECOMERS;
 use crate::rush::receipts::Stands;
 use crate::rush::report::memory_peak_bytes;
 use crate::rush::script::{self, Click, Script, Then};
 use crate::rush::tally::{Tally, Told, histogram};
 use crate::rush::{DRAIN_MAX, OUTAGE_MAX, SKU};
-use crate::signals::Signals;
 
 /// Pause before a buyer retries after "all on hold".
 const COME_BACK: Duration = Duration::from_millis(250);
-/// Interval of progress reports.
-const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Default pause after a request without an answer.
 const PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause that a buyer waits for.
 const PAUSE_MAX: Duration = Duration::from_secs(2);
 
-/// Reads the plan, executes it and reports the result.
-pub(crate) async fn run() -> Result<Exit> {
-    // The parent handles signals, and closes the pipe to stop this process.
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
-    tokio::spawn(async move {
-        loop {
-            signals.next().await;
-        }
-    });
-    files::raise_limit();
-    let mut told = BufReader::new(tokio::io::stdin()).lines();
-    let first = told.next_line().await?.unwrap_or_default();
-    let plan: Plan = serde_json::from_str(&first).context("received no plan")?;
-    match Crowd::new(plan) {
-        Ok(crowd) => {
-            tell(&Line::Ready)?;
-            told.next_line().await?;
-            let share = Arc::new(crowd).come(told).await;
-            tell(&Line::Done(Box::new(share)))?;
-        }
-        Err(error) => tell(&Line::Failed(error.to_string()))?,
-    }
-    Ok(Exit::Done)
+/// What the buyers do.
+pub(super) struct Plan {
+    pub(super) base: String,
+    pub(super) token: Option<String>,
+    pub(super) sale: String,
+    pub(super) generation: u32,
+    pub(super) buyers: u64,
+    pub(super) seed: u64,
+    pub(super) connections: usize,
+    /// Period over which all buyers arrive.
+    pub(super) within: Duration,
+    /// Maximum number of buyers who retry later.
+    pub(super) patient_max: usize,
+    /// Stops the simulation.
+    pub(super) stop: CancellationToken,
 }
 
-fn tell(line: &Line) -> Result<()> {
-    let mut out = std::io::stdout().lock();
-    serde_json::to_writer(&mut out, line)?;
-    out.write_all(b"\n")?;
-    Ok(out.flush()?)
+/// What the buyers got.
+pub(super) struct Share {
+    /// In the order of [`Told::ALL`].
+    pub(super) answers: [u64; Told::ALL.len()],
+    /// Latency from each buyer's scheduled click, in nanoseconds.
+    pub(super) latency: Histogram<u64>,
+    /// Latency from when the request was sent, in nanoseconds.
+    pub(super) served: Histogram<u64>,
+    /// The first wave: all buyers, without retries after "all on hold".
+    pub(super) wave: Duration,
+    pub(super) wave_attempts: u64,
+    /// Retries because the server, its store or the sale was unavailable.
+    pub(super) asked_again: u64,
+    pub(super) promises: Promises,
+    pub(super) first_error: Option<String>,
+    pub(super) memory_peak_bytes: u64,
+}
+
+/// The buyers' answers, compared with the server's data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Promises {
+    pub(super) told: u64,
+    pub(super) missing: u64,
+    pub(super) paid: u64,
+    pub(super) unsold: u64,
+    pub(super) cancelled: u64,
+    pub(super) late: u64,
+    /// Restored from receipts.
+    pub(super) restored: u64,
+    /// Lost, even with a receipt.
+    pub(super) lost: u64,
+}
+
+impl Promises {
+    fn add(&mut self, other: &Self) {
+        self.told += other.told;
+        self.missing += other.missing;
+        self.paid += other.paid;
+        self.unsold += other.unsold;
+        self.cancelled += other.cancelled;
+        self.late += other.late;
+        self.lost += other.lost;
+    }
 }
 
 /// State shared by the connections.
-struct Crowd {
+pub(super) struct Crowd {
     plan: Plan,
     api: Api,
     /// Part of the buyer IDs that distinguishes simulations.
@@ -84,7 +106,6 @@ struct Crowd {
     patient: Mutex<VecDeque<u64>>,
     tickets: Mutex<Vec<Ticket>>,
     restored: AtomicU64,
-    stop: CancellationToken,
 }
 
 /// Reservation of a buyer.
@@ -107,7 +128,7 @@ struct Member {
 }
 
 impl Crowd {
-    fn new(plan: Plan) -> Result<Self> {
+    pub(super) fn new(plan: Plan) -> Result<Self> {
         Ok(Self {
             api: Api::new(&plan.base, plan.token.as_deref())?,
             tag: script::tag(plan.seed),
@@ -121,18 +142,17 @@ impl Crowd {
             patient: Mutex::default(),
             tickets: Mutex::default(),
             restored: AtomicU64::new(0),
-            stop: CancellationToken::new(),
             plan,
         })
     }
 
-    /// Runs all buyers of this process.
-    async fn come(mut self: Arc<Self>, told: Lines<BufReader<Stdin>>) -> Share {
-        if let Some(crowd) = Arc::get_mut(&mut self) {
-            crowd.begin = Instant::now();
-        }
-        tokio::spawn(stop_at_the_end(told, self.stop.clone()));
-        let telling = tokio::spawn(tell_progress(Arc::clone(&self)));
+    /// Path of the sale.
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Runs all buyers.
+    pub(super) async fn come(self: Arc<Self>) -> Share {
         let mut members = JoinSet::new();
         for number in 0..self.plan.connections {
             members.spawn(Arc::clone(&self).member(number).first_wave());
@@ -147,19 +167,17 @@ impl Crowd {
             member.go().await;
         }
         let promises = self.check_promises().await;
-        telling.abort();
         self.share(wave, attempts, promises)
     }
 
     fn share(&self, wave: Duration, wave_attempts: u64, promises: Promises) -> Share {
-        let served = Sparse::from(&*locked(&self.served));
-        let (latency, first_error) =
-            self.tally.read(|sum| (Sparse::from(&sum.latency), sum.first_error.clone()));
+        let served = locked(&self.served).clone();
+        let (latency, first_error) = self.tally.read(|sum| (sum.latency.clone(), sum.first_error.clone()));
         Share {
             answers: self.answers(),
             latency,
             served,
-            wave_us: wave.as_micros() as u64,
+            wave,
             wave_attempts,
             asked_again: self.asked_again.load(Ordering::Relaxed),
             promises,
@@ -168,7 +186,7 @@ impl Crowd {
         }
     }
 
-    fn answers(&self) -> [u64; Told::ALL.len()] {
+    pub(super) fn answers(&self) -> [u64; Told::ALL.len()] {
         Told::ALL.map(|told| self.tally.count(told))
     }
 
@@ -186,14 +204,14 @@ impl Crowd {
 
     /// Scheduled time of the buyer's click. It does not depend on how fast the server is.
     fn due(&self, buyer: u64) -> Instant {
-        let Plan { within_us, buyers, .. } = self.plan;
-        let us = u128::from(within_us) * u128::from(buyer) / u128::from(buyers.max(1));
+        let Plan { within, buyers, .. } = self.plan;
+        let us = within.as_micros() * u128::from(buyer) / u128::from(buyers.max(1));
         self.begin + Duration::from_micros(us as u64)
     }
 
     /// Buyers who got "retry later" try again while units may be left for them.
     async fn latecomers(self: &Arc<Self>) {
-        let over = self.stop.child_token();
+        let over = self.plan.stop.child_token();
         let mut members = JoinSet::new();
         for number in 0..self.plan.connections.min(LATECOMERS) {
             members.spawn(Arc::clone(self).member(number).second_wave(over.clone()));
@@ -242,7 +260,7 @@ impl Crowd {
                 Ok(answer) => return Asked { answer: Ok(answer), served: sent.elapsed(), halted },
                 Err(why) => (why, PAUSE),
             };
-            if start.elapsed() >= OUTAGE_MAX || self.stop.is_cancelled() {
+            if start.elapsed() >= OUTAGE_MAX || self.plan.stop.is_cancelled() {
                 return Asked { answer: Err(why), served: sent.elapsed(), halted };
             }
             self.asked_again.fetch_add(1, Ordering::Relaxed);
@@ -260,33 +278,17 @@ struct Asked {
     halted: u64,
 }
 
-/// Stops the simulation at the end of stdin.
-async fn stop_at_the_end(mut told: Lines<BufReader<Stdin>>, stop: CancellationToken) {
-    while let Ok(Some(_)) = told.next_line().await {}
-    stop.cancel();
-}
-
-async fn tell_progress(crowd: Arc<Crowd>) {
-    loop {
-        sleep(TELL_EVERY).await;
-        if tell(&Line::Progress(crowd.answers())).is_err() {
-            // The parent has closed the pipe.
-            crowd.stop.cancel();
-        }
-    }
-}
-
 impl Member {
     async fn first_wave(mut self) -> Self {
         let crowd = Arc::clone(&self.crowd);
         loop {
-            let nth = crowd.next.fetch_add(1, Ordering::Relaxed);
-            let buyer = nth.saturating_mul(crowd.plan.shares).saturating_add(crowd.plan.share);
-            if buyer >= crowd.plan.buyers || crowd.stop.is_cancelled() {
+            let buyer = crowd.next.fetch_add(1, Ordering::Relaxed);
+            if buyer >= crowd.plan.buyers || crowd.plan.stop.is_cancelled() {
                 return self;
             }
             let due = crowd.due(buyer);
-            if due > Instant::now() && crowd.stop.run_until_cancelled(sleep_until(due.into())).await.is_none()
+            if due > Instant::now()
+                && crowd.plan.stop.run_until_cancelled(sleep_until(due.into())).await.is_none()
             {
                 return self;
             }
@@ -395,7 +397,7 @@ impl Member {
             if then == Then::PayAtTheDeadline {
                 let left = crowd.time_left(&api, deadline_us).await;
                 let near = script::near(left, crowd.plan.seed, buyer);
-                let _ = crowd.stop.run_until_cancelled(sleep(near)).await;
+                let _ = crowd.plan.stop.run_until_cancelled(sleep(near)).await;
             }
             let stands = crowd.settle(&api, at, then).await;
             locked(&crowd.tickets)[at].stands = stands;
@@ -547,7 +549,7 @@ impl Crowd {
             let answer = self.patiently(api, get(&path).wait(wait)).await.answer.ok()?;
             let state = answer.body["state"].as_str().filter(|_| answer.status.is_success())?.to_owned();
             let is_final = matches!(&*state, "confirmed" | "cancelled" | "expired" | "rejected");
-            if is_final || !awaited || start.elapsed() >= DRAIN_MAX || self.stop.is_cancelled() {
+            if is_final || !awaited || start.elapsed() >= DRAIN_MAX || self.plan.stop.is_cancelled() {
                 return Some(state);
             }
         }

@@ -1,12 +1,10 @@
-//! `rushgate rush --url`: the same simulation over HTTP, from child processes.
+//! `rushgate rush --url`: the same simulation over HTTP.
 
 mod api;
 mod crowd;
 mod report;
-mod wire;
 
-use std::process::Stdio;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -14,22 +12,18 @@ use rushgate::CancellationToken;
 use rushgate::sale::Audit;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdin, ChildStdout, Command};
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::progress::{self, Look, Moment};
 use super::tally::Told;
 use super::{DRAIN_MAX, OUTAGE_MAX, RushArgs, SKU, STOPPING_MAX, duration, say_that_it_stops};
 use crate::exit::{Exit, Fault};
+use crate::files;
 use crate::globals::Globals;
 use crate::signals::{Signals, died_of};
 use api::{Api, get, post};
+use crowd::{Crowd, Plan, Share};
 use report::Report;
-use wire::{Line, Plan, Share};
-
-pub(crate) use crowd::run as run_crowd;
 
 /// Time limit for the first answer of a server that may have just started.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
@@ -45,9 +39,6 @@ pub(crate) struct RemoteArgs {
     /// which latency is measured, whether or not the server keeps up.
     #[arg(long, requires = "url", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
     within: Duration,
-    /// Number of client processes.
-    #[arg(long, requires = "url", value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
-    processes: u32,
     /// File with an operator's token [default: RUSHGATE_TOKEN].
     #[arg(long, requires = "url", value_name = "FILE")]
     token_file: Option<std::path::PathBuf>,
@@ -132,17 +123,17 @@ impl Rush {
         let start = Instant::now();
         let ready: Value = self.api.must(get("/readyz"), FIRST_ANSWER).await?;
         let seen = self.open().await?;
-        let shares = self.send(&seen).await?;
+        let share = self.send(&seen).await?;
         if self.args.join.is_none() {
             self.post("/end", OUTAGE_MAX).await?;
         }
         let seen = self.drained().await?;
-        let audit = self.audit(&seen, &shares).await?;
+        let audit = self.audit(&seen, &share).await?;
         let report = Report {
             rush: &self,
             ready,
             seen: &seen,
-            shares: &shares,
+            share: &share,
             audit,
             elapsed: start.elapsed(),
             interrupted: self.stop.is_cancelled(),
@@ -207,33 +198,18 @@ impl Rush {
         }
     }
 
-    /// Runs the child processes, and returns their results.
-    async fn send(&self, seen: &Seen) -> Result<Vec<Share>> {
-        let counts = Arc::new(Counts::new(self.args.remote.processes as usize));
-        let mut squads = Vec::new();
-        for share in 0..u64::from(self.args.remote.processes) {
-            squads.push(Squad::start(&self.plan(seen, share)).await?);
-        }
-        for squad in &mut squads {
-            squad.is_ready().await?;
-        }
-        let look =
-            View { api: Arc::clone(&self.api), path: sale_path(&self.sale), counts: Arc::clone(&counts) };
+    /// Runs the buyers.
+    async fn send(&self, seen: &Seen) -> Result<Share> {
+        files::raise_limit();
+        let crowd = Arc::new(Crowd::new(self.plan(seen))?);
+        let look = View { api: Arc::clone(&self.api), crowd: Arc::clone(&crowd) };
         let progress = progress::start(look, &self.globals);
-        let mut members = JoinSet::new();
-        for (number, squad) in squads.into_iter().enumerate() {
-            members.spawn(squad.come(number, Arc::clone(&counts), self.stop.clone()));
-        }
-        let mut shares = Vec::new();
-        while let Some(share) = members.join_next().await {
-            shares.push(share??);
-        }
+        let share = crowd.come().await;
         progress.finish().await;
-        Ok(shares)
+        Ok(share)
     }
 
-    fn plan(&self, seen: &Seen, share: u64) -> Plan {
-        let (shares, all) = (self.args.remote.processes as usize, self.args.concurrency as usize);
+    fn plan(&self, seen: &Seen) -> Plan {
         let units = seen.phone().map_or(0, |sku| sku.total) as usize;
         Plan {
             base: self.base.clone(),
@@ -242,11 +218,10 @@ impl Rush {
             generation: seen.generation,
             buyers: self.args.buyers,
             seed: self.seed,
-            share,
-            shares: shares as u64,
-            connections: all.div_ceil(shares),
-            within_us: self.args.remote.within.as_micros() as u64,
-            patient_max: (units * 2).clamp(1_000, 1_000_000).div_ceil(shares),
+            connections: self.args.concurrency as usize,
+            within: self.args.remote.within,
+            patient_max: (units * 2).clamp(1_000, 1_000_000),
+            stop: self.stop.clone(),
         }
     }
 
@@ -264,14 +239,11 @@ impl Rush {
     }
 
     /// The server's audit, plus checks of the buyers' answers.
-    async fn audit(&self, seen: &Seen, shares: &[Share]) -> Result<Audit> {
+    async fn audit(&self, seen: &Seen, share: &Share) -> Result<Audit> {
         let path = format!("{}/audit", sale_path(&self.sale));
         let mut audit: Audit = self.api.must(get(&path), OUTAGE_MAX).await?;
-        audit.checks.extend(report::kept_promises(shares));
-        let closed: u64 = shares
-            .iter()
-            .map(|of| of.answers[Told::NotOpen as usize] + of.answers[Told::Ended as usize])
-            .sum();
+        audit.checks.extend(report::kept_promises(&share.promises));
+        let closed = share.answers[Told::NotOpen as usize] + share.answers[Told::Ended as usize];
         let total = seen.phone().map_or(0, |sku| u64::from(sku.total));
         if closed == 0 && !self.stop.is_cancelled() && self.args.buyers >= 10 * total {
             audit.checks.extend(seen.phone().map(report::nothing_left));
@@ -281,108 +253,18 @@ impl Rush {
     }
 }
 
-/// Answers so far, per process.
-struct Counts(Vec<Mutex<[u64; Told::ALL.len()]>>);
-
-impl Counts {
-    fn new(processes: usize) -> Self {
-        Self((0..processes).map(|_| Mutex::default()).collect())
-    }
-
-    fn of(&self, process: usize) -> MutexGuard<'_, [u64; Told::ALL.len()]> {
-        self.0[process].lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn sum(&self) -> [u64; Told::ALL.len()] {
-        let mut sum = [0; Told::ALL.len()];
-        for process in 0..self.0.len() {
-            for (all, of) in sum.iter_mut().zip(*self.of(process)) {
-                *all += of;
-            }
-        }
-        sum
-    }
-}
-
 /// Source of the live progress line.
 struct View {
     api: Arc<Api>,
-    path: String,
-    counts: Arc<Counts>,
+    crowd: Arc<Crowd>,
 }
 
 impl Look for View {
     async fn look(&self) -> Option<Moment> {
-        let answer = self.api.ask(&get(&self.path)).await.ok()?;
+        let answer = self.api.ask(&get(self.crowd.path())).await.ok()?;
         let seen: Seen = serde_json::from_value(answer.body).ok()?;
         let sku = seen.phone()?;
         let units = [sku.confirmed, sku.held, sku.free].map(u64::from);
-        Some(Moment { units, told: self.counts.sum() })
-    }
-}
-
-/// One child process. Killed on drop.
-struct Squad {
-    process: Child,
-    /// The simulation runs while this is open.
-    orders: Option<ChildStdin>,
-    told: Lines<BufReader<ChildStdout>>,
-}
-
-impl Squad {
-    async fn start(plan: &Plan) -> Result<Self> {
-        let mut process = Command::new(std::env::current_exe()?)
-            .arg("__crowd")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .kill_on_drop(true)
-            .spawn()
-            .context("cannot start a buyer process")?;
-        let out = process.stdout.take().context("a buyer process has no stdout")?;
-        let orders = process.stdin.take();
-        let mut squad = Self { process, orders, told: BufReader::new(out).lines() };
-        squad.tell(&serde_json::to_string(plan)?).await?;
-        Ok(squad)
-    }
-
-    async fn tell(&mut self, line: &str) -> Result<()> {
-        let orders = self.orders.as_mut().context("a buyer process has no stdin")?;
-        Ok(orders.write_all(format!("{line}\n").as_bytes()).await?)
-    }
-
-    /// Next line of its output. Cancel safe.
-    async fn line(&mut self) -> Result<Line> {
-        let line = self.told.next_line().await?.context("a buyer process ended early")?;
-        Ok(serde_json::from_str(&line)?)
-    }
-
-    async fn is_ready(&mut self) -> Result<()> {
-        match self.line().await? {
-            Line::Failed(why) => Err(Fault::usage(why).into()),
-            _ => Ok(()),
-        }
-    }
-
-    /// Starts the simulation in this process, and waits for the result.
-    async fn come(mut self, number: usize, counts: Arc<Counts>, stop: CancellationToken) -> Result<Share> {
-        self.tell("begin").await?;
-        loop {
-            let line = tokio::select! {
-                line = self.line() => line?,
-                () = stop.cancelled(), if self.orders.is_some() => {
-                    self.orders = None;
-                    continue;
-                }
-            };
-            match line {
-                Line::Progress(answers) => *counts.of(number) = answers,
-                Line::Done(share) => {
-                    *counts.of(number) = share.answers;
-                    self.process.wait().await?;
-                    return Ok(*share);
-                }
-                Line::Ready | Line::Failed(_) => {}
-            }
-        }
+        Some(Moment { units, told: self.crowd.answers() })
     }
 }

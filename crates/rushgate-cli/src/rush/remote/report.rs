@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 use rushgate::sale::{Audit, Check};
 use serde_json::{Value, json};
 
-use super::wire::{Promises, Share, Sparse};
+use super::crowd::{Promises, Share};
 use super::{Rush, Seen, SkuSeen};
 use crate::output::Output;
 use crate::rush::SKU;
@@ -22,7 +22,7 @@ pub(super) struct Report<'a> {
     /// Answer of the server's readiness check.
     pub(super) ready: Value,
     pub(super) seen: &'a Seen,
-    pub(super) shares: &'a [Share],
+    pub(super) share: &'a Share,
     pub(super) audit: Audit,
     pub(super) elapsed: Duration,
     pub(super) interrupted: bool,
@@ -56,19 +56,19 @@ impl Times {
 }
 
 /// Compares the buyers' answers with the server.
-pub(super) fn kept_promises(shares: &[Share]) -> [Check; 2] {
-    let Promises { told, missing, paid, unsold, .. } = promises(shares);
+pub(super) fn kept_promises(promises: &Promises) -> [Check; 2] {
+    let Promises { told, missing, paid, unsold, .. } = promises;
     [
         Check {
             name: "told_reserved".into(),
             claim: "every buyer with a reservation, except those reported lost, is in the store".into(),
-            ok: missing == 0,
+            ok: *missing == 0,
             figures: format!("{told} reservations, {missing} missing"),
         },
         Check {
             name: "told_confirmed".into(),
             claim: "every buyer whose payment was taken has a sold unit".into(),
-            ok: unsold == 0,
+            ok: *unsold == 0,
             figures: format!("{paid} payments, {unsold} without a unit"),
         },
     ]
@@ -85,18 +85,6 @@ pub(super) fn nothing_left(sku: &SkuSeen) -> Check {
     }
 }
 
-fn processes(n: usize) -> String {
-    format!("{n} process{}", if n == 1 { "" } else { "es" })
-}
-
-fn promises(shares: &[Share]) -> Promises {
-    let mut sum = Promises::default();
-    for share in shares {
-        sum.add(&share.promises);
-    }
-    sum
-}
-
 impl Report<'_> {
     pub(super) fn ok(&self) -> bool {
         self.audit.ok
@@ -107,43 +95,22 @@ impl Report<'_> {
     }
 
     fn count(&self, told: Told) -> u64 {
-        self.shares.iter().map(|share| share.answers[told as usize]).sum()
+        self.share.answers[told as usize]
     }
 
     fn attempts(&self) -> u64 {
         Told::ALL.into_iter().map(|told| self.count(told)).sum()
     }
 
-    fn sum(&self, of: impl Fn(&Share) -> u64) -> u64 {
-        self.shares.iter().map(of).sum()
-    }
-
-    /// Time until the last buyer of the first wave had an answer.
-    fn wave(&self) -> Duration {
-        Duration::from_micros(self.shares.iter().map(|share| share.wave_us).max().unwrap_or(0))
-    }
-
     fn rate(&self) -> u64 {
-        per_second(self.sum(|share| share.wave_attempts), self.wave())
-    }
-
-    fn latency(&self) -> Times {
-        (&Sparse::whole(self.shares, |share| &share.latency)).into()
-    }
-
-    fn served(&self) -> Times {
-        (&Sparse::whole(self.shares, |share| &share.served)).into()
-    }
-
-    fn first_error(&self) -> Option<&str> {
-        self.shares.iter().find_map(|share| share.first_error.as_deref())
+        per_second(self.share.wave_attempts, self.share.wave)
     }
 
     fn json(&self) -> Value {
         let Rush { args, seed, sale, base, .. } = self.rush;
         let answers: serde_json::Map<String, Value> =
             Told::ALL.into_iter().map(|told| (told.word().into(), self.count(told).into())).collect();
-        let Promises { paid, cancelled, late, restored, lost, .. } = promises(self.shares);
+        let Promises { paid, cancelled, late, restored, lost, .. } = self.share.promises;
         let stock = |of: fn(&SkuSeen) -> u32| self.seen.phone().map_or(0, of);
         json!({
             "sale": sale,
@@ -154,7 +121,6 @@ impl Report<'_> {
             "interrupted": self.interrupted,
             "units": stock(|sku| sku.total),
             "buyers": args.buyers,
-            "processes": self.shares.len(),
             "connections": args.concurrency,
             "confirmed": stock(|sku| sku.confirmed),
             "held": stock(|sku| sku.held),
@@ -163,16 +129,16 @@ impl Report<'_> {
             "answers": answers,
             "attempts": self.attempts(),
             "attempts_per_second": self.rate(),
-            "asked_again": self.sum(|share| share.asked_again),
-            "crowd_ms": self.wave().as_millis() as u64,
+            "asked_again": self.share.asked_again,
+            "crowd_ms": self.share.wave.as_millis() as u64,
             "elapsed_ms": self.elapsed.as_millis() as u64,
-            "latency_us": self.latency().json(),
-            "served_us": self.served().json(),
+            "latency_us": Times::from(&self.share.latency).json(),
+            "served_us": Times::from(&self.share.served).json(),
             "payments": { "confirmed": paid, "cancelled": cancelled, "late": late },
             "generation": self.seen.generation,
             "receipts": { "restored": restored, "lost": lost },
-            "first_error": self.first_error(),
-            "memory_peak_bytes": self.sum(|share| share.memory_peak_bytes),
+            "first_error": self.share.first_error,
+            "memory_peak_bytes": self.share.memory_peak_bytes,
             "audit": self.audit,
         })
     }
@@ -190,11 +156,10 @@ impl Report<'_> {
         let number = |n: u32| thousands(n.into());
         writeln!(
             out,
-            "Sale `{sale}` at {base}: {} × {SKU}, {} per buyer; {} (seed {seed}) in {}, over {}\n",
+            "Sale `{sale}` at {base}: {} × {SKU}, {} per buyer; {} (seed {seed}) over {}\n",
             number(stock.total),
             stock.per_buyer,
             many(args.buyers, "buyer"),
-            processes(self.shares.len()),
             many(args.concurrency.into(), "connection"),
         )?;
         if self.interrupted {
@@ -205,7 +170,7 @@ impl Report<'_> {
             (free, held) => format!("{} free, {} on hold", number(free), number(held)),
         };
         writeln!(out, "  Sold        {} of {}: {left}", number(stock.confirmed), number(stock.total))?;
-        let Promises { paid, cancelled, late, restored, lost, .. } = promises(self.shares);
+        let Promises { paid, cancelled, late, restored, lost, .. } = self.share.promises;
         let [paid, cancelled, late] = [paid, cancelled, late].map(thousands);
         writeln!(out, "  Payments    {paid} paid, {cancelled} canceled, {late} paid after expiry")?;
         if self.seen.generation > 1 {
@@ -221,7 +186,7 @@ impl Report<'_> {
             out,
             "  Answers     {} in {} ({} per second); finished after {}",
             thousands(self.attempts()),
-            seconds(self.wave()),
+            seconds(self.share.wave),
             thousands(self.rate()),
             seconds(self.elapsed)
         )?;
@@ -231,10 +196,10 @@ impl Report<'_> {
                 writeln!(out, "    {:>12}  {}", thousands(n), told.meaning())?;
             }
         }
-        if let Some(error) = self.first_error() {
+        if let Some(error) = &self.share.first_error {
             writeln!(out, "                  first error: {error}")?;
         }
-        let again = self.sum(|share| share.asked_again);
+        let again = self.share.asked_again;
         if again > 0 {
             writeln!(
                 out,
@@ -242,8 +207,8 @@ impl Report<'_> {
                 many(again, "time")
             )?;
         }
-        writeln!(out, "  Latency     {}", self.latency().text())?;
-        writeln!(out, "  Round trip  {}", self.served().text())?;
+        writeln!(out, "  Latency     {}", Times::from(&self.share.latency).text())?;
+        writeln!(out, "  Round trip  {}", Times::from(&self.share.served).text())?;
         write!(out, "\n{}", audit_text(&self.audit, output))
     }
 }

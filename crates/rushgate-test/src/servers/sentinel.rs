@@ -3,8 +3,8 @@ use std::time::Duration;
 use rushgate_core::Timestamp;
 
 use super::ports::free_port;
-use super::redis::{Kind, RedisServer, RedisSetup};
-use super::setup::{Settings, Setup};
+use super::redis::{RedisServer, RedisSetup};
+use super::setup::{Kind, Settings, Setup};
 use super::wait_until;
 
 /// Name of the primary in the sentinels' configuration.

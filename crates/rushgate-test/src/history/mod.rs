@@ -17,7 +17,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rushgate_core::{Effect, Request, Store, Verbs, audit_store};
 
 use crate::contract::Harness;
-use crate::{ManualClock, ModelStore};
+use crate::{ManualClock, MemoryStore};
 use call::{Answer, send};
 use plan::{Plan, Step};
 
@@ -103,7 +103,7 @@ struct History {
     harness: Arc<dyn Harness>,
     store: Arc<dyn Store>,
     clock: ManualClock,
-    model: ModelStore,
+    model: MemoryStore,
     plan: Plan,
     seed: u64,
     step: usize,
@@ -115,7 +115,7 @@ struct History {
 impl History {
     fn new(harness: Arc<dyn Harness>, seed: u64) -> Self {
         let clock = ManualClock::default();
-        let model = ModelStore::on(clock.clone());
+        let model = MemoryStore::on(clock.clone());
         Self {
             store: harness.store(),
             model,

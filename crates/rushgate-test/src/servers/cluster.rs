@@ -4,9 +4,9 @@ use std::time::Duration;
 use rushgate_core::Timestamp;
 
 use super::ports::free_port;
-use super::redis::{Kind, RedisServer, RedisSetup};
+use super::redis::{RedisServer, RedisSetup};
 use super::sentinel::{cut_off_replicas, online_replicas};
-use super::setup::{Settings, Setup};
+use super::setup::{Kind, Settings, Setup};
 use super::wait_until;
 
 /// Number of slots of a Cluster.

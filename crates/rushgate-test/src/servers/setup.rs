@@ -1,8 +1,33 @@
 use std::sync::Arc;
 
 use super::Certificates;
-use super::redis::Kind;
 use crate::ManualClock;
+
+/// Server software.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// `redis-server`.
+    Redis,
+    /// `valkey-server`.
+    Valkey,
+}
+
+impl Kind {
+    /// Name of the program.
+    pub const fn program(self) -> &'static str {
+        match self {
+            Self::Redis => "redis-server",
+            Self::Valkey => "valkey-server",
+        }
+    }
+
+    pub(super) const fn install(self) -> &'static str {
+        match self {
+            Self::Redis => "apt-get install redis-server",
+            Self::Valkey => "apt-get install valkey-server (Debian 12 has it in backports)",
+        }
+    }
+}
 
 /// Configuration of a server, or of a group of servers.
 #[derive(Clone, Debug)]

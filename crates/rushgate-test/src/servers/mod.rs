@@ -19,9 +19,9 @@ pub use certificates::{Certificates, again_trusting};
 pub use cluster::{ClusterGroup, ClusterSetup, SlotMove};
 pub use ports::free_port;
 pub use postgres::PostgresServer;
-pub use redis::{Kind, RedisServer, RedisSetup};
+pub use redis::{RedisServer, RedisSetup};
 pub use sentinel::{DOWN_AFTER, SERVICE, SentinelGroup, SentinelSetup};
-pub use setup::Setup;
+pub use setup::{Kind, Setup};
 pub use shared::{Lendable, Lent};
 pub use wire::Wire;
 

@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use rushgate_core::{
     Answer, Durability, Error, Log, Notice, QueueName, Reply, Request, Result, Store, StoreCalls, StoreInfo,
@@ -11,9 +12,12 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{Clock, ManualClock, Model, Planted};
 
-/// The model as a store, for unit tests that need no file or server. Clones share the store.
+/// An in-memory store for tests: no file, no server, and a clock that [moves on request](Self::advance).
+///
+/// It implements every verb of locks, queues and sales, and passes the same contract suite as the stores on SQLite
+/// and Redis. Pass it to `Rushgate::with_store`. Clones share the data, so each client gets a clone.
 #[derive(Clone)]
-pub struct ModelStore {
+pub struct MemoryStore {
     inner: Arc<Inner>,
 }
 
@@ -59,19 +63,19 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Default for ModelStore {
+impl Default for MemoryStore {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl ModelStore {
-    /// Creates an empty store on the machine's clock.
+impl MemoryStore {
+    /// Creates an empty store. Its clock runs like the machine's, and [`advance`](Self::advance) moves it ahead.
     pub fn new() -> Self {
-        Self::with(Model::default(), Clock::Real)
+        Self::with(Model::default(), Clock::Ahead(ManualClock::new(Timestamp::default())))
     }
 
-    /// Creates an empty store on a test's clock.
+    /// Creates an empty store whose clock stands still between calls of [`advance`](Self::advance).
     pub fn on(clock: ManualClock) -> Self {
         Self::with(Model::default(), Clock::Manual(clock))
     }
@@ -79,6 +83,21 @@ impl ModelStore {
     /// Creates an empty store with a bug, on a test's clock.
     pub fn planted(bug: Planted, clock: ManualClock) -> Self {
         Self::with(Model::planted(bug), Clock::Manual(clock))
+    }
+
+    /// Moves the store's clock forward. Leases, delays and deadlines that end by then end now, and waiting clients are
+    /// notified.
+    ///
+    /// The clients' own clocks do not move. A lock guard learns that its lease has expired at its next renewal.
+    pub fn advance(&self, by: Duration) {
+        self.inner.clock.advance(by);
+        let mut model = locked(&self.inner.model);
+        self.tell_over(&mut model);
+        self.tell_events(&mut model);
+        drop(model);
+        let listening: Vec<Token> = locked(&self.inner.listeners).keys().copied().collect();
+        listening.into_iter().for_each(|token| self.tell(token, Notice::Ask));
+        locked(&self.inner.bells).values().for_each(|bell| bell.notify_one());
     }
 
     /// Copies the whole content.
@@ -172,7 +191,7 @@ impl ModelStore {
     }
 }
 
-impl Store for ModelStore {
+impl Store for MemoryStore {
     fn step(&self, request: Request) -> Answer<'static, Reply> {
         Box::pin(ready(self.step_now(|model, now| model.carry_out(now, request))))
     }

@@ -14,8 +14,9 @@ mod verbs;
 
 use crate::planted::Planted;
 
-pub use clock::{Clock, ManualClock};
-pub use store::ModelStore;
+use clock::Clock;
+pub use clock::ManualClock;
+pub use store::MemoryStore;
 
 /// Locks, queues and sales as plain maps. Every method is one step at the time `now`.
 #[derive(Clone, Debug, Default)]

@@ -4,13 +4,13 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use rushgate_testkit::contract::ModelHarness;
+//! use rushgate_test::contract::ModelHarness;
 //!
 //! async fn harness() -> Arc<ModelHarness> {
 //!     Arc::new(ModelHarness::new())
 //! }
 //!
-//! rushgate_testkit::contract_suite!(harness);
+//! rushgate_test::contract_suite!(harness);
 //! # fn main() {}
 //! ```
 //!
@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use rushgate_core::{Store, Timestamp};
 
-use crate::{ManualClock, ModelStore, Planted};
+use crate::{ManualClock, MemoryStore, Planted};
 pub use desk::{Desk, PATIENCE};
 
 /// A boxed future, as a harness and a case return it.
@@ -80,7 +80,7 @@ pub struct Case {
 
 /// A model store on a manual clock.
 pub struct ModelHarness {
-    store: ModelStore,
+    store: MemoryStore,
     clock: ManualClock,
 }
 
@@ -88,13 +88,13 @@ impl ModelHarness {
     /// Creates a harness with the correct model.
     pub fn new() -> Self {
         let clock = ManualClock::default();
-        Self { store: ModelStore::on(clock.clone()), clock }
+        Self { store: MemoryStore::on(clock.clone()), clock }
     }
 
     /// Creates a harness with a bug in the model.
     pub fn planted(bug: Planted) -> Self {
         let clock = ManualClock::default();
-        Self { store: ModelStore::planted(bug, clock.clone()), clock }
+        Self { store: MemoryStore::planted(bug, clock.clone()), clock }
     }
 }
 

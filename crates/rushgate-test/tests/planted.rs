@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use rushgate_testkit::Planted;
-use rushgate_testkit::contract::{self, Case, ModelHarness};
-use rushgate_testkit::history;
+use rushgate_test::Planted;
+use rushgate_test::contract::{self, Case, ModelHarness};
+use rushgate_test::history;
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/planted-bugs.md");
 /// Environment variable that makes the test rewrite the table.
@@ -34,8 +34,8 @@ case of the contract suite and by at least one random history, which is a random
 - **Histories** says how many random histories of 400 steps caught the bug, out of how many. 20 histories run. If none
   of them catches the bug, more run until one does.
 
-A test in `rushgate-testkit` compares the table with the outcome. To rewrite the table, run
-`RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-testkit planted`.
+A test in `rushgate-test` compares the table with the outcome. To rewrite the table, run
+`RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-test planted`.
 
 | bug | what is wrong | caught by | histories |
 |---|---|---|---|
@@ -113,7 +113,7 @@ macro_rules! caught {
 mod caught {
     use super::WRITE;
 
-    rushgate_testkit::every_planted!(caught);
+    rushgate_test::every_planted!(caught);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

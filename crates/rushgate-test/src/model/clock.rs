@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use rushgate_core::Timestamp;
 
@@ -51,11 +51,11 @@ impl fmt::Debug for ManualClock {
     }
 }
 
-/// The clock of a [`ModelStore`](super::ModelStore).
+/// The clock of a [`MemoryStore`](super::MemoryStore).
 #[derive(Clone, Debug)]
-pub enum Clock {
-    /// The machine's clock.
-    Real,
+pub(super) enum Clock {
+    /// The machine's clock, ahead by what this clock shows.
+    Ahead(ManualClock),
     /// A test's clock.
     Manual(ManualClock),
 }
@@ -64,10 +64,15 @@ impl Clock {
     pub(super) fn now(&self) -> Timestamp {
         match self {
             Self::Manual(clock) => clock.now(),
-            Self::Real => {
-                let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                Timestamp::from_micros(u64::try_from(since.as_micros()).unwrap_or(u64::MAX))
+            Self::Ahead(by) => {
+                let here = Timestamp::try_from(SystemTime::now()).unwrap_or_default();
+                here + Duration::from_micros(by.now().as_micros())
             }
         }
+    }
+
+    pub(super) fn advance(&self, time: Duration) {
+        let (Self::Manual(clock) | Self::Ahead(clock)) = self;
+        clock.advance(time);
     }
 }

@@ -14,36 +14,10 @@ use rushgate_core::Timestamp;
 
 use super::START_MAX;
 use super::ports::free_port;
-use super::setup::{Settings, Setup};
+use super::setup::{Kind, Settings, Setup};
 
 /// Configuration file of a sentinel.
 const SENTINEL_FILE: &str = "sentinel.conf";
-
-/// Server software.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// `redis-server`.
-    Redis,
-    /// `valkey-server`.
-    Valkey,
-}
-
-impl Kind {
-    /// Name of the program.
-    pub const fn program(self) -> &'static str {
-        match self {
-            Self::Redis => "redis-server",
-            Self::Valkey => "valkey-server",
-        }
-    }
-
-    const fn install(self) -> &'static str {
-        match self {
-            Self::Redis => "apt-get install redis-server",
-            Self::Valkey => "apt-get install valkey-server (Debian 12 has it in backports)",
-        }
-    }
-}
 
 /// Configuration of a single server.
 pub type RedisSetup = Setup<Alone>;

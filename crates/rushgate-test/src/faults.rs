@@ -212,7 +212,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::ModelStore;
+    use crate::MemoryStore;
 
     async fn until_answered<T>(mut call: impl AsyncFnMut() -> Result<T, Error>) -> T {
         loop {
@@ -238,7 +238,7 @@ mod tests {
     #[tokio::test]
     async fn a_client_that_asks_again_by_token_sells_each_unit_once() {
         let plan = FaultPlan { before: 200, reply: 300, twice: 200 };
-        let store = Faulty::new(ModelStore::new(), plan, 7);
+        let store = Faulty::new(MemoryStore::new(), plan, 7);
         let spec = sale();
         until_answered(async || store.create(spec.clone()).await).await;
         until_answered(async || store.open(&spec.id).await).await;
@@ -268,7 +268,7 @@ mod tests {
             (FaultPlan { before: 1_000, ..FaultPlan::default() }, false),
             (FaultPlan { reply: 1_000, ..FaultPlan::default() }, true),
         ] {
-            let store = Faulty::new(ModelStore::new(), plan, 1);
+            let store = Faulty::new(MemoryStore::new(), plan, 1);
             let error = store.enqueue(op, &name, vec![task.clone()]).await.unwrap_err();
             assert_eq!(error.may_have_happened(), happened);
             assert_eq!(!store.behind().top(&name, 1).await.unwrap().is_empty(), happened);
