@@ -7,9 +7,6 @@ local verb
 -- Checks of arguments. Each takes the argument and its limits, and returns a true value if the argument is valid. For
 -- numbers and names in JSON, which can be written in several ways, the value is what they mean.
 local is = {}
--- Checks of keys. Each takes the position of the first key of a group, and the beginning that all keys share if keys
--- come before it. It returns the beginning that the next group must share, or nil and a refusal.
-local key_group = {}
 local wrong = {}
 -- The error of Redis for a call that needs memory.
 local FULL = { err = 'OOM the server has reached its memory limit' }
@@ -215,16 +212,16 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
--- What was valid in earlier calls: callers send the same short numbers, owners, carts and keys again and again.
+-- What was valid in earlier calls: callers send the same short numbers, owners, carts, terms and keys again and again.
 -- `keys` has the names of the keys of a group by that of the first.
-local known = { numbers = {}, owners = {}, carts = {}, keys = {}, count = 0 }
+local known = { numbers = {}, owners = {}, carts = {}, terms = {}, keys = {}, count = 0 }
 local KNOWN_MOST = 4000
-local KNOWN_DIGITS = 11
+local KNOWN_DIGITS, KNOWN_TERMS_BYTES = 11, 64
 
 local function remember_valid(list, value, meaning)
   known.count = known.count + 1
   if known.count > KNOWN_MOST then
-    known.numbers, known.owners, known.carts, known.keys, known.count = {}, {}, {}, {}, 0
+    known.numbers, known.owners, known.carts, known.terms, known.keys, known.count = {}, {}, {}, {}, {}, 0
   else
     list[value] = meaning
   end
@@ -251,7 +248,7 @@ function is.name(value)
 end
 
 function is.label(value)
-  return #value <= 200 and is_utf8(value, is_control)
+  return #value <= 200 and (string.find(value, '^[ -~]*$') or is_utf8(value, is_control))
 end
 
 function is.text(value, most)
@@ -270,7 +267,7 @@ end
 
 -- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
 -- the key and the dependencies.
-function is.terms(value)
+local function are_terms(value)
   local plus, due, max_wait, max, key, waits =
     string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
   local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
@@ -283,6 +280,12 @@ function is.terms(value)
     and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
     and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
     and (waits == '' or is_waits(waits))
+end
+
+function is.terms(value)
+  if known.terms[value] then return true end
+  local valid = are_terms(value)
+  return valid and #value <= KNOWN_TERMS_BYTES and remember_valid(known.terms, value, true) or valid
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
@@ -354,106 +357,128 @@ function wrong.key(number, wanted)
   return refused('KEYS[' .. number .. ']', KEYS[number], '`' .. wanted .. '`')
 end
 
--- Each key must be the common beginning followed by its own ending.
-local function with_endings(first, beginning, endings)
-  local names = known.keys[KEYS[first]]
-  if not names or names.endings ~= endings or names.beginning ~= beginning then
-    names = { beginning = beginning, endings = endings }
-    for at = 1, #endings do
-      names[at] = beginning .. endings[at]
-    end
-    remember_valid(known.keys, names[1], names)
-  end
-  for at = 1, #endings do
-    if KEYS[first + at - 1] ~= names[at] then return nil, wrong.key(first + at - 1, names[at]) end
-  end
-  return beginning
-end
+-- Groups of keys that belong to one thing: the first key, and how it is shown.
+local FIRST_KEYS = {
+  lock = { '^(rg:{l:(.*)}:)lock$', 'rg:{l:NAME}:lock' },
+  queue = { '^(rg:{q:(.*)}:)meta$', 'rg:{q:NAME}:meta' },
+  schedules = { '^(rg:{q:(.*)}:)schedules$', 'rg:{q:NAME}:schedules' },
+  unique = { '^(rg:{q:(.*)}:)unique$', 'rg:{q:NAME}:unique' },
+  sale = { '^(rg:{s:(.*)}:)row$', 'rg:{s:SALE}:row' },
+  home = { '^(rg:{s:(.*)}:)home$', 'rg:{s:SALE}:home' },
+}
 
--- The beginning of a group of keys whose first key was valid in an earlier call.
-local function known_beginning(first, endings)
-  local names = known.keys[KEYS[first]]
-  return names and names.endings == endings and names.beginning
-end
-
--- The beginning of a key, if its name is valid.
-local function beginning_of(key, pattern)
-  local beginning, name = string.match(key or '', pattern)
+-- The beginning of all keys of a group, if the name in its first key is valid.
+local function beginning_of(group, key)
+  local beginning, name = string.match(key, FIRST_KEYS[group][1])
   return beginning and is.name(name) and beginning
 end
 
-function key_group.lock(first)
-  local tag = known_beginning(first, ENDINGS.lock) or beginning_of(KEYS[first], '^(rg:{l:(.*)}:)lock$')
-  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:lock') end
-  return with_endings(first, tag, ENDINGS.lock)
+-- The endings of a group's keys behind the beginning that they share.
+local function endings_of(group, key)
+  if group ~= 'answers' then return group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale end
+  local client = string.sub(key, -16)
+  return '', is.hexadecimal(client, 16) and { 'young:' .. client, 'old:' .. client }
 end
 
-function key_group.queue(first)
-  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)meta$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:meta') end
-  return with_endings(first, tag, ENDINGS.queue)
-end
-
-function key_group.schedules(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)schedules$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:schedules') end
-  return with_endings(first, tag, ENDINGS.schedules)
-end
-
-function key_group.unique(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)unique$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:unique') end
-  return with_endings(first, tag, ENDINGS.unique)
-end
-
-function key_group.sale(first, tag)
-  tag = tag or known_beginning(first, ENDINGS.sale) or beginning_of(KEYS[first], '^(rg:{s:(.*)}:)row$')
-  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:row') end
-  return with_endings(first, tag, ENDINGS.sale)
-end
-
--- The staged sale of a rebuild.
-function key_group.loaded(first, sale)
-  local staged, no = with_endings(first, sale .. 'new:', ENDINGS.sale)
-  return staged and sale, no
-end
-
-function key_group.answers(first, beginning)
-  local client = string.sub(KEYS[first] or '', -16)
-  if not is.hexadecimal(client, 16) then
-    return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+-- All keys of groups, and the groups' beginning, from the first key of each group. Groups are of one thing, except for
+-- a lock and a queue. `starts` has the positions of the first keys in KEYS. nil and a refusal if one is wrong.
+local function names_of(groups, starts)
+  local all, beginning = {}, nil
+  for at = 1, #groups do
+    local group, number = groups[at], starts[at]
+    local key = KEYS[number] or ''
+    if not beginning or group == 'queue' then
+      beginning = beginning_of(group, key)
+      if not beginning then return nil, wrong.key(number, FIRST_KEYS[group][2]) end
+    end
+    local part, endings = endings_of(group, key)
+    if not endings then
+      return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    end
+    local first = #all + 1
+    for n = 1, #endings do
+      all[#all + 1] = beginning .. part .. endings[n]
+    end
+    if key ~= all[first] then return nil, wrong.key(number, all[first]) end
   end
-  -- Not remembered: each client has its own.
-  local young, old = beginning .. 'young:' .. client, beginning .. 'old:' .. client
-  if KEYS[first] ~= young then return nil, wrong.key(first, young) end
-  if KEYS[first + 1] ~= old then return nil, wrong.key(first + 1, old) end
-  return beginning
+  return all
 end
 
-function key_group.home(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{s:(.*)}:)home$')
-  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:home') end
-  return tag
+-- The same, remembered by the first keys.
+local function known_names(groups, starts)
+  local id = KEYS[starts[1]] or ''
+  for at = 2, #groups do
+    id = id .. (KEYS[starts[at]] or '')
+  end
+  local of_groups = known.keys[groups.are]
+  if not of_groups then
+    of_groups = {}
+    known.keys[groups.are] = of_groups
+  end
+  if of_groups[id] then return of_groups[id] end
+  local all, no = names_of(groups, starts)
+  return all and remember_valid(of_groups, id, all), no
 end
 
--- A waiting room has the tag of its sale's home.
-function key_group.room(first, tag)
-  return with_endings(first, tag, ENDINGS.room)
+-- The number of the first of these keys that is not in its place from `first` on.
+local function first_wrong(names, first)
+  for at = 1, #names do
+    if KEYS[first + at - 1] ~= names[at] then return first + at - 1 end
+  end
 end
 
--- No other key follows.
-function key_group.ends(count, tag)
-  if #KEYS == count then return tag end
-  return nil, wrong.count('keys', #KEYS, count)
+-- All keys of a call. The caller passes the first key of each group, or all keys. nil and a refusal if one is wrong.
+local function all_keys(groups)
+  local passed = #KEYS
+  local is_whole = passed == groups.count and passed > #groups
+  if not is_whole and passed ~= #groups then
+    local wanted = groups.count == #groups and '' or #groups .. ' or '
+    return nil, wrong.count('keys', passed, wanted .. groups.count)
+  end
+  if passed == 0 then return KEYS end
+  local names, no = known_names(groups, is_whole and groups.starts or groups.places)
+  if not names then return nil, no end
+  local number = is_whole and first_wrong(names, 1)
+  if number then return nil, wrong.key(number, names[number]) end
+  return names
 end
 
-function verb(name, flags, carry_out)
+-- The same for a group that is repeated for each item.
+local function all_keys_of_each(groups)
+  local all, count, starts = {}, groups.count, {}
+  -- A second key that is not another first one belongs to the first item.
+  local is_whole = KEYS[2] and count > 1 and not beginning_of(groups[1], KEYS[2])
+  for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
+    starts[1] = first
+    local names, no = known_names(groups, starts)
+    if not names then return nil, no end
+    local number = is_whole and first_wrong(names, first)
+    if number then return nil, wrong.key(number, names[number - first + 1]) end
+    for at = 1, count do
+      all[#all + 1] = names[at]
+    end
+  end
+  return all
+end
+
+-- Registers a function. `groups` names the groups of its keys, in order.
+function verb(name, flags, groups, carry_out)
   verbs[name] = carry_out
+  groups.are, groups.count, groups.starts, groups.places = '', 0, {}, {}
+  for at = 1, #groups do
+    groups.are = groups.are .. ' ' .. groups[at]
+    groups.starts[at], groups.places[at] = groups.count + 1, at
+    groups.count = groups.count + (groups[at] == 'answers' and 2 or #(ENDINGS[groups[at]] or ENDINGS.sale))
+  end
+  local keys_of = groups.is_repeated and all_keys_of_each or all_keys
   redis.register_function({
     function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,
     callback = function(keys, arguments)
       KEYS, ARGV = keys, arguments
+      local all, no = keys_of(groups)
+      if not all then return no end
+      KEYS = all
       return carry_out()
     end,
   })

@@ -137,7 +137,7 @@ impl Cluster {
     /// Sends a request to the node that serves its slot.
     pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
         work.asking = false;
-        let slot = slot(work.what.key());
+        let slot = slot(&work.what.key());
         let lane = self.state().lane_of(slot);
         match lane {
             Some(lane) => lane.send(work),
@@ -193,7 +193,7 @@ impl Cluster {
     /// A node could not be reached, so these requests were not sent. Those whose slots have a new owner are sent there.
     pub(crate) fn unsent(self: &Arc<Self>, works: Vec<Work>, from: &Address, error: &Error) {
         for work in works {
-            let elsewhere = self.state().owner(slot(work.what.key())).is_some_and(|owner| owner != from);
+            let elsewhere = self.state().owner(slot(&work.what.key())).is_some_and(|owner| owner != from);
             if elsewhere { self.route(work) } else { work.answer(Err(error.duplicate())) }
         }
     }

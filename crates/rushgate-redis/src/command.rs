@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use crate::function::Function;
+use crate::keys::Group;
 
 /// Whole microseconds.
 pub(crate) fn micros(duration: Duration) -> u64 {
@@ -17,10 +18,6 @@ pub(crate) struct Command {
 impl Command {
     pub(crate) fn new(name: &str) -> Self {
         Self::default().arg(name)
-    }
-
-    fn of(args: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        args.into_iter().fold(Self::default(), Self::arg)
     }
 
     pub(crate) fn arg(mut self, arg: impl AsRef<[u8]>) -> Self {
@@ -62,7 +59,7 @@ impl Command {
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     function: Function,
-    keys: Command,
+    keys: Vec<Group>,
     args: Command,
     /// One item of a function that takes many, behind the arguments that all items share. The answer is a list with one
     /// entry per item.
@@ -73,7 +70,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
     /// The item's own keys.
-    keys: Command,
+    keys: Option<Group>,
     args: Command,
     /// The amount of work, which limits how many items share a call.
     pub(crate) weight: u32,
@@ -81,41 +78,46 @@ pub(crate) struct Item {
 
 impl Item {
     pub(crate) fn has_keys(&self) -> bool {
-        !self.keys.ends.is_empty()
+        self.keys.is_some()
     }
 }
 
+/// Which keys a call passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// The first of each group. The library derives the others, which costs the server less.
+    First,
+    /// All. A node of a Cluster checks them before it executes a call, because their slot may be moving.
+    All,
+}
+
 impl Call {
-    pub(crate) fn new(function: Function, keys: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Self { function, keys: Command::of(keys), args: Command::default(), item: None }
+    pub(crate) fn new(function: Function, keys: impl IntoIterator<Item = Group>) -> Self {
+        Self { function, keys: keys.into_iter().collect(), args: Command::default(), item: None }
     }
 
-    /// Appends a key.
-    pub(crate) fn key(mut self, key: Vec<u8>) -> Self {
-        self.keys.push(&key);
+    /// Appends a group of keys.
+    pub(crate) fn group(mut self, keys: Group) -> Self {
+        self.keys.push(keys);
         self
     }
 
     /// Adds the arguments of an item.
-    pub(crate) fn item(self, weight: u32, args: Command) -> Self {
-        self.item_with_keys(weight, [], args)
+    pub(crate) fn item(mut self, weight: u32, args: Command) -> Self {
+        self.item = Some(Item { keys: None, args, weight });
+        self
     }
 
     /// Adds an item with its own keys, which follow the shared keys.
-    pub(crate) fn item_with_keys(
-        mut self,
-        weight: u32,
-        keys: impl IntoIterator<Item = Vec<u8>>,
-        args: Command,
-    ) -> Self {
-        self.item = Some(Item { keys: Command::of(keys), args, weight });
+    pub(crate) fn item_with_keys(mut self, weight: u32, keys: Group, args: Command) -> Self {
+        self.item = Some(Item { keys: Some(keys), args, weight });
         self
     }
 
     /// The first key. Every function that is called has one.
-    pub(crate) fn first_key(&self) -> &[u8] {
-        let of_items = self.item.iter().flat_map(|item| item.keys.args());
-        self.keys.args().chain(of_items).next().unwrap_or_default()
+    pub(crate) fn first_key(&self) -> Vec<u8> {
+        let of_item = self.item.iter().filter_map(|item| item.keys.as_ref());
+        self.keys.iter().chain(of_item).next().map(Group::first).unwrap_or_default()
     }
 
     pub(crate) fn function(&self) -> Function {
@@ -137,9 +139,19 @@ impl Call {
     }
 
     /// The FCALL command for a list of items.
-    pub(crate) fn command<'a>(&self, items: impl Iterator<Item = &'a Item> + Clone) -> Command {
-        let mut keys = self.keys.clone();
-        items.clone().for_each(|item| keys.extend(&item.keys));
+    pub(crate) fn command<'a>(
+        &self,
+        items: impl Iterator<Item = &'a Item> + Clone,
+        passed: Passed,
+    ) -> Command {
+        let groups = self.keys.iter().chain(items.clone().filter_map(|item| item.keys.as_ref()));
+        let mut keys = Command::default();
+        for group in groups {
+            match passed {
+                Passed::First => keys.push(&group.first()),
+                Passed::All => group.all().for_each(|key| keys.push(&key)),
+            }
+        }
         let mut command = Command::new("FCALL").arg(self.function.name()).arg(keys.ends.len().to_string());
         command.extend(&keys);
         command.extend(&self.args);

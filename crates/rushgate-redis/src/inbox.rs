@@ -40,7 +40,7 @@ impl Push {
             Self::Queue { queue, .. }
             | Self::Over { queue, .. }
             | Self::Events { log: Log::Queue(queue), .. } => slot(&keys::queue_meta(queue)),
-            Self::Events { log: Log::Sale(sale), .. } => slot(&keys::sale_home(sale)),
+            Self::Events { log: Log::Sale(sale), .. } => slot(&keys::sale_home(sale).first()),
         }
     }
 }

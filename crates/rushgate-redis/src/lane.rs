@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep};
 use crate::backoff::Backoff;
 use crate::check::Checked;
 use crate::cluster::is_referral;
-use crate::command::Command;
+use crate::command::{Command, Passed};
 use crate::conn::{Answered, Broken, Conn, Refusal};
 use crate::fault;
 use crate::functions::{self, ensure_on};
@@ -347,7 +347,7 @@ impl Plan {
         // key, such as a release that precedes an acquire.
         let mut latest = HashMap::new();
         for work in batch {
-            let key = hash_of(work.what.key());
+            let key = hash_of(&work.what.key());
             let from = if work.has_own_keys() { latest.get(&key).copied().unwrap_or(0) } else { 0 };
             let may_join = !(is_cluster && work.has_own_keys());
             let step = (from..steps.len()).find(|at| may_join && steps[*at].takes(&work));
@@ -357,10 +357,11 @@ impl Plan {
             }
             latest.insert(key, step.unwrap_or(steps.len() - 1));
         }
+        let passed = if is_cluster { Passed::All } else { Passed::First };
         let mut commands = Vec::with_capacity(steps.len() + 1);
         for step in &mut steps {
             let before = commands.len();
-            step.write(&mut commands);
+            step.write(&mut commands, passed);
             step.count = commands.len() - before;
         }
         if replicas > 0 {
@@ -427,7 +428,7 @@ impl Step {
         self.works.push(work);
     }
 
-    fn write(&self, commands: &mut Vec<Command>) {
+    fn write(&self, commands: &mut Vec<Command>, passed: Passed) {
         let Some(first) = self.works.first() else { return };
         if first.asking {
             commands.push(Command::new("ASKING"));
@@ -435,7 +436,7 @@ impl Step {
         match &first.what {
             What::Call(call) => {
                 let items = self.works.iter().filter_map(Work::item).map(|(_, item)| item);
-                commands.push(call.command(items));
+                commands.push(call.command(items, passed));
             }
             What::Command(command) => commands.push(command.clone()),
             What::Together(together) => {

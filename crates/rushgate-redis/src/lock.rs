@@ -12,7 +12,7 @@ use crate::reply::{Fields, Packed, Reply, id_of, strange};
 use crate::{keys, queue};
 
 fn call(function: Function, name: &LockName) -> Call {
-    Call::new(function, keys::lock(name))
+    Call::new(function, [keys::lock(name)])
 }
 
 pub(crate) fn acquire(ask: &Acquire, inbox: u64) -> Call {
@@ -33,8 +33,7 @@ pub(crate) fn release(name: &LockName, token: Token) -> Call {
 
 pub(crate) fn release_with(op: Op, release: &ReleaseWith) -> Call {
     let ReleaseWith { name, token, queue: of, task } = release;
-    let of_queue = keys::queue(of).chain(keys::replays(of, op.client()));
-    let keys = keys::lock(name).chain(of_queue).chain([keys::unique(of)]);
+    let keys = [keys::lock(name), keys::queue(of), keys::replays(of, op.client()), keys::unique(of)];
     Call::new(Function::LockReleaseWith, keys)
         .arg(&op.to_bytes()[8..])
         .arg(token.to_bytes())

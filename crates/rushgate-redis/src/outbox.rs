@@ -9,9 +9,8 @@ use crate::queue::{terms, write_body};
 use crate::reply::Reply;
 
 pub(crate) fn relay(queue: &QueueName, relay: &Relay) -> Call {
-    let call = Call::new(Function::QueueRelay, keys::queue(queue))
-        .key(keys::unique(queue))
-        .arg(relay.outbox.as_str());
+    let keys = [keys::queue(queue), keys::unique(queue)];
+    let call = Call::new(Function::QueueRelay, keys).arg(relay.outbox.as_str());
     relay.tasks.iter().fold(call, |call, (number, task)| {
         call.number(*number).arg(task.id.as_str()).arg(terms(task)).arg(write_body(&task.payload))
     })

@@ -35,12 +35,12 @@ const BYTES_OF_ONE: u32 = 4_096;
 pub(crate) const MOMENT_MAX: u64 = (1 << 53) - 1;
 
 fn call(function: Function, queue: &QueueName) -> Call {
-    Call::new(function, keys::queue(queue))
+    Call::new(function, [keys::queue(queue)])
 }
 
 /// A request with an op, which is executed once.
 fn once(function: Function, queue: &QueueName, op: Op) -> Call {
-    let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
+    let keys = [keys::queue(queue), keys::replays(queue, op.client())];
     Call::new(function, keys).arg(&op.to_bytes()[8..])
 }
 
@@ -118,7 +118,7 @@ fn joined(
     more: usize,
     items: impl Iterator<Item = Command>,
 ) -> Call {
-    let keys = keys::queue(queue).chain(keys::replays(queue, op.client()));
+    let keys = [keys::queue(queue), keys::replays(queue, op.client())];
     let (mut args, mut n, bytes) = (Command::default(), 0, op.to_bytes());
     let mut of_request = &bytes[8..];
     for item in items {
@@ -136,7 +136,7 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
     };
     // Each dependency is looked up and linked.
     let others: usize = tasks.iter().map(|task| task.after.len()).sum();
-    joined(Function::QueueEnqueue, queue, op, others, tasks.iter().map(item)).key(keys::unique(queue))
+    joined(Function::QueueEnqueue, queue, op, others, tasks.iter().map(item)).group(keys::unique(queue))
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
@@ -324,7 +324,7 @@ pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
 }
 
 pub(crate) fn clear_unique(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    let keys = [keys::unique(queue)].into_iter().chain(keys::replays(queue, op.client()));
+    let keys = [keys::unique(queue), keys::replays(queue, op.client())];
     Call::new(Function::QueueClearUnique, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
 }
 

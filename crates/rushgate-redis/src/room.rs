@@ -15,7 +15,7 @@ use crate::reply::{Fields, Reply, strange};
 use crate::sale::unknown;
 
 fn call(function: Function, sale: &SaleId) -> Call {
-    Call::new(function, std::iter::once(keys::sale_home(sale)).chain(keys::room(sale)))
+    Call::new(function, [keys::sale_home(sale), keys::room(sale)])
 }
 
 pub(crate) fn set(sale: &SaleId, rules: &RoomRules, secret: DrawSecret) -> Call {

@@ -20,7 +20,7 @@ pub(crate) use orders::{
 
 use crate::command::{Call, Command};
 use crate::function::Function;
-use crate::keys::{self, SaleKeys};
+use crate::keys::{self, Group};
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 
 /// Units are coded as SKU × SHELF + number.
@@ -31,23 +31,23 @@ const RANGE_BYTES: usize = 10;
 /// The specification of a sale, which never changes, and its keys.
 pub(crate) struct Home {
     pub(crate) spec: SaleSpec,
-    keys: SaleKeys,
+    keys: Group,
     index: HashMap<Sku, usize>,
 }
 
 impl Home {
     pub(crate) fn new(spec: SaleSpec) -> Self {
         let index = spec.skus.iter().enumerate().map(|(at, sku)| (sku.sku.clone(), at)).collect();
-        Self { keys: SaleKeys::new(&spec.id), spec, index }
+        Self { keys: keys::sale(&spec.id), spec, index }
     }
 
     fn call(&self, function: Function) -> Call {
-        Call::new(function, self.keys.all()).arg(self.spec.secret.to_bytes())
+        Call::new(function, [self.keys.clone()]).arg(self.spec.secret.to_bytes())
     }
 
     /// A request of a rebuild, which also uses the staged sale.
     fn call_beside(&self, function: Function, by: Op) -> Call {
-        Call::new(function, self.keys.all().chain(self.keys.loaded()))
+        Call::new(function, [self.keys.clone(), keys::staged_sale(&self.spec.id)])
             .arg(self.spec.secret.to_bytes())
             .arg(by.to_bytes())
     }
@@ -124,14 +124,13 @@ fn state_of(code: u64) -> Result<HoldState> {
 pub(crate) fn create(home: &Home) -> Call {
     let spec = &home.spec;
     let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
-    let call =
-        Call::new(Function::SaleCreate, [keys::sale_home(&spec.id)].into_iter().chain(home.keys.all()))
-            .arg(spec.to_json())
-            .arg(spec.secret.to_bytes())
-            .number(spec.hold.as_micros())
-            .arg(moment(spec.opens_at))
-            .arg(moment(spec.closes_at))
-            .flag(spec.ledger);
+    let call = Call::new(Function::SaleCreate, [keys::sale_home(&spec.id), home.keys.clone()])
+        .arg(spec.to_json())
+        .arg(spec.secret.to_bytes())
+        .number(spec.hold.as_micros())
+        .arg(moment(spec.opens_at))
+        .arg(moment(spec.closes_at))
+        .flag(spec.ledger);
     spec.skus.iter().fold(call, |call, sku| call.number(sku.units.into()).number(sku.per_buyer.into()))
 }
 
@@ -297,7 +296,7 @@ pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Resu
         StockChange::Add(n) => (n, 0),
         StockChange::Withdraw(n) => (0, n),
     };
-    let keys = home.keys.all().chain(home.keys.replays(op.client()));
+    let keys = [home.keys.clone(), keys::stock_replays(&home.spec.id, op.client())];
     Ok(Call::new(Function::SaleStock, keys)
         .arg(home.spec.secret.to_bytes())
         .arg(&op.to_bytes()[8..])

@@ -13,12 +13,12 @@ use crate::reply::{Fields, Packed, Reply, str_of, strange};
 
 /// A request that uses the schedules alone.
 fn look(function: Function, queue: &QueueName) -> Call {
-    Call::new(function, keys::schedules(queue))
+    Call::new(function, [keys::schedules(queue)])
 }
 
 /// A request that also changes the queue.
 fn change(function: Function, queue: &QueueName) -> Call {
-    Call::new(function, keys::queue(queue).chain(keys::schedules(queue)))
+    Call::new(function, [keys::queue(queue), keys::schedules(queue)])
 }
 
 /// 0 means none.

@@ -281,7 +281,7 @@ impl Inner {
 
     /// Whether the queue's replay cache has the answer to `op`, perhaps of another process.
     async fn is_replay(&self, op: Op, queue: &QueueName) -> Result<bool> {
-        for key in keys::replays(queue, op.client()) {
+        for key in keys::replays(queue, op.client()).all() {
             let ask = Command::new("HEXISTS").arg(key).arg(&op.to_bytes()[8..]);
             if self.driver.command(ask).await?.int()? == 1 {
                 return Ok(true);
@@ -292,7 +292,7 @@ impl Inner {
 
     /// Removes the answer to `op` from the queue's replay cache, so that the call can be repeated.
     async fn forget_replay(&self, op: Op, queue: &QueueName) -> Result<()> {
-        for key in keys::replays(queue, op.client()) {
+        for key in keys::replays(queue, op.client()).all() {
             self.driver.command(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
         }
         Ok(())
@@ -655,7 +655,7 @@ impl Inner {
         if let Some(home) = self.known_home(id) {
             return Ok(home);
         }
-        match self.driver.command(Command::new("GET").arg(keys::sale_home(id))).await? {
+        match self.driver.command(Command::new("GET").arg(keys::sale_home(id).first())).await? {
             Reply::Nil => Err(sale::unknown(id)),
             stored => {
                 let home = Arc::new(Home::new(SaleSpec::from_json(id, &stored.bytes()?)?));

@@ -1,5 +1,6 @@
 //! Requests in flight: what is sent, where the reply goes, and how many have no reply yet.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -24,11 +25,11 @@ pub(crate) enum What {
 
 impl What {
     /// A key of the request. All its keys are in one slot.
-    pub(crate) fn key(&self) -> &[u8] {
+    pub(crate) fn key(&self) -> Cow<'_, [u8]> {
         match self {
-            Self::Call(call) => call.first_key(),
-            Self::Command(command) => command.first_key(),
-            Self::Together(commands) => commands.first().map_or(b"", Command::first_key),
+            Self::Call(call) => call.first_key().into(),
+            Self::Command(command) => command.first_key().into(),
+            Self::Together(commands) => commands.first().map_or(&b""[..], Command::first_key).into(),
         }
     }
 

@@ -113,7 +113,8 @@ fn task(id: &str, bytes: usize) -> NewTask {
 }
 
 async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<Vec<Enqueued>> {
-    store.enqueue(op(number), &queue(), vec![task(&number.to_string(), 10)]).await
+    // Longer than what `until_unread` waits for.
+    store.enqueue(op(number), &queue(), vec![task(&number.to_string(), 400)]).await
 }
 
 async fn claim(store: &RedisStore, number: u64) -> Vec<Ticket> {

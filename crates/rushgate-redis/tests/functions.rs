@@ -167,14 +167,26 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
     };
     for (asked, said) in [
         (
-            format!("rushgate_1_lock_held 1 rg:{{l:a}}:lock {TOKEN}"),
-            "KEYS[2] is ``; it must be `rg:{l:a}:line`",
+            format!("rushgate_1_lock_held 2 rg:{{l:a}}:lock rg:{{l:a}}:line {TOKEN}"),
+            "the number of keys is `2`; it must be 1 or 4",
+        ),
+        (
+            format!("rushgate_1_lock_held 1 rg:{{l:a}}:line {TOKEN}"),
+            "KEYS[1] is `rg:{l:a}:line`; it must be `rg:{l:NAME}:lock`",
+        ),
+        (
+            format!("rushgate_1_lock_release 2 rg:{{l:a}}:lock rg:{{l:b}}:line {TOKEN} {TOKEN}"),
+            "KEYS[2] is `rg:{l:b}:line`",
+        ),
+        (
+            "rushgate_1_queue_pop 2 rg:{q:a}:meta rg:{q:b}:young:00000000000000ff 12345678 1".to_owned(),
+            "KEYS[2] is `rg:{q:b}:young:00000000000000ff`; it must be `rg:{q:a}:young:00000000000000ff`",
         ),
         (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace(":line", ":x")), "KEYS[2] is `rg:{l:a}:x`"),
         (format!("rushgate_1_lock_held {} {TOKEN}", LOCK.replace("l:a", "l:{")), "`rg:{l:NAME}:lock`"),
         (
             format!("rushgate_1_lock_held 5 {} extra {TOKEN}", &LOCK[2..]),
-            "the number of keys is `5`; it must be 4",
+            "the number of keys is `5`; it must be 1 or 4",
         ),
         (format!("rushgate_1_lock_held {LOCK}"), "the number of arguments is `0`; it must be 1"),
         (format!("rushgate_1_lock_held {LOCK} short"), "ARGV[1], the token, is `short`; it must be 16 bytes"),
@@ -213,7 +225,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (with_terms("+0·5·0·0·20!5000<+9"), "the terms, is"),
         (
             format!("rushgate_1_queue_enqueue {queue} 12345678 a {TERMS} \0x"),
-            "KEYS[24] is ``; it must be `rg:{q:q}:unique`",
+            "the number of keys is `23`; it must be 3 or 24",
         ),
         ("rushgate_1_queue_unique_until 1 rg:{q:q}:v a".to_owned(), "`rg:{q:NAME}:unique`"),
         (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
@@ -267,6 +279,29 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
     assert_eq!(server.command(&["DBSIZE"]), ":0");
     assert_eq!(call(&server, &acquire(TOKEN, "10000", inbox, owner)), "*1");
     assert_eq!(call(&server, &format!("{enqueue} 用户 +5·9·3·1000·20 \0x")), "*1");
+}
+
+#[tokio::test]
+async fn the_first_keys_of_groups_stand_for_all_keys() {
+    let (server, _) = with_library(Kind::Redis).await;
+    let firsts = "3 rg:{q:q}:meta rg:{q:q}:young:00000000000000ff rg:{q:q}:unique";
+    let ids = ["a", "b", "c", "d"];
+    for (at, id) in ids.into_iter().enumerate() {
+        // Names that the server sees for the first time, and names that it remembers.
+        let keys = if at % 2 == 0 { firsts.to_owned() } else { enqueue_keys("q") };
+        let op = at + 10_000_000;
+        assert_eq!(call(&server, &format!("rushgate_1_queue_enqueue {keys} {op} {id} {TERMS} \0x")), "*1");
+    }
+    for (ending, command, count) in [("records", "HLEN", 4), ("waiting5", "ZCARD", 4)] {
+        assert_eq!(server.command(&[command, &format!("rg:{{q:q}}:{ending}")]), format!(":{count}"));
+    }
+    let owner = "\0\0\0\u{1}\u{1}hlabel";
+    let acquire = "rushgate_1_lock_acquire 2 rg:{l:a}:lock rg:{l:b}:lock";
+    let item = |token: &str| format!("{token} 10000000 0 0 \0\0\0\0\0\0\0\0 {owner}");
+    assert_eq!(call(&server, &format!("{acquire} {} {}", item(TOKEN), item("fedcba9876543210"))), "*2");
+    assert_eq!(call(&server, &format!("rushgate_1_lock_held {LOCK} {TOKEN}")), "*3");
+    assert_eq!(call(&server, "rushgate_1_lock_held 1 rg:{l:b}:lock fedcba9876543210"), "*3");
+    assert_eq!(server.command(&["DBSIZE"]), ":6", "no key has another name");
 }
 
 #[tokio::test]

@@ -26,27 +26,30 @@ local function arguments(first, width)
   return some
 end
 
+-- All fields are set at once, because a Lua table is allocated again when it grows.
+local HASH = { put = 'HSET', take = 'HDEL', before = '', long = '' }
+local SORTED_SET = { put = 'ZADD', take = 'ZREM', before = 0, long = LONG }
+
 local function hash(key)
-  return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0 }
+  return { key = key, kind = HASH, values = {}, added = false, n = 0, taken = false, taken_n = 0 }
 end
 
 local function sorted_set(key)
-  return {
-    key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, texts = {},
-  }
+  return { key = key, kind = SORTED_SET, texts = {}, added = false, n = 0, taken = false, taken_n = 0 }
 end
 
 local function write_back(of)
+  local kind = of.kind
   if of.n > 0 then
     local many = of.n > MANY
-    if many then redis.call(of.put, of.key, of.before, LONG) end
-    in_chunks(of.put, of.key, of.added)
-    if many then redis.call(of.take, of.key, of.long) end
-    of.added, of.n = {}, 0
+    if many then redis.call(kind.put, of.key, kind.before, LONG) end
+    in_chunks(kind.put, of.key, of.added)
+    if many then redis.call(kind.take, of.key, kind.long) end
+    of.added, of.n = false, 0
   end
   if of.taken then
-    in_chunks(of.take, of.key, of.taken)
-    of.taken = nil
+    in_chunks(kind.take, of.key, of.taken)
+    of.taken, of.taken_n = false, 0
   end
 end
 
@@ -54,7 +57,8 @@ end
 local function add(of, first, second)
   if of.taken then write_back(of) end
   local added, n = of.added, of.n
-  added[n + 1], added[n + 2], of.n = first, second, n + 2
+  if added then added[n + 1], added[n + 2] = first, second else of.added = { first, second } end
+  of.n = n + 2
 end
 
 -- Buffers a member whose score is a moment. Formatting a number is slow and many members share a moment, so texts are
@@ -70,8 +74,9 @@ end
 
 local function take_out(of, member)
   if of.n > 0 then write_back(of) end
-  local taken, n = of.taken, of.taken_n
-  if taken then taken[n + 1], of.taken_n = member, n + 1 else of.taken, of.taken_n = { member }, 1 end
+  local taken, n = of.taken, of.taken_n + 1
+  if taken then taken[n] = member else of.taken = { member } end
+  of.taken_n = n
 end
 
 local function set_field(of, field, value)

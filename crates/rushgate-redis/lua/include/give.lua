@@ -79,7 +79,7 @@ local function give_out(q, n, leased)
     while again and #ids < n do
       local set, some = waiting(q, priority), {}
       write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now, 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', int(now), 'LIMIT', 0, n - #ids)
       again = false
       if #places > 0 then
         for at, place in ipairs(places) do

@@ -1,7 +1,8 @@
 -- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
 -- Two keys, in this order:
 --   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
---                $ -> bytes(4) and number(4) of its answers, highest op ever(8), when its expiry was last set(7)
+--                totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
+--                  ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 --   old    HASH  op (8 bytes) -> packed answer, of the calls before
 -- When `young` is full it replaces `old`.
 -- include: now
@@ -10,45 +11,57 @@ local KEPT_BYTES = 4194304
 -- At least a day after the latest call. The expiry is set at most once an hour.
 local KEPT_MS = 25 * 3600 * 1000
 local HOUR_US = 3600 * 1000000
-local COUNTS = '>I4I4c8I7'
+local OPS_FROM, OP_BYTES = 16, 8
+local op_of = { enqueue = 1, claim = 2, complete = 3, finish = 4, retry = 5, release = 6, other = 7 }
+-- The totals are longer than 64 bytes, so that Redis keeps the hash as a table from the start. It would scan a listpack
+-- for each op.
+local TOTALS_BYTES = 71
+local COUNTS = '>I4I4I7'
 
--- A call is one or more requests. If `width` is given, the arguments are items of that width, each with an op in front:
--- a new op starts a request, and '' continues the request of the item before.
-local function replay_keys(first, op, width)
+-- A call is one or more requests of a kind (`op_of`). If `width` is given, the arguments are items of that width, each
+-- with an op in front: a new op starts a request, and '' continues the request of the item before.
+local function replay_keys(first, op, kind, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
-  local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
-  local seen = { [op] = true }
+  local once = {
+    young = KEYS[first], old = KEYS[first + 1], kind = kind, ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+  }
+  local seen, n = { [op] = true }, 1
   for at = 1 + (width or #ARGV), #ARGV, width or 1 do
-    if ARGV[at] ~= '' then
-      if seen[ARGV[at]] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
-      seen[ARGV[at]] = true
-      once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
+    op = ARGV[at]
+    if op ~= '' then
+      if seen[op] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
+      seen[op], n = true, n + 1
+      once.ops[n], once.firsts[n] = op, at
     end
   end
   return once
 end
 
--- The stored answers by position of the request. A new request has none.
+-- The stored answers by position of the request. A new request has none. An op that is higher than all before of its
+-- kind is new, so it is not looked up.
 local function remembered_all(once)
-  local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
-  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
-  local highest = struct.unpack('>I8', once.highest)
+  local totals, ops = redis.call('HGET', once.young, 'totals') or string.rep('\0', TOTALS_BYTES), once.ops
+  local from = OPS_FROM + OP_BYTES * (once.kind - 1)
+  once.totals, once.highest_op = totals, string.sub(totals, from, from + OP_BYTES - 1)
+  local before = struct.unpack('>I8', once.highest_op)
+  local highest = before
   for at = 1, #ops do
-    local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
-    if op > highest then
-      -- An op that is higher than all before is new, so `old` need not be read.
-      highest, once.highest = op, ops[at]
-    elseif not answer then
-      answer = redis.call('HGET', once.old, ops[at])
+    local op = struct.unpack('>I8', ops[at])
+    if op <= before then
+      local answer = redis.call('HGET', once.young, ops[at]) or redis.call('HGET', once.old, ops[at])
+      if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
+    elseif op > highest then
+      highest, once.highest_op = op, ops[at]
     end
-    if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
   end
   return once.answered
 end
 
 -- Stores the answers to the new requests.
 local function remember_all(once, answers)
-  local bytes, calls, news = once.bytes, once.calls, {}
+  local totals = once.totals
+  local old_bytes, old_calls, said = struct.unpack(COUNTS, totals)
+  local bytes, calls, news = old_bytes, old_calls, {}
   for at = 1, #answers do
     if not once.answered[at] then
       local packed = cmsgpack.pack(answers[at])
@@ -57,13 +70,15 @@ local function remember_all(once, answers)
     end
   end
   if not news[1] then return answers end
-  if once.bytes > KEPT_BYTES or once.calls > KEPT_CALLS then
+  if old_bytes > KEPT_BYTES or old_calls > KEPT_CALLS then
     redis.call('RENAME', once.young, once.old)
-    bytes, calls, once.said = bytes - once.bytes, calls - once.calls, 0
+    bytes, calls, said = bytes - old_bytes, calls - old_calls, 0
   end
-  local says = now > once.said + HOUR_US
-  local counts = struct.pack(COUNTS, bytes, calls, once.highest, says and now or once.said)
-  redis.call('HSET', once.young, '$', counts, unpack(news))
+  local says = now > said + HOUR_US
+  local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
+  local from = OPS_FROM + OP_BYTES * (once.kind - 1)
+  totals = counts .. string.sub(totals, OPS_FROM, from - 1) .. once.highest_op .. string.sub(totals, from + OP_BYTES)
+  redis.call('HSET', once.young, 'totals', totals, unpack(news))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
   return answers
 end

@@ -62,7 +62,7 @@ end
 -- Drops the oldest task that waits and returns its id, or nil if there is none. While the index by age is incomplete,
 -- the oldest task is not known.
 local function drop_oldest(q)
-  if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
+  if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
   local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
   if not oldest then return nil end
   local t = load(q, string.sub(oldest, LEASE_BYTES + 1))

@@ -1,25 +1,21 @@
 -- A queue. Its 21 keys, in this order:
 --   meta       HASH  counters and settings, by field:
---                    v latest revision
---                    a latest arrival
---                    c latest claim
---                    w wake-up count
---                    u bit mask of the priorities in use
---                    n 1 once the queue was used
---                    p 1 if paused
---                    b capacity
---                    l the other limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate;
---                      the same three per key; 1 if first in, first out per key; µs and count of the retention;
---                      overflow policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
---                    m latest event
---                    f first event that may be kept
---                    h number of key groups in `waiting`
---                    x number of tasks dropped in total
---                    y cursor of the scan that indexes waiting tasks by age; absent when all are indexed
---                    e 1 if waiting tasks have deadlines
---                    i latest end of a uniqueness window
---                    k 1 if live tasks wait for others or have waited
---                    $ and the name of an outbox: the highest number relayed from it
+--                    counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
+--                      revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
+--                      groups in `waiting`. Present once the queue was used
+--                    paused: 1 if paused
+--                    capacity
+--                    limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
+--                      three per key; 1 if first in, first out per key; µs and count of the retention; overflow
+--                      policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
+--                    latest_event
+--                    first_event: the first that may be kept
+--                    dropped: number of tasks dropped in total
+--                    age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
+--                    has_deadlines: 1 if waiting tasks have deadlines
+--                    unique_until: latest end of a uniqueness window
+--                    has_dependencies: 1 if live tasks wait for others or have waited
+--                    relayed: and the name of an outbox: the highest number relayed from it
 --   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
 --                    place: arrival(6) turn(1); first: when the id was first enqueued
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -85,6 +81,8 @@ local PLACE_BYTES, FIRST_FROM, FIRST_TO, DUE_FROM, DUE_TO = 7, 14, 20, 21, 27
 local RUN = '>I7I1I2I1I7I7'
 local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
+local COUNTERS_BYTES = 34
+local COUNTERS = '>I7I7I7I7I2I4'
 local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
 local KEYED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 64, 128, 28, 32
 local DATE_BYTES = 7
@@ -123,7 +121,9 @@ end
 
 local function queue_keys(first)
   local meta = KEYS[first]
-  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'n')
+  local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
+    'has_dependencies')
+  local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', COUNTERS_BYTES))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
@@ -131,12 +131,11 @@ local function queue_keys(first)
     dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
     moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
-    wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
-    lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
-    is_known = row[13], turn = false, soonest = false,
+    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
+    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
+    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
   }
-  if row[9] then read_limits(q, row[9]) end
+  if row[4] then read_limits(q, row[4]) end
   return q
 end
 
@@ -156,7 +155,7 @@ local events = {
   field = function(number) return '\8' .. struct.pack('>I7', number) end,
   -- The number of the first event kept, or of the next one if none is; and the number of the latest.
   range = function(q)
-    local row = redis.call('HMGET', q.meta, 'm', 'f')
+    local row = redis.call('HMGET', q.meta, 'latest_event', 'first_event')
     local latest = tonumber(row[1]) or 0
     return math.max(tonumber(row[2]) or 1, latest - (q.events_n or 0) + 1), latest
   end,
@@ -173,7 +172,7 @@ local events = {
       q.mixed = nil
     end
     local n = #noted
-    local latest = redis.call('HINCRBY', q.meta, 'm', n)
+    local latest = redis.call('HINCRBY', q.meta, 'latest_event', n)
     local of, before = hash(q.dead), latest - n
     for at = math.max(n - most, 0) + 1, n do
       add(of, '\8' .. struct.pack('>I7', before + at), noted[at].packed)
@@ -206,7 +205,7 @@ local events = {
 
 -- The call adds something, so the queue exists from now on.
 local function touch(q)
-  if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
+  if not q.is_known then q.changed = true end
 end
 
 local function is_used(q, priority)
@@ -510,7 +509,7 @@ end
 local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
   redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
-  if not q.dated then redis.call('HSET', q.meta, 'e', 1) end
+  if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
   q.dated = true
 end
 
@@ -799,7 +798,7 @@ local function first_deadline(q)
   local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
   if first then return (struct.unpack('>I7', first, 2)) end
   q.dated = nil
-  redis.call('HDEL', q.meta, 'e')
+  redis.call('HDEL', q.meta, 'has_deadlines')
 end
 
 -- When the next task may become claimable: the first due time or end of a lease, or when the rate allows more.
@@ -847,7 +846,7 @@ local function finish(q)
   if q.finished then forget_finished(q, FORGOTTEN_MAX) end
   events.write(q)
   if q.latest_event then events.tell(q, '\0e', 'E' .. int(q.latest_event)) end
-  if q.dropped then redis.call('HINCRBY', q.meta, 'x', q.dropped) end
+  if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
     ring(q, q.woken)
@@ -856,9 +855,8 @@ local function finish(q)
     ring(q, 1)
   end
   if q.changed then
-    redis.call('HSET', q.meta,
-      'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes), 'u', q.used,
-      'h', q.lines_waiting)
+    local counters = struct.pack(COUNTERS, q.revision, q.arrival, q.claim, q.wakes, q.used, q.lines_waiting)
+    redis.call('HSET', q.meta, 'counters', counters)
   end
 end
 
@@ -886,13 +884,13 @@ local function reap(q)
     local last = redis.call(
       'ZREVRANGEBYLEX', q.dead_ids, '(' .. linked_by.behind, '[' .. linked_by.other, 'LIMIT', 0, 1)[1]
     q.linked, q.ended = last, last and string.sub(last, 1, 1) == linked_by.ended
-    if not last then redis.call('HDEL', q.meta, 'k') end
+    if not last then redis.call('HDEL', q.meta, 'has_dependencies') end
   end
   if settle(q) then
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, REAPED_MAX)
+  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, LEASE_BYTES + 1)
   end

@@ -13,7 +13,7 @@ local function unique_until(key, id)
   return till > now and till
 end
 
--- Prefetches the windows of ids that will be enqueued. The field `i` of meta says whether there is any.
+-- Prefetches the windows of ids that will be enqueued. The field `unique_until` of meta says whether there is any.
 local function fetch_unique(q, key, ids)
   q.unique, q.periods, q.periods_till = {}, sorted_set(key), q.unique_till
   if q.unique_till <= now then return end
@@ -36,7 +36,7 @@ local function write_periods(q)
   write_back(of)
   local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), OVER_FOR_ONE * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
-  if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'i', int(q.periods_till)) end
+  if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'unique_until', int(q.periods_till)) end
   -- Set every time, because the set may have been deleted and created in the meantime.
   redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + LEFT_MS))
 end

@@ -37,7 +37,7 @@ local function link_to_others(q, id, place, of)
     end
   end
   in_chunks('ZADD', q.dead_ids, added)
-  if not q.linked then redis.call('HSET', q.meta, 'k', 1) end
+  if not q.linked then redis.call('HSET', q.meta, 'has_dependencies', 1) end
   q.linked = true
   for _, one in ipairs(failed) do
     has_ended(q, one[1], now, one[2], one[3])

@@ -18,7 +18,7 @@
 -- include: give
 -- include: once
 local WIDTH, TASKS_MOST = 4, 1000
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 local wanted = 0

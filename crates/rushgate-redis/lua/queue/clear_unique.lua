@@ -11,7 +11,7 @@
 -- include: now
 -- include: unique
 -- include: once
-local once = replay_keys(2, ARGV[1])
+local once = replay_keys(2, ARGV[1], op_of.other)
 local answer = remembered(once)
 if answer then return answer end
 local till = unique_until(KEYS[1], ARGV[2])

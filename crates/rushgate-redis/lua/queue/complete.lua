@@ -14,7 +14,7 @@
 -- include: complete
 -- include: once
 local WIDTH = 3
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.complete, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end

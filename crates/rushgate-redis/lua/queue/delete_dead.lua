@@ -15,7 +15,7 @@
 -- include: queue
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
 -- While pages are left, the stored answer has a second part.
 local answer = remembered(once) or { 0, 1 }
 if not answer[2] then return answer end

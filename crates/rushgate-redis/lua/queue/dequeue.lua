@@ -13,7 +13,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end

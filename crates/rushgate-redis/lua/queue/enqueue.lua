@@ -25,7 +25,7 @@
 -- include: asked
 -- include: once
 local WIDTH = 4
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.enqueue, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 for request = 1, #once.ops do

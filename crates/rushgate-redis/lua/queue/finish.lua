@@ -23,7 +23,7 @@ for at = 5, #ARGV, WIDTH do
     return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
   end
 end
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.finish, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end

@@ -33,7 +33,7 @@ end
 
 -- Continues to index waiting tasks by age. True if more are left.
 local function go_on_by_age(q)
-  local from = redis.call('HGET', q.meta, 'y')
+  local from = redis.call('HGET', q.meta, 'age_cursor')
   if not from then return false end
   write_back_queue(q)
   local page = redis.call('HSCAN', q.records.key, from, 'COUNT', PAGE)
@@ -43,7 +43,7 @@ local function go_on_by_age(q)
     local t = task_of(id, record, redis.call('HGET', q.runs.key, id))
     if not has(t, LEASED) then stand_by_age(q, id, record) end
   end
-  if page[1] == '0' then redis.call('HDEL', q.meta, 'y') else redis.call('HSET', q.meta, 'y', page[1]) end
+  if page[1] == '0' then redis.call('HDEL', q.meta, 'age_cursor') else redis.call('HSET', q.meta, 'age_cursor', page[1]) end
   return page[1] ~= '0'
 end
 
@@ -56,7 +56,7 @@ local function forget_events(q, most)
     fields[#fields + 1] = events.field(number)
   end
   in_chunks('HDEL', q.dead, fields)
-  redis.call('HSET', q.meta, 'f', int(to))
+  redis.call('HSET', q.meta, 'first_event', int(to))
   return to < wanted
 end
 
@@ -90,7 +90,7 @@ if by_age and q.overflow ~= DROP_OLDEST then
     finish(q)
     return AGAIN
   end
-  redis.call('HSET', q.meta, 'y', 0)
+  redis.call('HSET', q.meta, 'age_cursor', 0)
 end
 
 local words = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12] }
@@ -101,9 +101,9 @@ local text = table.concat(words, ' ')
 local old_rate = { q.rate_n, q.rate_us }
 local old_key = { n = q.key_rate_n, us = q.key_rate_us, most = q.key_concurrency }
 read_limits(q, text)
-redis.call('HSET', q.meta, 'b', ARGV[1], 'l', text)
+redis.call('HSET', q.meta, 'capacity', ARGV[1], 'limits', text)
 -- Without the field, calls on a queue without limits have nothing to parse.
-if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'l') end
+if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'limits') end
 
 -- A rate that changes starts with an empty history.
 if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
@@ -132,7 +132,7 @@ end
 if by_age then
   more = go_on_by_age(q)
 else
-  redis.call('HDEL', q.meta, 'y')
+  redis.call('HDEL', q.meta, 'age_cursor')
   more = forget_ages(q)
 end
 q.woken = math.max(q.woken, WOKEN_MAX)

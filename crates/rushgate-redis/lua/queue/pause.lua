@@ -10,7 +10,7 @@ local q = queue_keys(1)
 touch(q)
 if reap(q) then return AGAIN end
 q.paused = ARGV[1] == '1'
-redis.call('HSET', q.meta, 'p', ARGV[1])
+redis.call('HSET', q.meta, 'paused', ARGV[1])
 write_back_queue(q)
 for priority = 0, 9 do
   if is_used(q, priority) then

@@ -16,7 +16,7 @@
 -- include: put
 -- include: asked
 local WIDTH = 4
-local q, field = queue_keys(1), '$' .. ARGV[1]
+local q, field = queue_keys(1), 'relayed:' .. ARGV[1]
 local upto = tonumber(redis.call('HGET', q.meta, field) or 0)
 local before = upto
 if (tonumber(ARGV[#ARGV - WIDTH + 1]) or 0) <= before then return before end

@@ -15,6 +15,6 @@
 -- flags: no-writes
 -- include: now
 -- include: once
-local once = replay_keys(22, ARGV[1], 4)
+local once = replay_keys(22, ARGV[1], op_of.enqueue, 4)
 local answered = remembered_all(once)
 return once.known == #once.ops and answered or FULL

@@ -15,7 +15,7 @@
 -- include: put
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
 -- While pages are left, the stored answer has a third part: the last id of the latest page.
 local answer = remembered(once) or { 0, 0, '' }
 if not answer[3] then return answer end

@@ -25,6 +25,7 @@ local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
   -- Naming a queue counts as a use of it, whatever the answer.
   touch(q)
+  finish(q)
   return { 5 }
 end
 local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]

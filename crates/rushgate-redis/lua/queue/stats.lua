@@ -4,7 +4,7 @@
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
---   paused: 1 or 0; bound: the capacity, or ''; limits: the others, as in the field `l` of meta, or ''
+--   paused: 1 or 0; bound: the capacity, or ''; limits: the others, as in the field `limits` of meta, or ''
 --
 -- flags: allow-oom
 -- include: now
@@ -25,8 +25,8 @@ local finished = q.keep_n and count_finished(q) or 0
 local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
 return {
   ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.lines) - q.lines_waiting,
-  redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'x') or 0),
+  redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
   now - oldest, free > now and int(free) or '',
   int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
-  redis.call('HGET', q.meta, 'l') or '',
+  redis.call('HGET', q.meta, 'limits') or '',
 }

@@ -20,7 +20,7 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-local once = replay_keys(9, ARGV[2])
+local once = replay_keys(9, ARGV[2], op_of.other)
 local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
 local kept = remembered(once)

@@ -49,7 +49,7 @@ pub(super) enum Group {
     Schedules,
     Unique,
     Sale,
-    Loaded,
+    Staged,
     Home,
     Room,
 }
@@ -206,7 +206,7 @@ impl<'a> Keys<'a> {
             ("the room", Group::Room),
             ("the sale's home", Group::Home),
             ("the sale", Group::Sale),
-            ("the staged sale", Group::Loaded),
+            ("the staged sale", Group::Staged),
         ];
         let group =
             groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;

@@ -17,7 +17,7 @@ use rushgate_core::{LockName, QueueName, SaleId};
 use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
 use crate::function::Function;
 use crate::functions::{self, NAME, PROTOCOL};
-use crate::keys::{self, SaleKeys};
+use crate::keys;
 
 /// The lock function that also changes a queue.
 const WITH_TASK: Function = Function::LockReleaseWith;
@@ -159,7 +159,8 @@ impl Code {
         self.text.push('\n');
         self.text.push_str(&file[..file.len() - header.body.len()]);
         let flags = list(header.flags.iter().map(|flag| format!("'{flag}'")));
-        let _ = writeln!(self.text, "verb('{}', {flags}, function()", function.bare_name());
+        let _ =
+            writeln!(self.text, "verb('{}', {flags}, {}, function()", function.bare_name(), groups(&header));
         self.indented(&checks(&header));
         for name in included(file) {
             self.indented(halves(include(name)).1);
@@ -185,10 +186,9 @@ fn list(parts: impl Iterator<Item = String>) -> String {
     if parts.is_empty() { "{}".to_owned() } else { format!("{{ {} }}", parts.join(", ")) }
 }
 
-/// The code that refuses wrong keys and arguments before anything is written.
+/// The code that refuses wrong arguments before anything is written.
 fn checks(header: &Header<'_>) -> String {
-    let (keys, arguments) = (key_checks(&header.keys), argument_checks(header));
-    format!("do\n{keys}{arguments}end\n")
+    format!("do\n{}end\n", argument_checks(header))
 }
 
 /// The valid values of named kinds, in words.
@@ -197,30 +197,13 @@ fn limits() -> String {
     format!("local LIMITS = {{\n{}}}\n", lines.collect::<String>())
 }
 
-fn key_checks(groups: &[Keys<'_>]) -> String {
-    let [first, others @ ..] = groups else {
-        return "  if #KEYS ~= 0 then return wrong.count('keys', #KEYS, 0) end\n".to_owned();
-    };
-    if first.is_repeated() {
-        return format!(
-            "  for at = 1, math.max(#KEYS, 1), {} do\n    local tag, no = key_group.{}(at)\n    \
-             if not tag then return no end\n  end\n",
-            first.count(),
-            group_name(first.group)
-        );
-    }
-    let mut text = format!("  local tag, no = key_group.{}(1)\n", group_name(first.group));
-    let mut count = first.count();
-    for keys in others {
-        let name = group_name(keys.group);
-        let _ = writeln!(text, "  if tag then tag, no = key_group.{name}({}, tag) end", count + 1);
-        count += keys.count();
-    }
-    let _ = writeln!(text, "  if tag then tag, no = key_group.ends({count}, tag) end");
-    text + "  if not tag then return no end\n"
+/// The names of the groups of keys, for `verb` in `lua/library.lua`.
+fn groups(header: &Header<'_>) -> String {
+    let names = header.keys.iter().map(|keys| format!("'{}'", group_name(keys.group)));
+    let is_repeated = header.keys.iter().any(Keys::is_repeated);
+    list(names.chain(is_repeated.then(|| "is_repeated = true".to_owned())))
 }
 
-/// The name of the check in `lua/library.lua`.
 fn group_name(group: Group) -> &'static str {
     match group {
         Group::Lock => "lock",
@@ -229,7 +212,7 @@ fn group_name(group: Group) -> &'static str {
         Group::Schedules => "schedules",
         Group::Unique => "unique",
         Group::Sale => "sale",
-        Group::Loaded => "loaded",
+        Group::Staged => "staged",
         Group::Home => "home",
         Group::Room => "room",
     }
@@ -324,25 +307,21 @@ fn quoted(text: &str) -> String {
 
 /// The endings of the keys in each group, in order.
 fn endings() -> String {
-    let ends = |keys: &mut dyn Iterator<Item = Vec<u8>>| {
-        list(keys.map(|key| {
-            let key = String::from_utf8(key).expect("a key is text");
-            format!("'{}'", key.rsplit_once(':').expect("a key has parts").1)
-        }))
-    };
+    let ends = |of: keys::Group| list(of.endings().iter().map(|ending| format!("'{ending}'")));
     let name = "NAME";
     let lock = LockName::new(name).expect("it is a name");
     let queue = QueueName::new(name).expect("it is a name");
-    let id = SaleId::new(name).expect("it is a name");
-    let sale = SaleKeys::new(&id);
+    let sale = SaleId::new(name).expect("it is a name");
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  sale = {},\n}}\n",
-        ends(&mut keys::lock(&lock)),
-        ends(&mut keys::queue(&queue)),
-        ends(&mut keys::schedules(&queue)),
-        ends(&mut std::iter::once(keys::unique(&queue))),
-        ends(&mut keys::room(&id)),
-        ends(&mut sale.all()),
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  home = {},\n  \
+         sale = {},\n}}\n",
+        ends(keys::lock(&lock)),
+        ends(keys::queue(&queue)),
+        ends(keys::schedules(&queue)),
+        ends(keys::unique(&queue)),
+        ends(keys::room(&sale)),
+        ends(keys::sale_home(&sale)),
+        ends(keys::sale(&sale)),
     )
 }
 

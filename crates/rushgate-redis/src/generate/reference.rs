@@ -6,10 +6,10 @@ use rushgate_core::{ClientId, EventKind, HoldState, LockName, QueueName, SaleId}
 use serde::Serialize;
 use serde_json::json;
 
-use super::header::{Argument, Header, NAMED};
+use super::header::{Argument, Header, Keys, NAMED};
 use super::include;
 use crate::function::Function;
-use crate::keys::{self, SaleKeys};
+use crate::keys::{self, Group};
 
 /// Each generated part: its page in `docs`, its marker there, and its text.
 pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
@@ -30,46 +30,37 @@ fn all_keys() -> String {
     let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
         unreachable!("they are names")
     };
-    let client = |mut keys: Vec<Vec<u8>>| {
-        for key in &mut keys {
-            key.truncate(key.len() - 16);
-            key.extend_from_slice(b"CLIENT");
-        }
-        keys
-    };
     let nobody = ClientId::from_u64(0);
-    let of = SaleKeys::new(&sale);
-    let of_queue = client(keys::replays(&queue, nobody).to_vec());
-    let of_sale = client(of.replays(nobody).to_vec());
     let mut text = String::new();
-    described(&mut text, "The lock", keys::lock(&lock).collect(), "lock");
-    described(&mut text, "The queue", keys::queue(&queue).collect(), "queue");
-    described(&mut text, "The client's replay cache", of_queue, "once");
-    listed(&mut text, "For changes of a sale's stock", of_sale);
-    described(&mut text, "The schedules", keys::schedules(&queue).collect(), "schedule");
-    described(&mut text, "The uniqueness windows", vec![keys::unique(&queue)], "unique");
-    described(&mut text, "The sale", of.all().collect(), "sale");
-    listed(&mut text, "The staged sale of a rebuild", of.loaded().collect());
-    listed(&mut text, "The sale's home", vec![keys::sale_home(&sale)]);
-    described(&mut text, "The room", keys::room(&sale).collect(), "room");
-    let directories = names(vec![keys::QUEUES.into(), keys::SALES.into()]);
-    let _ = writeln!(text, "## The directories\n\nKeys: {directories}");
+    described(&mut text, "The lock", &keys::lock(&lock), "lock");
+    described(&mut text, "The queue", &keys::queue(&queue), "queue");
+    described(&mut text, "The client's replay cache", &keys::replays(&queue, nobody), "once");
+    listed(&mut text, "For changes of a sale's stock", &keys::stock_replays(&sale, nobody));
+    described(&mut text, "The schedules", &keys::schedules(&queue), "schedule");
+    described(&mut text, "The uniqueness windows", &keys::unique(&queue), "unique");
+    described(&mut text, "The sale", &keys::sale(&sale), "sale");
+    listed(&mut text, "The staged sale of a rebuild", &keys::staged_sale(&sale));
+    listed(&mut text, "The sale's home", &keys::sale_home(&sale));
+    described(&mut text, "The room", &keys::room(&sale), "room");
+    let _ = writeln!(text, "## The directories\n\nKeys: `{}`, `{}`", keys::QUEUES, keys::SALES);
     text
 }
 
-fn names(keys: Vec<Vec<u8>>) -> String {
-    let quoted: Vec<_> = keys.iter().map(|key| format!("`{}`", String::from_utf8_lossy(key))).collect();
-    quoted.join(", ")
+/// The keys of a group, with `CLIENT` for its client.
+fn names(of: &Group) -> String {
+    let quoted =
+        |key: Vec<u8>| format!("`{}`", String::from_utf8_lossy(&key).replace("0000000000000000", "CLIENT"));
+    of.all().map(quoted).collect::<Vec<_>>().join(", ")
 }
 
 /// Keys of another place that have the layout described before.
-fn listed(text: &mut String, title: &str, keys: Vec<Vec<u8>>) {
-    let _ = writeln!(text, "{title}: {}\n", names(keys));
+fn listed(text: &mut String, title: &str, of: &Group) {
+    let _ = writeln!(text, "{title}: {}\n", names(of));
 }
 
 /// Keys, and their description in the shared piece.
-fn described(text: &mut String, title: &str, keys: Vec<Vec<u8>>, piece: &str) {
-    let _ = writeln!(text, "## {title}\n\nKeys: {}\n\n```text", names(keys));
+fn described(text: &mut String, title: &str, of: &Group, piece: &str) {
+    let _ = writeln!(text, "## {title}\n\nKeys: {}\n\n```text", names(of));
     let lines = include(piece).lines().take_while(|line| !line.starts_with("-- include: "));
     for line in lines.map_while(|line| line.strip_prefix("--")) {
         let _ = writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(line));
@@ -133,7 +124,11 @@ fn with_prefix(begin: &str) -> Vec<(&'static str, Header<'static>)> {
 
 fn function(text: &mut String, name: &str, header: &Header<'_>) {
     let _ = writeln!(text, "### {name}\n\n{}\n", header.story.join("\n"));
-    let keys: Vec<_> = header.keys.iter().map(|keys| format!("{} {}", keys.numbers, keys.words())).collect();
+    let of_group = |keys: &Keys<'_>| match keys.count() {
+        1 => keys.words(),
+        count => format!("{} ({count} keys)", keys.words()),
+    };
+    let keys: Vec<_> = header.keys.iter().map(of_group).collect();
     let keys = if keys.is_empty() { "none".to_owned() } else { keys.join("; ") };
     let flags = header.flags.iter().map(|flag| format!(" Flag: `{flag}`.")).collect::<String>();
     let _ = writeln!(text, "Keys: {keys}.{flags}\n");
