@@ -12,12 +12,12 @@ use tokio::time::Instant;
 use crate::backoff::Opening;
 use crate::check::{Checked, read_info};
 use crate::command::Command;
-use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Refusal, Server, ask_each};
+use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Server, ask_each};
 use crate::fault;
 use crate::functions::Library;
 use crate::inbox::Inbox;
 use crate::lane::{Lane, Walk};
-use crate::reply::{Fields, Reply};
+use crate::reply::{Answered, Fields, Refusal, Reply};
 use crate::runtime::Runtime;
 use crate::slot::{SLOTS, slot};
 use crate::way::{Member, Way};
@@ -465,11 +465,6 @@ impl Referral {
             _ => Self::Later,
         }
     }
-}
-
-/// Whether a refusal means that another node, or the same one later, may execute the request.
-pub(crate) fn is_referral(refusal: &Refusal) -> bool {
-    matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }
 
 #[cfg(test)]

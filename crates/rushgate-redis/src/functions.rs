@@ -15,12 +15,12 @@ use rushgate_core::{Error, Result};
 use tokio::time::sleep;
 
 use crate::command::Command;
-use crate::conn::{Answered, Refusal};
 use crate::driver::Driver;
 use crate::fault;
 use crate::function::Function;
 use crate::inbox::Inbox;
 use crate::lane::Walk;
+use crate::reply::{Answered, Refusal};
 use crate::url::Url;
 
 /// The name of the library on a server. The number is that of the protocol.
@@ -289,14 +289,9 @@ async fn state_on(server: &Walk) -> Result<State> {
             let (_protocol, version, build) = (fields.int()?, fields.text()?, fields.text()?);
             Ok(State::of(version, &build))
         }
-        Err(refusal) if is_missing(&refusal) => Ok(State::Missing),
+        Err(refusal) if fault::lacks_function(&refusal) => Ok(State::Missing),
         Err(refusal) => Err(fault::refused(&refusal)),
     }
-}
-
-/// Whether the server lacks the function that was called.
-pub(crate) fn is_missing(refusal: &Refusal) -> bool {
-    refusal.code == "ERR" && refusal.text == "Function not found"
 }
 
 fn is_there_now(refusal: &Refusal) -> bool {

@@ -14,12 +14,11 @@ use tokio::time::{Instant, sleep};
 
 use crate::backoff::Backoff;
 use crate::check::Checked;
-use crate::cluster::is_referral;
 use crate::command::Command;
-use crate::conn::{Answered, Broken, Conn, Refusal};
-use crate::fault;
-use crate::functions::{self, ensure_on};
-use crate::reply::Reply;
+use crate::conn::Conn;
+use crate::fault::{self, Broken};
+use crate::functions::ensure_on;
+use crate::reply::{Answered, Refusal, Reply};
 use crate::runtime::Runtime;
 use crate::way::{Linked, Way};
 use crate::work::{Books, What, Work, fail};
@@ -249,10 +248,10 @@ impl Link {
                 }
             };
             let rest = plan.hand_out(answers, |refusal| match refusal.code.as_str() {
-                _ if functions::is_missing(refusal) && installs < INSTALLS_MAX => Fate::Install,
+                _ if fault::lacks_function(refusal) && installs < INSTALLS_MAX => Fate::Install,
                 "READONLY" if self.way.follows_sentinels() && moves < MOVES_MAX => Fate::Follow,
                 "OOM" => Fate::Full,
-                _ if is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
+                _ if fault::is_referral(refusal) && self.way.cluster().is_some() => Fate::Refer,
                 _ => Fate::Refused,
             });
             self.refer(rest.referred);
