@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build a3de43bc355a34ca
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'a3de43bc355a34ca'
+-- Rushgate 0.1.0, protocol 1, build eff3208a1e0a4727
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'eff3208a1e0a4727'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
@@ -2619,7 +2619,8 @@ local function asks_too_late(q, from, to, width)
   return false
 end
 
-local TOO_LATE = { err = 'INVALID the deadline must be later than the due time' }
+-- A code of its own: only the server's clock can tell, so clients have not checked it.
+local TOO_LATE = { err = 'DEADLINE must be later than the due time' }
 
 -- Enqueues a task, unless its id is in a uniqueness window or the queue is full. Outcomes beside those of put.lua: 7
 -- recently enqueued, with the end of the window; 8 refused, with a reason and the id of the task concerned.

@@ -186,9 +186,6 @@ pub(crate) fn is_referral(refusal: &Refusal) -> bool {
     matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }
 
-/// The prefix of errors about a deadline.
-const DEADLINE: &str = "the deadline ";
-
 /// Maps an error reply. A function is atomic, so none of these leaves a request half done. The code is stable; the text
 /// differs between servers and versions.
 pub(crate) fn refused(refusal: &Refusal) -> Error {
@@ -214,7 +211,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         }
         "NOPERM" => not_allowed(text),
         // Only the server's clock can tell. All other limits are checked before sending.
-        "INVALID" if text.starts_with(DEADLINE) => Error::invalid(Field::Deadline, &text[DEADLINE.len()..]),
+        "DEADLINE" => Error::invalid(Field::Deadline, text),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")
             .hint("let only Rushgate write keys that begin with `rg:`")
             .maybe_happened(),
