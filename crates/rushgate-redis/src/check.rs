@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use rushgate_core::{Durability, Error, Result, Warning};
 
 use crate::command::Command;
-use crate::conn::{Answered, Conn};
+use crate::conn::Conn;
 use crate::fault;
-use crate::reply::Reply;
+use crate::reply::{Answered, Reply};
 
 /// What is known of a server that passed the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]

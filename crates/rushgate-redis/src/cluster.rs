@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use std::time::Duration;
 
 use rushgate_core::{Error, Result};
@@ -12,15 +12,16 @@ use tokio::time::Instant;
 use crate::backoff::Opening;
 use crate::check::{Checked, read_info};
 use crate::command::Command;
-use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Refusal, Server, ask_each};
+use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Boxed, Server, ask_each};
 use crate::fault;
-use crate::functions::Library;
 use crate::inbox::Inbox;
-use crate::lane::{Lane, Walk};
-use crate::reply::{Fields, Reply};
+use crate::lane::Lane;
+use crate::library::Library;
+use crate::link::Walk;
+use crate::reply::{Answered, Fields, Refusal, Reply};
 use crate::runtime::Runtime;
 use crate::slot::{SLOTS, slot};
-use crate::way::{Member, Way};
+use crate::way::{Member, Nodes, Way};
 use crate::work::{Books, Work};
 
 /// Pause between two queries of the slot map.
@@ -142,7 +143,7 @@ impl Cluster {
         match lane {
             Some(lane) => lane.send(work),
             None => {
-                self.look_soon();
+                self.query_soon();
                 self.put_off(work, || unserved(slot));
             }
         }
@@ -185,22 +186,8 @@ impl Cluster {
         Some(Checked { run: runs.join(" "), sees_settings, ..weakest })
     }
 
-    /// Whether a node serves a slot, according to the map. True if the slot's owner is unknown.
-    pub(crate) fn serves(&self, at: &Address, slot: u16) -> bool {
-        self.state().owner(slot).is_none_or(|owner| owner == at)
-    }
-
-    /// A node could not be reached, so these requests were not sent. Those whose slots have a new owner are sent there.
-    pub(crate) fn unsent(self: &Arc<Self>, works: Vec<Work>, from: &Address, error: &Error) {
-        for work in works {
-            let elsewhere = self.state().owner(slot(&work.what.key())).is_some_and(|owner| owner != from);
-            if elsewhere { self.route(work) } else { work.answer(Err(error.duplicate())) }
-        }
-    }
-
-    /// Handles a redirection: the node did not execute the request and names another node, or says that none can do it
-    /// now.
-    pub(crate) fn refer(self: &Arc<Self>, mut work: Work, refusal: &Refusal, from: &Address) {
+    /// Sends a redirected request to the node that the redirection names, or again after a pause.
+    fn redirect(self: &Arc<Self>, mut work: Work, refusal: &Refusal, from: &Address) {
         match Referral::read(refusal, from) {
             Referral::Moved(slot, to) if work.goes_on() => {
                 self.moved(slot, &to);
@@ -215,7 +202,7 @@ impl Cluster {
                 // TRYAGAIN: the slot is migrating and the map is right. Any other refusal means that the map is out of
                 // date.
                 if refusal.code != "TRYAGAIN" {
-                    self.look_soon();
+                    self.query_soon();
                 }
                 self.put_off(work, || fault::refused(refusal));
             }
@@ -257,20 +244,20 @@ impl Cluster {
 
     fn moved(self: &Arc<Self>, slot: u16, to: &Address) {
         self.state_mut().assign(slot..=slot, to);
-        self.look_soon();
+        self.query_soon();
     }
 
     /// Queries the map again in the background.
-    pub(crate) fn look_soon(self: &Arc<Self>) {
+    fn query_soon(self: &Arc<Self>) {
         if self.will_look.swap(true, Ordering::SeqCst) {
             return;
         }
         let cluster = Arc::clone(self);
-        self.runtime.spawn(async move { cluster.look().await });
+        self.runtime.spawn(async move { cluster.query().await });
     }
 
     /// Queries the map again, unless another task has done so since this call.
-    pub(crate) async fn look(self: &Arc<Self>) {
+    async fn query(self: &Arc<Self>) {
         let called = Instant::now();
         let mut looked = self.looked.lock().await;
         if looked.is_some_and(|looked| looked >= called) {
@@ -345,6 +332,31 @@ impl Cluster {
     }
 }
 
+impl Nodes for Cluster {
+    fn serves(&self, at: &Address, slot: u16) -> bool {
+        self.state().owner(slot).is_none_or(|owner| owner == at)
+    }
+
+    fn look(self: Arc<Self>) -> Boxed<'static, ()> {
+        Box::pin(async move { self.query().await })
+    }
+
+    fn look_soon(self: Arc<Self>) {
+        self.query_soon();
+    }
+
+    fn unsent(self: Arc<Self>, works: Vec<Work>, from: &Address, error: &Error) {
+        for work in works {
+            let elsewhere = self.state().owner(slot(&work.what.key())).is_some_and(|owner| owner != from);
+            if elsewhere { self.route(work) } else { work.answer(Err(error.duplicate())) }
+        }
+    }
+
+    fn refer(self: Arc<Self>, referred: Vec<(Work, Refusal)>, from: &Address) {
+        referred.into_iter().for_each(|(work, refusal)| self.redirect(work, &refusal, from));
+    }
+}
+
 fn unserved(slot: u16) -> Error {
     Error::unavailable(format_args!("no node of the Cluster serves the slot {slot}"))
         .hint("run `CLUSTER INFO` and `CLUSTER NODES` to see the state of the Cluster")
@@ -379,7 +391,8 @@ impl State {
     fn open(&mut self, cluster: &Arc<Cluster>, address: &Address) -> Result<(Arc<Lane>, Way)> {
         let server = cluster.seeds[0].at(address)?;
         let (serves, of) = watch::channel(());
-        let way = Way::Member(Member { server, cluster: Arc::downgrade(cluster), serves: of });
+        let nodes: Weak<Cluster> = Arc::downgrade(cluster);
+        let way = Way::Member(Member { server, nodes, serves: of });
         let lane = Arc::new(Lane::open(way.clone(), Arc::clone(&cluster.books), &cluster.runtime));
         let node = Node { lane: Arc::clone(&lane), _serves: serves };
         self.lanes.insert(address.clone(), node);
@@ -465,11 +478,6 @@ impl Referral {
             _ => Self::Later,
         }
     }
-}
-
-/// Whether a refusal means that another node, or the same one later, may execute the request.
-pub(crate) fn is_referral(refusal: &Refusal) -> bool {
-    matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The adapter for the Redis client library. Nothing outside this file depends on it.
+//! The adapter for the Redis client library. Outside this file, only `fault` knows the library, by its errors.
 
 use std::fmt;
 use std::future::Future;
@@ -18,8 +18,8 @@ use rushgate_core::{Error, Result};
 use tokio::time::Instant;
 
 use crate::command::Command;
-use crate::fault;
-use crate::reply::Reply;
+use crate::fault::{self, Broken};
+use crate::reply::{Answered, Refusal, Reply};
 
 /// Connect timeout.
 const CONNECT_MAX: Duration = Duration::from_secs(3);
@@ -35,37 +35,6 @@ const ASK_MORE: Duration = Duration::from_millis(100);
 const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// An error reply: its code, such as `OOM`, and the rest of its text.
-#[derive(Clone, Debug)]
-pub(crate) struct Refusal {
-    pub(crate) code: String,
-    pub(crate) text: String,
-}
-
-/// The reply to one command.
-pub(crate) type Answered = std::result::Result<Reply, Refusal>;
-
-/// A connection that was lost, could not be made, or timed out.
-#[derive(Debug)]
-pub(crate) enum Broken {
-    Lost(redis::RedisError),
-    /// Another server has replaced the one that was asked.
-    Replaced,
-}
-
-impl fmt::Display for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            // The library's own text has several lines.
-            Self::Lost(error) if error.kind() == redis::ErrorKind::Parse => {
-                f.write_str("its response is not in the Redis protocol")
-            }
-            Self::Lost(error) => error.fmt(f),
-            Self::Replaced => f.write_str("another server has become the primary"),
-        }
-    }
-}
 
 /// A connection for commands.
 pub(crate) trait Conn: Send + Sync {

@@ -1,6 +1,7 @@
 //! Maps errors of the server and the connection to Rushgate's errors.
 
 use std::error::{self, Error as _};
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -8,8 +9,7 @@ use redis::RedisError;
 use rushgate_core::{Error, Field};
 use rustls::AlertDescription;
 
-use crate::conn::{Broken, Refusal};
-use crate::functions;
+use crate::reply::Refusal;
 
 const UNREACHED: &str = "check that a Redis or Valkey server runs there and that this machine can reach it";
 const WITHOUT_TLS: &str = "if the server does not use TLS, change rediss to redis in the store's URL";
@@ -18,6 +18,27 @@ const WITH_TLS: &str = "if the server uses TLS, change redis to rediss in the st
 const CUT_OFF: &str = "check the server log: it may have reached `maxclients`;";
 /// The rights that the tests give their user.
 pub(crate) const RIGHTS: &str = "ACL SETUSER NAME ~rg:* &rg:in:* +@all -@dangerous +info +config|get";
+
+/// A connection that was lost, could not be made, or timed out.
+#[derive(Debug)]
+pub(crate) enum Broken {
+    Lost(RedisError),
+    /// Another server has replaced the one that was asked.
+    Replaced,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // The library's own text has several lines.
+            Self::Lost(error) if error.kind() == redis::ErrorKind::Parse => {
+                f.write_str("its response is not in the Redis protocol")
+            }
+            Self::Lost(error) => error.fmt(f),
+            Self::Replaced => f.write_str("another server has become the primary"),
+        }
+    }
+}
 
 /// No connection could be made, so nothing was sent.
 pub(crate) fn not_connected(url: &str, error: RedisError) -> Error {
@@ -155,8 +176,15 @@ pub(crate) fn lacks_command(refusal: &Refusal, name: &str) -> bool {
     refusal.text.starts_with(&format!("unknown command '{name}'"))
 }
 
-/// The prefix of errors about a deadline.
-const DEADLINE: &str = "the deadline ";
+/// Whether a refusal means that the server lacks the function that was called.
+pub(crate) fn lacks_function(refusal: &Refusal) -> bool {
+    refusal.code == "ERR" && refusal.text == "Function not found"
+}
+
+/// Whether a refusal means that another node of the Cluster, or the same one later, may execute the request.
+pub(crate) fn is_referral(refusal: &Refusal) -> bool {
+    matches!(refusal.code.as_str(), "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "MASTERDOWN" | "READONLY")
+}
 
 /// Maps an error reply. A function is atomic, so none of these leaves a request half done. The code is stable; the text
 /// differs between servers and versions.
@@ -183,11 +211,11 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         }
         "NOPERM" => not_allowed(text),
         // Only the server's clock can tell. All other limits are checked before sending.
-        "INVALID" if text.starts_with(DEADLINE) => Error::invalid(Field::Deadline, &text[DEADLINE.len()..]),
+        "DEADLINE" => Error::invalid(Field::Deadline, text),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")
             .hint("let only Rushgate write keys that begin with `rg:`")
             .maybe_happened(),
-        _ if functions::is_missing(refusal) => {
+        _ if lacks_function(refusal) => {
             Error::unavailable("other clients keep deleting the function library")
         }
         _ if text.contains("max number of clients") => too_many_clients(),

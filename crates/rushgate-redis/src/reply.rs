@@ -10,6 +10,16 @@ pub(crate) enum Reply {
     List(Vec<Reply>),
 }
 
+/// An error reply: its code, such as `OOM`, and the rest of its text.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: String,
+    pub(crate) text: String,
+}
+
+/// The reply to one command.
+pub(crate) type Answered = std::result::Result<Reply, Refusal>;
+
 /// Conversions to the shape that a reply must have. Another shape means that the functions or the data are not
 /// Rushgate's.
 impl Reply {

@@ -9,8 +9,9 @@ use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 use crate::command::Command;
-use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Answered, Pushes, Server, ask_each};
+use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Pushes, Server, ask_each};
 use crate::fault;
+use crate::reply::Answered;
 use crate::runtime::Runtime;
 
 /// The channel on which sentinels announce a new primary.

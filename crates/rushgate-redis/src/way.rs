@@ -7,9 +7,26 @@ use rushgate_core::{Error, Result};
 use tokio::sync::watch;
 
 use crate::check::{Checked, Part, check};
-use crate::cluster::Cluster;
-use crate::conn::{Address, Commands, Pushes, Server};
+use crate::conn::{Address, Boxed, Commands, Pushes, Server};
+use crate::reply::Refusal;
 use crate::sentinel::Sentinels;
+use crate::work::Work;
+
+/// A Cluster, as the connection to one of its nodes sees it. The Cluster owns these connections, so they know it only
+/// by this trait.
+pub(crate) trait Nodes: Send + Sync + 'static {
+    /// Whether a node serves a slot, according to the slot map. True if the slot's owner is unknown.
+    fn serves(&self, at: &Address, slot: u16) -> bool;
+    /// Queries the slot map again, unless another task has done so since this call.
+    fn look(self: Arc<Self>) -> Boxed<'static, ()>;
+    /// Queries the slot map again in the background.
+    fn look_soon(self: Arc<Self>);
+    /// A node could not be reached, so these requests were not sent. Those whose slots have a new owner are sent there.
+    fn unsent(self: Arc<Self>, works: Vec<Work>, from: &Address, error: &Error);
+    /// Handles redirections: the node did not execute the requests and names another node, or says that none can do it
+    /// now.
+    fn refer(self: Arc<Self>, referred: Vec<(Work, Refusal)>, from: &Address);
+}
 
 /// The endpoint resolver of one connection.
 #[derive(Clone)]
@@ -25,7 +42,7 @@ pub(crate) enum Way {
 #[derive(Clone)]
 pub(crate) struct Member {
     pub(crate) server: Server,
-    pub(crate) cluster: Weak<Cluster>,
+    pub(crate) nodes: Weak<dyn Nodes>,
     /// Closed when the node no longer serves slots.
     pub(crate) serves: watch::Receiver<()>,
 }
@@ -76,11 +93,9 @@ impl Way {
     }
 
     /// The Cluster that the server belongs to, and the server's address.
-    pub(crate) fn cluster(&self) -> Option<(Arc<Cluster>, &Address)> {
+    pub(crate) fn nodes(&self) -> Option<(Arc<dyn Nodes>, &Address)> {
         match self {
-            Self::Member(member) => {
-                member.cluster.upgrade().map(|cluster| (cluster, member.server.address()))
-            }
+            Self::Member(member) => member.nodes.upgrade().map(|nodes| (nodes, member.server.address())),
             _ => None,
         }
     }
@@ -128,7 +143,7 @@ impl Way {
     pub(crate) fn takes_pushes_of(&self, slot: u16) -> bool {
         match self {
             Self::Member(member) => {
-                member.cluster.upgrade().is_none_or(|cluster| cluster.serves(member.server.address(), slot))
+                member.nodes.upgrade().is_none_or(|nodes| nodes.serves(member.server.address(), slot))
             }
             _ => true,
         }
@@ -139,9 +154,9 @@ impl Member {
     /// Queries the slot map after a failure, because the node may have been replaced.
     async fn or_look<T>(&self, reached: Result<T>) -> Result<T> {
         if reached.is_err()
-            && let Some(cluster) = self.cluster.upgrade()
+            && let Some(nodes) = self.nodes.upgrade()
         {
-            cluster.look().await;
+            nodes.look().await;
         }
         reached
     }

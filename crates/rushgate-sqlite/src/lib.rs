@@ -21,7 +21,9 @@
 
 mod busy;
 mod clock;
+mod counters;
 mod fault;
+mod job;
 mod lock;
 mod open;
 mod queue;

@@ -11,7 +11,6 @@ use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
 use crate::busy::patiently;
 use crate::fault::{moved, read_only, translate};
-use crate::syncer::Log;
 
 /// "RGAT": marks a file as a Rushgate store.
 const APPLICATION_ID: i64 = 0x5247_4154;
@@ -142,6 +141,13 @@ impl Location {
         conn.set_prepared_statement_cache_capacity(256);
         Ok(())
     }
+}
+
+/// The write-ahead log of the store's file.
+pub(crate) struct Log {
+    pub(crate) file: File,
+    /// Path of the store's file, for messages.
+    pub(crate) path: String,
 }
 
 /// The file that a path referred to when the store was opened.

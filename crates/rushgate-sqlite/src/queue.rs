@@ -1,4 +1,4 @@
-//! The queue's verbs, each one step: its row, what it caches for a group of calls, and what several verbs share.
+//! The queue's verbs, each one step, and what several of them share.
 
 mod claim;
 mod dead;
@@ -9,15 +9,14 @@ pub(crate) mod kept;
 mod line;
 mod look;
 pub(crate) mod outbox;
+pub(crate) mod row;
 pub(crate) mod schedule;
 pub(crate) mod unique;
 pub(crate) mod wait;
 
-use std::time::Duration;
-
 use rushgate_core::{
-    DeadLetter, KeyLimits, Log, Overflow, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, Rate,
-    Retention, TaskChange, TaskEnd, TaskId, TaskKey, Ticket, Timestamp,
+    DeadLetter, Log, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, TaskChange, TaskEnd,
+    TaskId, TaskKey, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -33,43 +32,16 @@ pub(crate) use enqueue::enqueue;
 pub(crate) use finish::{cancel, complete, dequeue, extend_tasks, release_tasks, retry};
 pub(crate) use look::{queues, stats, task, tasks};
 
-/// A queue's row, cached for a group of calls.
-pub(crate) struct QueueRow {
-    name: QueueName,
-    id: i64,
-    paused: bool,
-    limits: QueueLimits,
-    len: u64,
-    revision: u64,
-    claim: u64,
-    /// The latest place assigned.
-    places: u64,
-    /// Lower bound of the lease expiries.
-    lease_floor: i64,
-    /// Lower bound of the deadlines of waiting tasks.
-    deadline_floor: i64,
-    /// Upper bound of the ends of the uniqueness windows.
-    unique_until: i64,
-    /// Whether any live task waits for other tasks or has done so.
-    linked: bool,
-    /// Whether tasks have finished whose waiting tasks have not been updated.
-    ended: bool,
-    /// Number of tasks that became available: as many listeners are notified.
-    news: usize,
-    changed: bool,
-    /// Number of tasks dropped by the overflow policy.
-    dropped: u64,
-    /// Number of retained tasks, and whether it changed.
-    kept: u64,
-    kept_changed: bool,
-    /// Number of the latest event, and whether it changed.
-    event_last: u64,
-    events_changed: bool,
+use row::QueueRow;
+
+/// Writes back the rows of the queues that the calls of a group used.
+pub(crate) fn write_back(step: &mut Step<'_>) -> Result<()> {
+    std::mem::take(&mut step.queues).into_values().try_for_each(|row| row.write_back(step))
 }
 
 impl QueueRow {
     /// Writes the counters back if a call of the group changed them.
-    pub(crate) fn write_back(&mut self, step: &mut Step<'_>) -> Result<()> {
+    fn write_back(self, step: &mut Step<'_>) -> Result<()> {
         if self.news > 0 {
             step.tell_queue(&self.name, self.news);
         }
@@ -145,91 +117,12 @@ fn on_queue<T>(
 }
 
 fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
-    step.row(sql!("queue/row", "load"), [name.as_str()], |row| {
-        Ok(QueueRow {
-            name: name.clone(),
-            id: row.get(0)?,
-            paused: row.get(1)?,
-            limits: read_limits(row, 2, 8, 15, 24)?,
-            len: row.get::<_, i64>(3)?.cast_unsigned(),
-            revision: row.get::<_, i64>(4)?.cast_unsigned(),
-            claim: row.get::<_, i64>(5)?.cast_unsigned(),
-            lease_floor: row.get::<_, Option<i64>>(6)?.unwrap_or(i64::MAX),
-            places: row.get::<_, i64>(7)?.cast_unsigned(),
-            deadline_floor: row.get::<_, Option<i64>>(20)?.unwrap_or(i64::MAX),
-            unique_until: row.get::<_, Option<i64>>(21)?.unwrap_or_default(),
-            linked: row.get(22)?,
-            ended: row.get(23)?,
-            news: 0,
-            changed: false,
-            kept: row.get::<_, i64>(18)?.cast_unsigned(),
-            dropped: row.get::<_, i64>(19)?.cast_unsigned(),
-            kept_changed: false,
-            event_last: row.get::<_, i64>(25)?.cast_unsigned(),
-            events_changed: false,
-        })
-    })
+    step.row(sql!("queue/row", "load"), [name.as_str()], |row| QueueRow::read(row, name))
 }
 
 fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
     let id = step.value(sql!("queue/row", "create"), [name.as_str()])?.unwrap_or_default();
-    let name = name.clone();
-    let lease_floor = i64::MAX;
-    Ok(QueueRow {
-        name,
-        id,
-        paused: false,
-        limits: QueueLimits::default(),
-        len: 0,
-        revision: 0,
-        claim: 0,
-        places: 0,
-        lease_floor,
-        deadline_floor: i64::MAX,
-        unique_until: 0,
-        linked: false,
-        ended: false,
-        news: 0,
-        changed: false,
-        dropped: 0,
-        kept: 0,
-        kept_changed: false,
-        event_last: 0,
-        events_changed: false,
-    })
-}
-
-/// Reads the capacity from column `bound`, the other limits from the seven columns at `others`, the retention from
-/// two columns at `keep` with the overflow policy after them, and the number of events from `events`.
-fn read_limits(
-    row: &Row<'_>,
-    bound: usize,
-    others: usize,
-    keep: usize,
-    events: usize,
-) -> rusqlite::Result<QueueLimits> {
-    let age = row.get::<_, Option<i64>>(keep)?.map(|us| Duration::from_micros(us.cast_unsigned()));
-    let rate = |at: usize| -> rusqlite::Result<Option<Rate>> {
-        let per = row.get::<_, Option<i64>>(at + 1)?.map(|us| Duration::from_micros(us.cast_unsigned()));
-        Ok(row.get::<_, Option<u32>>(at)?.zip(per).map(|(n, per)| Rate::new(n, per)))
-    };
-    Ok(QueueLimits {
-        bound: row.get::<_, Option<i64>>(bound)?.map(i64::cast_unsigned),
-        concurrency: row.get(others)?,
-        rate: rate(others + 1)?,
-        per_key: KeyLimits {
-            concurrency: row.get(others + 3)?,
-            rate: rate(others + 4)?,
-            fifo: row.get(others + 6)?,
-        },
-        retention: age.zip(row.get(keep + 1)?).map(|(age, count)| Retention { age, count }),
-        overflow: match row.get(keep + 2)? {
-            0 => Overflow::Refuse,
-            1 => Overflow::DropNew,
-            _ => Overflow::DropOldest,
-        },
-        events: row.get(events)?,
-    })
+    Ok(QueueRow::new(name, id))
 }
 
 /// The key group of a task: key and priority.

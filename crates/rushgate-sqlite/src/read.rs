@@ -8,8 +8,8 @@ use rushgate_core::{Error, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use crate::clock::Clock;
+use crate::counters::Counters;
 use crate::fault::Result;
-use crate::writer::Counters;
 
 /// A read transaction: a consistent snapshot.
 pub(crate) struct Reader<'c> {

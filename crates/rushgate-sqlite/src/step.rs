@@ -9,8 +9,8 @@ use rusqlite::types::FromSql;
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
 use crate::fault::{Result, Stop};
-use crate::queue::QueueRow;
-use crate::sale::SaleRow;
+use crate::queue::row::QueueRow;
+use crate::sale::row::SaleRow;
 use crate::wake::Listeners;
 
 /// State shared by the calls of a group: the transaction, its time, cached rows, and the notifications to send after
@@ -151,17 +151,6 @@ impl<'w> Step<'w> {
         let weight = weigh(&answer);
         self.fresh.push((op, Remembered { answer: Box::new(answer.clone()), weight }));
         Ok(answer)
-    }
-
-    /// Writes the cached rows back.
-    pub(crate) fn write_back(&mut self) -> Result<()> {
-        for (_, mut row) in std::mem::take(&mut self.queues) {
-            row.write_back(self)?;
-        }
-        for (_, mut row) in std::mem::take(&mut self.sales) {
-            row.write_back(self)?;
-        }
-        Ok(())
     }
 
     /// Remembers the answers and returns the notifications to send. Call it after the commit.

@@ -11,6 +11,7 @@ use rushgate_core::{
 use tokio::sync::oneshot;
 
 use crate::clock::{self, Clock};
+use crate::counters::Counters;
 use crate::fault::{self, caught, explain};
 use crate::open::{Limits, Location, SameFile};
 use crate::queue;
@@ -19,7 +20,7 @@ use crate::sale;
 use crate::step::{Replays, Step};
 use crate::syncer::{Horizon, Syncer};
 use crate::wake::{Listeners, Watcher};
-use crate::writer::{Counters, Writer, WriterHandle};
+use crate::writer::{Writer, WriterHandle, write_back};
 
 /// Number of reader threads.
 const READERS: usize = 2;
@@ -219,7 +220,7 @@ impl Inner {
         self: &Arc<Self>,
         question: impl FnOnce(&Arc<Self>, &Reader<'_>) -> fault::Result<Found<T>> + Send + 'static,
     ) -> Answer<'static, T> {
-        self.counters.count_call();
+        self.counters.count_calls(1);
         let (reply, answer) = oneshot::channel();
         let inner = Arc::clone(self);
         let job = move |reader: &Reader<'_>| {
@@ -250,7 +251,7 @@ impl Inner {
         let answer = self.writer.send(move |step| {
             before(step)?;
             // The query must see the changes of the group.
-            step.write_back()?;
+            write_back(step)?;
             question(&Reader { conn: step.conn, now: step.now, counters: &counters })
         });
         Box::pin(async move { answer.await.map_err(|_| closed())? })

@@ -6,8 +6,8 @@ use rushgate_core::Timestamp;
 use rusqlite::{Connection, OptionalExtension, ToSql};
 
 use crate::busy::patiently;
+use crate::counters::Counters;
 use crate::sql::sql;
-use crate::writer::Counters;
 
 /// Minimum time for which idle locks and undelivered notifications are kept, in microseconds.
 const KEEP_US: i64 = 3_600_000_000;

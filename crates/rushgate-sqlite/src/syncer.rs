@@ -5,7 +5,6 @@
 //! commits that arrived during the previous one. With `durability=process` there is nothing to sync, and callers are
 //! answered at once.
 
-use std::fs::File;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -14,22 +13,16 @@ use std::thread::{self, JoinHandle};
 
 use rushgate_core::Error;
 
+use crate::job::Job;
+use crate::open::Log;
 use crate::step::News;
 use crate::wake::Listeners;
-use crate::writer::Job;
 
 /// A committed group, to be answered once commit `number` is on disk.
 pub(crate) struct Committed {
     pub(crate) group: Vec<Box<dyn Job>>,
     pub(crate) news: Vec<News>,
     pub(crate) number: u64,
-}
-
-/// The write-ahead log of the store's file.
-pub(crate) struct Log {
-    pub(crate) file: File,
-    /// Path of the store's file, for messages.
-    pub(crate) path: String,
 }
 
 /// Tracks the latest commit and the latest synced commit.

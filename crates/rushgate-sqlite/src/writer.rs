@@ -3,21 +3,24 @@
 //! It executes all waiting calls in one transaction, commits, and passes them to the [`Syncer`], which answers them.
 //! A single call finds the writer idle and does not wait for others. Calls that arrive meanwhile form the next group.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rushgate_core::{Error, StoreCalls};
+use rushgate_core::Error;
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
 use crate::busy::patiently;
 use crate::clock::Clock;
-use crate::fault::{Result, Stop, caught, explain, translate, translate_commit};
+use crate::counters::Counters;
+use crate::fault::{Result, explain, translate, translate_commit};
+use crate::job::{Call, Job};
 use crate::open::SameFile;
+use crate::queue;
+use crate::sale;
 use crate::step::{News, Replays, Step};
 use crate::sweep;
 use crate::syncer::{Committed, Horizon, Syncer};
@@ -27,79 +30,6 @@ use crate::wake::Listeners;
 const GROUP_MAX: usize = 512;
 /// How often old rows are swept, if anything was written.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
-
-/// A call to the writer.
-pub(crate) trait Job: Send {
-    /// Executes the call. May run again after a rollback. After an error, its writes must be rolled back.
-    fn run(&mut self, step: &mut Step<'_>) -> Result<()>;
-    /// Answers the caller, with the result of `run` if the group was committed.
-    fn answer(self: Box<Self>, failed: Option<&Error>);
-}
-
-struct Call<F, T> {
-    verb: F,
-    found: Option<std::result::Result<T, Error>>,
-    reply: oneshot::Sender<std::result::Result<T, Error>>,
-}
-
-impl<F, T> Job for Call<F, T>
-where
-    F: FnMut(&mut Step<'_>) -> Result<T> + Send,
-    T: Send,
-{
-    fn run(&mut self, step: &mut Step<'_>) -> Result<()> {
-        let before = step.conn.total_changes();
-        self.found = match caught(|| (self.verb)(step)) {
-            Ok(answer) => Some(Ok(answer)),
-            // Refused before its first write, so the rest of the group can continue.
-            Err(Stop::Refused(error)) if step.conn.total_changes() == before && !error.is_bug() => {
-                Some(Err(error))
-            }
-            Err(stop) => return Err(stop),
-        };
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, failed: Option<&Error>) {
-        let lost = || Err(Error::bug("a call was answered before it ran"));
-        let answer = match failed {
-            Some(error) => Err(error.duplicate()),
-            None => self.found.unwrap_or_else(lost),
-        };
-        // The caller may have dropped the receiver. The step stands.
-        let _ = self.reply.send(answer);
-    }
-}
-
-/// Counters of the work done, for [`Store::calls`](rushgate_core::Store::calls).
-#[derive(Default)]
-pub(crate) struct Counters {
-    calls: AtomicU64,
-    transactions: AtomicU64,
-    statements: AtomicU64,
-}
-
-impl Counters {
-    pub(crate) fn count_call(&self) {
-        self.calls.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_transaction(&self) {
-        self.transactions.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_statements(&self, n: u64) {
-        self.statements.fetch_add(n, Ordering::Relaxed);
-    }
-
-    pub(crate) fn read(&self) -> StoreCalls {
-        StoreCalls {
-            calls: self.calls.load(Ordering::Relaxed),
-            transactions: self.transactions.load(Ordering::Relaxed),
-            statements: self.statements.load(Ordering::Relaxed),
-        }
-    }
-}
 
 /// Handle to send calls to the writer.
 pub(crate) struct WriterHandle {
@@ -114,10 +44,9 @@ impl WriterHandle {
         F: FnMut(&mut Step<'_>) -> Result<T> + Send + 'static,
         T: Send + 'static,
     {
-        let (reply, answer) = oneshot::channel();
-        let job = Box::new(Call { verb, found: None, reply });
+        let (job, answer) = Call::new(verb);
         if let Some(jobs) = &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            let _ = jobs.send(job);
+            let _ = jobs.send(Box::new(job));
         }
         answer
     }
@@ -198,7 +127,7 @@ impl Writer {
             self.carry_out(second);
             return;
         }
-        self.counters.calls.fetch_add(group.len() as u64, Ordering::Relaxed);
+        self.counters.count_calls(group.len() as u64);
         let number = self.horizon.latest();
         match done {
             Ok(news) => {
@@ -227,7 +156,7 @@ impl Writer {
         let ran = group
             .iter_mut()
             .try_for_each(|job| job.run(&mut step))
-            .and_then(|()| step.write_back())
+            .and_then(|()| write_back(&mut step))
             .map_err(|stop| Failed::Before(explain(stop, path)));
         // 2: BEGIN and COMMIT.
         self.counters.count_statements(step.statements() + 2);
@@ -313,6 +242,12 @@ impl Writer {
             tracing::warn!(%fault, "cannot delete old rows; retrying");
         }
     }
+}
+
+/// Writes the rows that calls of the group have changed in its cache.
+pub(crate) fn write_back(step: &mut Step<'_>) -> Result<()> {
+    queue::write_back(step)?;
+    sale::write_back(step)
 }
 
 /// Where a transaction failed.

@@ -54,7 +54,8 @@ local function asks_too_late(q, from, to, width)
   return false
 end
 
-local TOO_LATE = { err = 'INVALID the deadline must be later than the due time' }
+-- A code of its own: only the server's clock can tell, so clients have not checked it.
+local TOO_LATE = { err = 'DEADLINE must be later than the due time' }
 
 -- Enqueues a task, unless its id is in a uniqueness window or the queue is full. Outcomes beside those of put.lua: 7
 -- recently enqueued, with the end of the window; 8 refused, with a reason and the id of the task concerned.

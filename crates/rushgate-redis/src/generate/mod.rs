@@ -16,8 +16,8 @@ use rushgate_core::{LockName, QueueName, SaleId};
 
 use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
 use crate::function::Function;
-use crate::functions::{self, NAME, PROTOCOL};
 use crate::keys;
+use crate::library::{self, NAME, PROTOCOL};
 
 /// The lock function that also changes a queue.
 const WITH_TASK: Function = Function::LockReleaseWith;
@@ -79,7 +79,7 @@ fn add_included(file: &'static str, pieces: &mut Vec<&'static str>) {
 
 /// The library as it is installed.
 fn library() -> String {
-    let (version, content) = (functions::version(), content());
+    let (version, content) = (library::version(), content());
     let build = format!("{:016x}", hash(content.as_bytes()));
     format!(
         "#!lua name={NAME}\n-- Rushgate {version}, protocol {PROTOCOL}, build {build}\n\

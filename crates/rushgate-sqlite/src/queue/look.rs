@@ -6,7 +6,8 @@ use rushgate_core::{
 use rusqlite::Row;
 
 use super::claim::read_task;
-use super::{kept, read_limits};
+use super::kept;
+use super::row::read_limits;
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;

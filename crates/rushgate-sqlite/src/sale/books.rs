@@ -7,7 +7,8 @@ use rushgate_core::{
 use rusqlite::Row;
 
 use super::orders::read_failed;
-use super::{HoldRow, SaleRow, read_event, read_lines, read_whole};
+use super::row::SaleRow;
+use super::{HoldRow, read_event, read_lines, read_whole};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;

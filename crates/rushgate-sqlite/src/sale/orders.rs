@@ -8,7 +8,8 @@ use rushgate_core::{
 };
 use rusqlite::Row;
 
-use super::{HoldRow, Sale, SaleRow, on_sale, read_event, read_whole, unknown};
+use super::row::SaleRow;
+use super::{HoldRow, Sale, on_sale, read_event, read_whole, unknown};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;

@@ -7,8 +7,9 @@ use rushgate_core::{
     Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
+use super::row::SaleRow;
 use super::units::Units;
-use super::{LIVE, STAGED, Sale, SaleRow, insert, load, on_sale};
+use super::{LIVE, STAGED, Sale, insert, load, on_sale};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
@@ -309,7 +310,7 @@ fn adds_up(staged: &SaleRow, switch: &Switch) -> bool {
 
 fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<()> {
     let old = step.sales.remove(id);
-    let Some(mut old) = old else { return Err(Error::bug("a sale disappeared within a step").into()) };
+    let Some(old) = old else { return Err(Error::bug("a sale disappeared within a step").into()) };
     old.write_back(step)?;
     on_staged(step, id, |sale| {
         for (at, told) in switch.stock.iter().enumerate() {

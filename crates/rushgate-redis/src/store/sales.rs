@@ -1,0 +1,125 @@
+//! The cache of specifications, and the verbs of sales that take several calls.
+
+use std::collections::HashMap;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use rushgate_core::{Books, Created, Page, Result, SaleId, SaleSpec, SaleState};
+
+use super::Inner;
+use crate::command::{Call, Command};
+use crate::keys;
+use crate::reply::Reply;
+use crate::sale::{self, Home};
+
+/// The most specifications of sales that are cached.
+const HOMES_MAX: usize = 1_024;
+
+impl Inner {
+    fn homes(&self) -> MutexGuard<'_, HashMap<SaleId, Arc<Home>>> {
+        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn known_home(&self, id: &SaleId) -> Option<Arc<Home>> {
+        self.homes().get(id).cloned()
+    }
+
+    pub(crate) fn forget_home(&self, id: &SaleId) {
+        self.homes().remove(id);
+    }
+
+    /// The specification and keys of a sale, from the cache or the server.
+    async fn home(&self, id: &SaleId) -> Result<Arc<Home>> {
+        if let Some(home) = self.known_home(id) {
+            return Ok(home);
+        }
+        match self.driver.command(Command::new("GET").arg(keys::sale_home(id).first())).await? {
+            Reply::Nil => Err(sale::unknown(id)),
+            stored => {
+                let home = Arc::new(Home::new(SaleSpec::from_json(id, &stored.bytes()?)?));
+                let mut homes = self.homes();
+                if homes.len() >= HOMES_MAX {
+                    homes.clear();
+                }
+                homes.insert(id.clone(), Arc::clone(&home));
+                Ok(home)
+            }
+        }
+    }
+
+    pub(crate) async fn step_of_sale<V, T>(
+        self: Arc<Self>,
+        id: SaleId,
+        verb: V,
+        build: fn(&Home, &V) -> Result<Call>,
+        read: fn(&Home, &V, Reply) -> Result<T>,
+    ) -> Result<T> {
+        // The cached specification may be that of a sale that has since been replaced.
+        let cached = self.known_home(&id).is_some();
+        let home = self.home(&id).await?;
+        let reply = self.driver.call(build(&home, &verb)?).await?;
+        if !reply.is("MISSING") {
+            return read(&home, &verb, reply);
+        }
+        self.forget_home(&id);
+        if cached {
+            return Box::pin(self.step_of_sale(id, verb, build, read)).await;
+        }
+        Err(sale::without_keys(&id))
+    }
+
+    pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
+        let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
+        self.driver.command(entry).await?;
+        sale::read_created(self.driver.call(sale::create(&Home::new(spec))).await?)
+    }
+
+    pub(crate) async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
+        let (mut after, mut states) = (page.after, Vec::new());
+        loop {
+            let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
+            let ids = Command::new("ZRANGEBYLEX").arg(keys::SALES).arg(from).arg("+");
+            let ids = ids.arg("LIMIT").arg("0").arg(page.limit.to_string());
+            let mut ids = self.driver.command(ids).await?.list()?;
+            if ids.is_empty() {
+                return Ok(states);
+            }
+            while !ids.is_empty() {
+                let id = SaleId::as_stored(ids.text()?)?;
+                after = id.as_str().to_owned();
+                let state = Arc::clone(&self).step_of_sale(
+                    id,
+                    (),
+                    |home, ()| Ok(sale::show(home)),
+                    |home, (), reply| sale::read_state(home, reply),
+                );
+                match state.await {
+                    Ok(state) => states.push(state),
+                    Err(error) if error.is_not_found() => {}
+                    Err(error) => return Err(error),
+                }
+                if states.len() == page.limit as usize {
+                    return Ok(states);
+                }
+            }
+        }
+    }
+
+    /// Whether the list of sales lacks the sale. A name is listed before it is used, so this can be read after the sale.
+    async fn is_unlisted(&self, id: &SaleId) -> Result<bool> {
+        let score = self.driver.command(Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str())).await?;
+        // Pages of a directory rely on equal scores.
+        Ok(score == Reply::Nil || score.text()? != "0")
+    }
+
+    pub(crate) async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
+        // Read the specification from the server, not from the cache.
+        self.forget_home(&id);
+        let home = self.home(&id).await?;
+        let reply = self.driver.together(sale::books(&home)).await?;
+        let mut books = sale::read_books(&home, reply)?;
+        if self.is_unlisted(&id).await? {
+            books.contradictions.push("the list of sales lacks the sale".to_owned());
+        }
+        Ok(books)
+    }
+}

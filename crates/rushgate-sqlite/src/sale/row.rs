@@ -1,0 +1,193 @@
+//! The rows of a sale and its stock, and how their columns are read.
+
+use std::collections::HashMap;
+
+use rushgate_core::{
+    Error, Halt, HaltReason, HoldTime, Op, OrdersState, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus,
+    Sku, SkuSpec, SkuState, Timestamp, Token, UnitRange,
+};
+use rusqlite::Row;
+
+use crate::stored::{parsed, time, unreadable};
+
+/// A sale and its stock, cached for a group of calls.
+pub(crate) struct SaleRow {
+    pub(super) no: i64,
+    pub(super) spec: SaleSpec,
+    pub(super) status: SaleStatus,
+    pub(super) generation: u32,
+    pub(super) seq: u64,
+    pub(super) halted: Option<Halt>,
+    /// Token of the latest rebuild.
+    pub(super) rebuilt_by: Option<Op>,
+    /// When the previous generation was halted, and when this one replaced it.
+    pub(super) since: Option<(Timestamp, Timestamp)>,
+    pub(super) receipts_until: Option<Timestamp>,
+    /// Number of the latest event that was delivered to the ledger.
+    pub(super) through: u64,
+    /// The order worker that follows the sale, and the end of its lease.
+    pub(super) worker: Option<(Token, Timestamp)>,
+    pub(super) skus: Vec<SkuRow>,
+    pub(super) index: HashMap<Sku, usize>,
+    pub(super) changed: bool,
+    /// Whether it has new events.
+    pub(super) has_news: bool,
+}
+
+pub(super) struct SkuRow {
+    pub(super) sku: Sku,
+    pub(super) per_buyer: u32,
+    pub(super) total: u32,
+    pub(super) next: u32,
+    pub(super) ahead: u32,
+    pub(super) returned: u32,
+    pub(super) held: u32,
+    pub(super) confirmed: u32,
+    pub(super) withdrawn: u32,
+    pub(super) changed: bool,
+}
+
+impl SkuRow {
+    /// Number of free units that were never reserved.
+    pub(super) fn fresh(&self) -> u32 {
+        self.total - self.next - self.ahead
+    }
+
+    pub(super) fn free(&self) -> u32 {
+        self.fresh() + self.returned
+    }
+
+    /// Reserves or skips fresh units. All units below the range that are not yet passed are withdrawn ones.
+    pub(super) fn pass(&mut self, range: UnitRange) {
+        self.ahead -= range.first() - self.next - 1;
+        self.next = range.last();
+        self.changed = true;
+    }
+
+    pub(super) fn state(&self) -> SkuState {
+        SkuState {
+            sku: self.sku.clone(),
+            total: self.total,
+            free: self.free(),
+            held: self.held,
+            confirmed: self.confirmed,
+            withdrawn: self.withdrawn,
+            per_buyer: self.per_buyer,
+        }
+    }
+}
+
+impl SaleRow {
+    pub(super) fn state(
+        &self,
+        next_expiry: Option<Timestamp>,
+        orders: Option<OrdersState>,
+        now: Timestamp,
+    ) -> SaleState {
+        SaleState {
+            spec: self.spec.clone(),
+            status: self.status,
+            generation: self.generation,
+            seq: self.seq,
+            skus: self.skus.iter().map(SkuRow::state).collect(),
+            next_expiry,
+            halted: self.halted,
+            receipts_until: self.receipts_until.filter(|until| now < *until),
+            orders,
+            now,
+        }
+    }
+}
+
+/// Reads `sale` of `sql/sale/row.sql`. A second statement reads the SKUs.
+pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
+    let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
+    let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
+    Ok(SaleRow {
+        no: row.get(0)?,
+        spec: SaleSpec {
+            id: id.clone(),
+            skus: Vec::new(),
+            hold: HoldTime::new(hold).map_err(|error| unreadable(4, error))?,
+            opens_at: moment(5)?.map(Timestamp::from_micros),
+            closes_at: moment(6)?.map(Timestamp::from_micros),
+            ledger: row.get(7)?,
+            secret: SaleSecret::from_bytes(row.get(8)?),
+        },
+        status: match row.get::<_, i64>(1)? {
+            0 => SaleStatus::Created,
+            1 => SaleStatus::Open,
+            2 => SaleStatus::Ended,
+            _ => return Err(unreadable(1, Error::corrupt("an unknown status of a sale"))),
+        },
+        generation: row.get(2)?,
+        seq: row.get::<_, i64>(3)?.cast_unsigned(),
+        halted: match moment(9)? {
+            Some(since) => Some(Halt { reason: read_reason(row, 10)?, since: Timestamp::from_micros(since) }),
+            None => None,
+        },
+        rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
+        since: match (moment(12)?, moment(13)?) {
+            (Some(stopped), Some(switched)) => {
+                Some((Timestamp::from_micros(stopped), Timestamp::from_micros(switched)))
+            }
+            (None, None) => None,
+            _ => return Err(unreadable(12, Error::corrupt("an incomplete rebuild time of a sale"))),
+        },
+        receipts_until: moment(14)?.map(Timestamp::from_micros),
+        through: row.get::<_, i64>(15)?.cast_unsigned(),
+        worker: match row.get::<_, Option<[u8; 16]>>(16)? {
+            Some(worker) => Some((Token::from_bytes(worker), time(row, 17)?)),
+            None => None,
+        },
+        skus: Vec::new(),
+        index: HashMap::new(),
+        changed: false,
+        has_news: false,
+    })
+}
+
+fn read_reason(row: &Row<'_>, at: usize) -> rusqlite::Result<HaltReason> {
+    let reason = HaltReason::ALL.get(row.get::<_, usize>(at)?);
+    reason.copied().ok_or_else(|| unreadable(at, Error::corrupt("an unknown reason of a pause")))
+}
+
+fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
+    let sku: Sku = parsed(row, 1)?;
+    let spec = SkuSpec { sku: sku.clone(), units: row.get(2)?, per_buyer: row.get(3)? };
+    let stock = SkuRow {
+        sku,
+        per_buyer: spec.per_buyer,
+        total: row.get(4)?,
+        next: row.get(5)?,
+        ahead: row.get(6)?,
+        returned: row.get(7)?,
+        held: row.get(8)?,
+        confirmed: row.get(9)?,
+        withdrawn: row.get(10)?,
+        changed: false,
+    };
+    let has_places = stock.next.checked_add(stock.ahead).is_some_and(|placed| placed <= stock.total);
+    if !has_places {
+        return Err(unreadable(5, Error::corrupt("a SKU with more units handed out than offered")));
+    }
+    Ok((spec, stock))
+}
+
+/// Reads `skus` of `sql/sale/row.sql`, which are numbered without gaps.
+pub(super) fn read_skus() -> impl FnMut(&Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
+    let mut numbers = 0_usize..;
+    move |row| match numbers.next() == Some(row.get(0)?) {
+        true => read_sku(row),
+        false => Err(unreadable(0, Error::corrupt("a SKU in the wrong place"))),
+    }
+}
+
+pub(super) fn with_skus(mut sale: SaleRow, skus: Vec<(SkuSpec, SkuRow)>) -> SaleRow {
+    for (at, (spec, row)) in skus.into_iter().enumerate() {
+        sale.index.insert(spec.sku.clone(), at);
+        sale.spec.skus.push(spec);
+        sale.skus.push(row);
+    }
+    sale
+}
