@@ -23,6 +23,7 @@ mod busy;
 mod clock;
 mod fault;
 mod lock;
+mod log_watch;
 mod open;
 mod queue;
 mod read;
