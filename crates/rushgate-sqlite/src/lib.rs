@@ -25,6 +25,7 @@ mod counters;
 mod fault;
 mod job;
 mod lock;
+mod log_watch;
 mod open;
 mod queue;
 mod read;

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 use crate::clock::{self, Clock};
 use crate::counters::Counters;
 use crate::fault::{self, caught, explain};
+use crate::log_watch::Waker;
 use crate::open::{Limits, Location, SameFile};
 use crate::queue;
 use crate::read::{Reader, Readers, closed};
@@ -129,7 +130,7 @@ impl SqliteStore {
     }
 
     fn start(location: Location, Options { clock, limits }: Options) -> Result<Self, Error> {
-        let listeners = Arc::new(Listeners::default());
+        let listeners = Arc::new(Listeners::new(Waker::new().map_err(no_waker)?));
         let counters = Arc::new(Counters::default());
         let conn = location.open_writer(&limits)?;
         let mut companions = Vec::new();
@@ -282,6 +283,10 @@ fn start_readers(
     let (readers, started) = Readers::start(connections, clock, counters).map_err(no_thread)?;
     threads.extend(started);
     Ok(Some(readers))
+}
+
+fn no_waker(error: std::io::Error) -> Error {
+    Error::unavailable("cannot create an event descriptor").caused_by(error)
 }
 
 fn no_thread(error: std::io::Error) -> Error {

@@ -172,6 +172,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::log_watch::Waker;
 
     struct Asked(Sender<Option<bool>>);
 
@@ -187,8 +188,8 @@ mod tests {
 
     #[test]
     fn after_a_failed_sync_even_what_changed_nothing_may_not_have_happened() {
-        let shared =
-            Shared { log: None, listeners: Arc::default(), horizon: Arc::default(), failed: OnceLock::new() };
+        let listeners = Arc::new(Listeners::new(Waker::new().unwrap()));
+        let shared = Shared { log: None, listeners, horizon: Arc::default(), failed: OnceLock::new() };
         let (tell, told) = mpsc::channel();
         let unchanged = || {
             let group: Vec<Box<dyn Job>> = vec![Box::new(Asked(tell.clone()))];

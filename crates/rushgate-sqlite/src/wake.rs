@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
 use rushgate_core::{ClientId, Log, Notice, QueueName, TaskId, Token};
@@ -13,16 +12,13 @@ use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
+use crate::log_watch::{LogWatch, Pause, Waker};
 use crate::sql::sql;
 
-/// Polling interval for writes of other processes, while there are listeners.
-const LOOK_EVERY: Duration = Duration::from_micros(1_500);
-
 /// The listeners of a process. Notifications are sent after the commit.
-#[derive(Default)]
 pub(crate) struct Listeners {
     inner: Mutex<Inner>,
-    somebody: Condvar,
+    watcher: Waker,
     closed: AtomicBool,
 }
 
@@ -99,6 +95,11 @@ impl Drop for Listening {
 }
 
 impl Listeners {
+    /// `watcher` wakes the thread that detects writes of other processes.
+    pub(crate) fn new(watcher: Waker) -> Self {
+        Self { inner: Mutex::default(), watcher, closed: AtomicBool::new(false) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -110,11 +111,14 @@ impl Listeners {
     ) -> (Listening, oneshot::Receiver<T>) {
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
+        let is_first = inner.is_empty();
         inner.next += 1;
         let number = inner.next;
         let what = enter(&mut inner, number, tell);
         drop(inner);
-        self.somebody.notify_one();
+        if is_first {
+            self.watcher.wake();
+        }
         (Listening { listeners: Arc::clone(self), what }, told)
     }
 
@@ -197,16 +201,15 @@ impl Listeners {
         inner.over.clear();
         inner.followers.clear();
         drop(inner);
-        self.somebody.notify_all();
+        self.watcher.wake();
     }
 
-    /// Waits until there is a listener. Returns false once closed.
+    fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Acquire)
+    }
+
     fn somebody_listens(&self) -> bool {
-        let mut inner = self.lock();
-        while inner.is_empty() && !self.closed.load(Ordering::Acquire) {
-            inner = self.somebody.wait(inner).unwrap_or_else(PoisonError::into_inner);
-        }
-        !self.closed.load(Ordering::Acquire)
+        !self.lock().is_empty()
     }
 
     /// The tokens and queues that are listened for.
@@ -228,12 +231,13 @@ impl Listeners {
     }
 }
 
-/// The thread that polls for writes of other processes while there are listeners, and sleeps otherwise.
+/// The thread that detects writes of other processes while there are listeners, and sleeps otherwise.
 ///
 /// `PRAGMA data_version` changes when another connection has committed. Reading it takes a few microseconds and no
 /// disk access.
 pub(crate) struct Watcher {
     conn: Connection,
+    log: LogWatch,
     listeners: Arc<Listeners>,
     clock: Clock,
     /// The next due time of each queue, as notified to a listener of this process.
@@ -246,21 +250,31 @@ impl Watcher {
         listeners: Arc<Listeners>,
         clock: Clock,
     ) -> std::io::Result<JoinHandle<()>> {
-        let mut watcher = Self { conn, listeners, clock, next_due: HashMap::new() };
+        let log = LogWatch::new(conn.path().unwrap_or_default(), listeners.watcher.clone());
+        let mut watcher = Self { conn, log, listeners, clock, next_due: HashMap::new() };
         thread::Builder::new().name("rushgate-watcher".into()).spawn(move || watcher.run())
     }
 
     fn run(&mut self) {
-        // SQLite never returns this version, so the first poll always checks.
-        let mut seen = -1;
-        while self.listeners.somebody_listens() {
+        // SQLite never returns this version, so the first look always checks.
+        let (mut seen, mut pause) = (-1, Pause::new());
+        while !self.listeners.is_closed() {
+            if !self.listeners.somebody_listens() {
+                self.log.sleep();
+                pause.shorten();
+                continue;
+            }
             match self.look(seen) {
-                Ok(version) => seen = version,
+                Ok(version) if version == seen => {}
+                Ok(version) => {
+                    seen = version;
+                    pause.shorten();
+                }
                 Err(fault) => {
                     tracing::warn!(%fault, "cannot check for writes of other processes; retrying")
                 }
             }
-            thread::sleep(LOOK_EVERY);
+            pause.take(&mut self.log);
         }
     }
 
