@@ -1,12 +1,13 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build eff3208a1e0a4727
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'eff3208a1e0a4727'
+-- Rushgate 0.1.0, protocol 1, build a7a1e1759a77effd
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'a7a1e1759a77effd'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   unique = { 'unique' },
   room = { 'room', 'tickets' },
+  home = { 'home' },
   sale = { 'row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed' },
 }
 
@@ -29,9 +30,6 @@ local verb
 -- Checks of arguments. Each takes the argument and its limits, and returns a true value if the argument is valid. For
 -- numbers and names in JSON, which can be written in several ways, the value is what they mean.
 local is = {}
--- Checks of keys. Each takes the position of the first key of a group, and the beginning that all keys share if keys
--- come before it. It returns the beginning that the next group must share, or nil and a refusal.
-local key_group = {}
 local wrong = {}
 -- The error of Redis for a call that needs memory.
 local FULL = { err = 'OOM the server has reached its memory limit' }
@@ -237,14 +235,14 @@ function is.bytes(value, least, most)
   return #value >= least and #value <= most
 end
 
--- What was valid in earlier calls: callers send the same short numbers, owners, carts and keys again and again.
+-- What was valid in earlier calls: callers send the same short numbers, owners, carts, terms and keys again and again.
 -- `keys` has the names of the keys of a group by that of the first.
-local known = { numbers = {}, owners = {}, carts = {}, keys = {}, count = 0 }
+local known = { numbers = {}, owners = {}, carts = {}, terms = {}, keys = {}, count = 0 }
 
 local function remember_valid(list, value, meaning)
   known.count = known.count + 1
   if known.count > 4000 then
-    known.numbers, known.owners, known.carts, known.keys, known.count = {}, {}, {}, {}, 0
+    known.numbers, known.owners, known.carts, known.terms, known.keys, known.count = {}, {}, {}, {}, {}, 0
   else
     list[value] = meaning
   end
@@ -271,7 +269,7 @@ function is.name(value)
 end
 
 function is.label(value)
-  return #value <= 200 and is_utf8(value, is_control)
+  return #value <= 200 and (string.find(value, '^[ -~]*$') or is_utf8(value, is_control))
 end
 
 function is.text(value, most)
@@ -290,7 +288,7 @@ end
 
 -- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
 -- the key and the dependencies.
-function is.terms(value)
+local function are_terms(value)
   local plus, due, max_wait, max, key, waits =
     string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
   local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
@@ -303,6 +301,12 @@ function is.terms(value)
     and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
     and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
     and (waits == '' or is_waits(waits))
+end
+
+function is.terms(value)
+  if known.terms[value] then return true end
+  local valid = are_terms(value)
+  return valid and #value <= 64 and remember_valid(known.terms, value, true) or valid
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
@@ -373,106 +377,128 @@ function wrong.key(number, wanted)
   return refused('KEYS[' .. number .. ']', KEYS[number], '`' .. wanted .. '`')
 end
 
--- Each key must be the common beginning followed by its own ending.
-local function with_endings(first, beginning, endings)
-  local names = known.keys[KEYS[first]]
-  if not names or names.endings ~= endings or names.beginning ~= beginning then
-    names = { beginning = beginning, endings = endings }
-    for at = 1, #endings do
-      names[at] = beginning .. endings[at]
-    end
-    remember_valid(known.keys, names[1], names)
-  end
-  for at = 1, #endings do
-    if KEYS[first + at - 1] ~= names[at] then return nil, wrong.key(first + at - 1, names[at]) end
-  end
-  return beginning
-end
+-- Groups of keys that belong to one thing: the first key, and how it is shown.
+local FIRST_KEYS = {
+  lock = { '^(rg:{l:(.*)}:)lock$', 'rg:{l:NAME}:lock' },
+  queue = { '^(rg:{q:(.*)}:)meta$', 'rg:{q:NAME}:meta' },
+  schedules = { '^(rg:{q:(.*)}:)schedules$', 'rg:{q:NAME}:schedules' },
+  unique = { '^(rg:{q:(.*)}:)unique$', 'rg:{q:NAME}:unique' },
+  sale = { '^(rg:{s:(.*)}:)row$', 'rg:{s:SALE}:row' },
+  home = { '^(rg:{s:(.*)}:)home$', 'rg:{s:SALE}:home' },
+}
 
--- The beginning of a group of keys whose first key was valid in an earlier call.
-local function known_beginning(first, endings)
-  local names = known.keys[KEYS[first]]
-  return names and names.endings == endings and names.beginning
-end
-
--- The beginning of a key, if its name is valid.
-local function beginning_of(key, pattern)
-  local beginning, name = string.match(key or '', pattern)
+-- The beginning of all keys of a group, if the name in its first key is valid.
+local function beginning_of(group, key)
+  local beginning, name = string.match(key, FIRST_KEYS[group][1])
   return beginning and is.name(name) and beginning
 end
 
-function key_group.lock(first)
-  local tag = known_beginning(first, ENDINGS.lock) or beginning_of(KEYS[first], '^(rg:{l:(.*)}:)lock$')
-  if not tag then return nil, wrong.key(first, 'rg:{l:NAME}:lock') end
-  return with_endings(first, tag, ENDINGS.lock)
+-- The endings of a group's keys behind the beginning that they share.
+local function endings_of(group, key)
+  if group ~= 'answers' then return group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale end
+  local client = string.sub(key, -16)
+  return '', is.hexadecimal(client, 16) and { 'young:' .. client, 'old:' .. client }
 end
 
-function key_group.queue(first)
-  local tag = known_beginning(first, ENDINGS.queue) or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)meta$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:meta') end
-  return with_endings(first, tag, ENDINGS.queue)
-end
-
-function key_group.schedules(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)schedules$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:schedules') end
-  return with_endings(first, tag, ENDINGS.schedules)
-end
-
-function key_group.unique(first, tag)
-  tag = tag or beginning_of(KEYS[first], '^(rg:{q:(.*)}:)unique$')
-  if not tag then return nil, wrong.key(first, 'rg:{q:NAME}:unique') end
-  return with_endings(first, tag, ENDINGS.unique)
-end
-
-function key_group.sale(first, tag)
-  tag = tag or known_beginning(first, ENDINGS.sale) or beginning_of(KEYS[first], '^(rg:{s:(.*)}:)row$')
-  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:row') end
-  return with_endings(first, tag, ENDINGS.sale)
-end
-
--- The staged sale of a rebuild.
-function key_group.loaded(first, sale)
-  local staged, no = with_endings(first, sale .. 'new:', ENDINGS.sale)
-  return staged and sale, no
-end
-
-function key_group.answers(first, beginning)
-  local client = string.sub(KEYS[first] or '', -16)
-  if not is.hexadecimal(client, 16) then
-    return nil, wrong.key(first, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+-- All keys of groups, and the groups' beginning, from the first key of each group. Groups are of one thing, except for
+-- a lock and a queue. `starts` has the positions of the first keys in KEYS. nil and a refusal if one is wrong.
+local function names_of(groups, starts)
+  local all, beginning = {}, nil
+  for at = 1, #groups do
+    local group, number = groups[at], starts[at]
+    local key = KEYS[number] or ''
+    if not beginning or group == 'queue' then
+      beginning = beginning_of(group, key)
+      if not beginning then return nil, wrong.key(number, FIRST_KEYS[group][2]) end
+    end
+    local part, endings = endings_of(group, key)
+    if not endings then
+      return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    end
+    local first = #all + 1
+    for n = 1, #endings do
+      all[#all + 1] = beginning .. part .. endings[n]
+    end
+    if key ~= all[first] then return nil, wrong.key(number, all[first]) end
   end
-  -- Not remembered: each client has its own.
-  local young, old = beginning .. 'young:' .. client, beginning .. 'old:' .. client
-  if KEYS[first] ~= young then return nil, wrong.key(first, young) end
-  if KEYS[first + 1] ~= old then return nil, wrong.key(first + 1, old) end
-  return beginning
+  return all
 end
 
-function key_group.home(first)
-  local tag = beginning_of(KEYS[first], '^(rg:{s:(.*)}:)home$')
-  if not tag then return nil, wrong.key(first, 'rg:{s:SALE}:home') end
-  return tag
+-- The same, remembered by the first keys.
+local function known_names(groups, starts)
+  local id = KEYS[starts[1]] or ''
+  for at = 2, #groups do
+    id = id .. (KEYS[starts[at]] or '')
+  end
+  local of_groups = known.keys[groups.are]
+  if not of_groups then
+    of_groups = {}
+    known.keys[groups.are] = of_groups
+  end
+  if of_groups[id] then return of_groups[id] end
+  local all, no = names_of(groups, starts)
+  return all and remember_valid(of_groups, id, all), no
 end
 
--- A waiting room has the tag of its sale's home.
-function key_group.room(first, tag)
-  return with_endings(first, tag, ENDINGS.room)
+-- The number of the first of these keys that is not in its place from `first` on.
+local function first_wrong(names, first)
+  for at = 1, #names do
+    if KEYS[first + at - 1] ~= names[at] then return first + at - 1 end
+  end
 end
 
--- No other key follows.
-function key_group.ends(count, tag)
-  if #KEYS == count then return tag end
-  return nil, wrong.count('keys', #KEYS, count)
+-- All keys of a call. The caller passes the first key of each group, or all keys. nil and a refusal if one is wrong.
+local function all_keys(groups)
+  local passed = #KEYS
+  local is_whole = passed == groups.count and passed > #groups
+  if not is_whole and passed ~= #groups then
+    local wanted = groups.count == #groups and '' or #groups .. ' or '
+    return nil, wrong.count('keys', passed, wanted .. groups.count)
+  end
+  if passed == 0 then return KEYS end
+  local names, no = known_names(groups, is_whole and groups.starts or groups.places)
+  if not names then return nil, no end
+  local number = is_whole and first_wrong(names, 1)
+  if number then return nil, wrong.key(number, names[number]) end
+  return names
 end
 
-function verb(name, flags, carry_out)
+-- The same for a group that is repeated for each item.
+local function all_keys_of_each(groups)
+  local all, count, starts = {}, groups.count, {}
+  -- A second key that is not another first one belongs to the first item.
+  local is_whole = KEYS[2] and count > 1 and not beginning_of(groups[1], KEYS[2])
+  for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
+    starts[1] = first
+    local names, no = known_names(groups, starts)
+    if not names then return nil, no end
+    local number = is_whole and first_wrong(names, first)
+    if number then return nil, wrong.key(number, names[number - first + 1]) end
+    for at = 1, count do
+      all[#all + 1] = names[at]
+    end
+  end
+  return all
+end
+
+-- Registers a function. `groups` names the groups of its keys, in order.
+function verb(name, flags, groups, carry_out)
   verbs[name] = carry_out
+  groups.are, groups.count, groups.starts, groups.places = '', 0, {}, {}
+  for at = 1, #groups do
+    groups.are = groups.are .. ' ' .. groups[at]
+    groups.starts[at], groups.places[at] = groups.count + 1, at
+    groups.count = groups.count + (groups[at] == 'answers' and 2 or #(ENDINGS[groups[at]] or ENDINGS.sale))
+  end
+  local keys_of = groups.is_repeated and all_keys_of_each or all_keys
   redis.register_function({
     function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,
     callback = function(keys, arguments)
       KEYS, ARGV = keys, arguments
+      local all, no = keys_of(groups)
+      if not all then return no end
+      KEYS = all
       return carry_out()
     end,
   })
@@ -486,9 +512,8 @@ end
 --                             version; the hash of its content
 --
 -- flags: no-writes
-verb('version', { 'no-writes' }, function()
+verb('version', { 'no-writes' }, {}, function()
   do
-    if #KEYS ~= 0 then return wrong.count('keys', #KEYS, 0) end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   return { PROTOCOL, VERSION, BUILD }
@@ -530,27 +555,30 @@ local function arguments(first, width)
   return some
 end
 
+-- All fields are set at once, because a Lua table is allocated again when it grows.
+local HASH = { put = 'HSET', take = 'HDEL', before = '', long = '' }
+local SORTED_SET = { put = 'ZADD', take = 'ZREM', before = 0, long = LONG }
+
 local function hash(key)
-  return { key = key, put = 'HSET', take = 'HDEL', before = '', long = '', values = {}, added = {}, n = 0 }
+  return { key = key, kind = HASH, values = {}, added = false, n = 0, taken = false, taken_n = 0 }
 end
 
 local function sorted_set(key)
-  return {
-    key = key, put = 'ZADD', take = 'ZREM', before = 0, long = LONG, added = {}, n = 0, texts = {},
-  }
+  return { key = key, kind = SORTED_SET, texts = {}, added = false, n = 0, taken = false, taken_n = 0 }
 end
 
 local function write_back(of)
+  local kind = of.kind
   if of.n > 0 then
     local many = of.n > 32
-    if many then redis.call(of.put, of.key, of.before, LONG) end
-    in_chunks(of.put, of.key, of.added)
-    if many then redis.call(of.take, of.key, of.long) end
-    of.added, of.n = {}, 0
+    if many then redis.call(kind.put, of.key, kind.before, LONG) end
+    in_chunks(kind.put, of.key, of.added)
+    if many then redis.call(kind.take, of.key, kind.long) end
+    of.added, of.n = false, 0
   end
   if of.taken then
-    in_chunks(of.take, of.key, of.taken)
-    of.taken = nil
+    in_chunks(kind.take, of.key, of.taken)
+    of.taken, of.taken_n = false, 0
   end
 end
 
@@ -558,7 +586,8 @@ end
 local function add(of, first, second)
   if of.taken then write_back(of) end
   local added, n = of.added, of.n
-  added[n + 1], added[n + 2], of.n = first, second, n + 2
+  if added then added[n + 1], added[n + 2] = first, second else of.added = { first, second } end
+  of.n = n + 2
 end
 
 -- Buffers a member whose score is a moment. Formatting a number is slow and many members share a moment, so texts are
@@ -574,8 +603,9 @@ end
 
 local function take_out(of, member)
   if of.n > 0 then write_back(of) end
-  local taken, n = of.taken, of.taken_n
-  if taken then taken[n + 1], of.taken_n = member, n + 1 else of.taken, of.taken_n = { member }, 1 end
+  local taken, n = of.taken, of.taken_n + 1
+  if taken then taken[n] = member else of.taken = { member } end
+  of.taken_n = n
 end
 
 local function set_field(of, field, value)
@@ -605,51 +635,62 @@ end
 -- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
 -- Two keys, in this order:
 --   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
---                $ -> bytes(4) and number(4) of its answers, highest op ever(8), when its expiry was last set(7)
+--                totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
+--                  ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 --   old    HASH  op (8 bytes) -> packed answer, of the calls before
 -- When `young` is full it replaces `old`.
 -- At least a day after the latest call. The expiry is set at most once an hour.
 local KEPT_MS = 25 * 3600 * 1000
 local HOUR_US = 3600 * 1000000
-local COUNTS = '>I4I4c8I7'
+local op_of = { enqueue = 1, claim = 2, complete = 3, finish = 4, retry = 5, release = 6, other = 7 }
+-- The totals are longer than 64 bytes, so that Redis keeps the hash as a table from the start. It would scan a listpack
+-- for each op.
+local COUNTS = '>I4I4I7'
 
--- A call is one or more requests. If `width` is given, the arguments are items of that width, each with an op in front:
--- a new op starts a request, and '' continues the request of the item before.
-local function replay_keys(first, op, width)
+-- A call is one or more requests of a kind (`op_of`). If `width` is given, the arguments are items of that width, each
+-- with an op in front: a new op starts a request, and '' continues the request of the item before.
+local function replay_keys(first, op, kind, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
-  local once = { young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0 }
-  local seen = { [op] = true }
+  local once = {
+    young = KEYS[first], old = KEYS[first + 1], kind = kind, ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+  }
+  local seen, n = { [op] = true }, 1
   for at = 1 + (width or #ARGV), #ARGV, width or 1 do
-    if ARGV[at] ~= '' then
-      if seen[ARGV[at]] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
-      seen[ARGV[at]] = true
-      once.ops[#once.ops + 1], once.firsts[#once.firsts + 1] = ARGV[at], at
+    op = ARGV[at]
+    if op ~= '' then
+      if seen[op] then error({ err = 'INVALID two requests have the same op; each must have its own' }) end
+      seen[op], n = true, n + 1
+      once.ops[n], once.firsts[n] = op, at
     end
   end
   return once
 end
 
--- The stored answers by position of the request. A new request has none.
+-- The stored answers by position of the request. A new request has none. An op that is higher than all before of its
+-- kind is new, so it is not looked up.
 local function remembered_all(once)
-  local kept, ops = redis.call('HMGET', once.young, '$', unpack(once.ops)), once.ops
-  once.bytes, once.calls, once.highest, once.said = struct.unpack(COUNTS, kept[1] or string.rep('\0', 23))
-  local highest = struct.unpack('>I8', once.highest)
+  local totals, ops = redis.call('HGET', once.young, 'totals') or string.rep('\0', 71), once.ops
+  local from = 16 + 8 * (once.kind - 1)
+  once.totals, once.highest_op = totals, string.sub(totals, from, from + 8 - 1)
+  local before = struct.unpack('>I8', once.highest_op)
+  local highest = before
   for at = 1, #ops do
-    local answer, op = kept[at + 1], struct.unpack('>I8', ops[at])
-    if op > highest then
-      -- An op that is higher than all before is new, so `old` need not be read.
-      highest, once.highest = op, ops[at]
-    elseif not answer then
-      answer = redis.call('HGET', once.old, ops[at])
+    local op = struct.unpack('>I8', ops[at])
+    if op <= before then
+      local answer = redis.call('HGET', once.young, ops[at]) or redis.call('HGET', once.old, ops[at])
+      if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
+    elseif op > highest then
+      highest, once.highest_op = op, ops[at]
     end
-    if answer then once.answered[at], once.known = cmsgpack.unpack(answer), once.known + 1 end
   end
   return once.answered
 end
 
 -- Stores the answers to the new requests.
 local function remember_all(once, answers)
-  local bytes, calls, news = once.bytes, once.calls, {}
+  local totals = once.totals
+  local old_bytes, old_calls, said = struct.unpack(COUNTS, totals)
+  local bytes, calls, news = old_bytes, old_calls, {}
   for at = 1, #answers do
     if not once.answered[at] then
       local packed = cmsgpack.pack(answers[at])
@@ -658,13 +699,15 @@ local function remember_all(once, answers)
     end
   end
   if not news[1] then return answers end
-  if once.bytes > 4194304 or once.calls > 1024 then
+  if old_bytes > 4194304 or old_calls > 1024 then
     redis.call('RENAME', once.young, once.old)
-    bytes, calls, once.said = bytes - once.bytes, calls - once.calls, 0
+    bytes, calls, said = bytes - old_bytes, calls - old_calls, 0
   end
-  local says = now > once.said + HOUR_US
-  local counts = struct.pack(COUNTS, bytes, calls, once.highest, says and now or once.said)
-  redis.call('HSET', once.young, '$', counts, unpack(news))
+  local says = now > said + HOUR_US
+  local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
+  local from = 16 + 8 * (once.kind - 1)
+  totals = counts .. string.sub(totals, 16, from - 1) .. once.highest_op .. string.sub(totals, from + 8)
+  redis.call('HSET', once.young, 'totals', totals, unpack(news))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
   return answers
 end
@@ -876,12 +919,8 @@ do
 --   {1, fence, lease until, lease left}  granted
 --   {2, position, check after, fence}    waiting; the fence is that of the latest grant
 --   {3, retry after, waiters}            busy
-verb('lock_acquire', {}, function()
+verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
   do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
     local times = #ARGV / 6
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
@@ -985,12 +1024,8 @@ end)
 -- {answer, ...}  one per lock, in order: granted or waiting, as `rushgate_1_lock_acquire` answers
 --
 -- flags: allow-oom
-verb('lock_confirm', { 'allow-oom' }, function()
+verb('lock_confirm', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
     local times = #ARGV / 6
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
@@ -1048,11 +1083,8 @@ end)
 -- {}                                the token does not hold the lock, or its lease has expired
 --
 -- flags: allow-oom
-verb('lock_extend', { 'allow-oom' }, function()
+verb('lock_extend', { 'allow-oom' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'token', '16 bytes')
@@ -1080,11 +1112,8 @@ end)
 -- {}                                                    the lock was not held
 --
 -- flags: allow-oom
-verb('lock_force_release', { 'allow-oom' }, function()
+verb('lock_force_release', { 'allow-oom' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -1115,11 +1144,8 @@ end)
 -- {}                                it does not
 --
 -- flags: no-writes
-verb('lock_held', { 'no-writes' }, function()
+verb('lock_held', { 'no-writes' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'token', '16 bytes')
@@ -1144,11 +1170,8 @@ end)
 -- 0  neither
 --
 -- flags: allow-oom
-verb('lock_leave', { 'allow-oom' }, function()
+verb('lock_leave', { 'allow-oom' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'token', '16 bytes')
@@ -1177,12 +1200,8 @@ end)
 -- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
 --
 -- flags: allow-oom
-verb('lock_release', { 'allow-oom' }, function()
+verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   do
-    for at = 1, math.max(#KEYS, 1), 4 do
-      local tag, no = key_group.lock(at)
-      if not tag then return no end
-    end
     local times = #ARGV / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
@@ -1233,11 +1252,8 @@ end)
 -- 0  it did not
 --
 -- flags: allow-oom
-verb('lock_release_all', { 'allow-oom' }, function()
+verb('lock_release_all', { 'allow-oom' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'client', '8 bytes')
@@ -1269,11 +1285,8 @@ end)
 --                    waiters: {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...}, in any order
 --
 -- flags: no-writes
-verb('lock_show', { 'no-writes' }, function()
+verb('lock_show', { 'no-writes' }, { 'lock' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.ends(4, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -1299,26 +1312,22 @@ do
 
 -- A queue. Its 21 keys, in this order:
 --   meta       HASH  counters and settings, by field:
---                    v latest revision
---                    a latest arrival
---                    c latest claim
---                    w wake-up count
---                    u bit mask of the priorities in use
---                    n 1 once the queue was used
---                    p 1 if paused
---                    b capacity
---                    l the other limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate;
---                      the same three per key; 1 if first in, first out per key; µs and count of the retention;
---                      overflow policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
---                    m latest event
---                    f first event that may be kept
---                    h number of key groups in `waiting`
---                    x number of tasks dropped in total
---                    y cursor of the scan that indexes waiting tasks by age; absent when all are indexed
---                    e 1 if waiting tasks have deadlines
---                    i latest end of a uniqueness window
---                    k 1 if live tasks wait for others or have waited
---                    $ and the name of an outbox: the highest number relayed from it
+--                    counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
+--                      revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
+--                      groups in `waiting`. Present once the queue was used
+--                    paused: 1 if paused
+--                    capacity
+--                    limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
+--                      three per key; 1 if first in, first out per key; µs and count of the retention; overflow
+--                      policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
+--                    latest_event
+--                    first_event: the first that may be kept
+--                    dropped: number of tasks dropped in total
+--                    age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
+--                    has_deadlines: 1 if waiting tasks have deadlines
+--                    unique_until: latest end of a uniqueness window
+--                    has_dependencies: 1 if live tasks wait for others or have waited
+--                    relayed: and the name of an outbox: the highest number relayed from it
 --   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
 --                    place: arrival(6) turn(1); first: when the id was first enqueued
 --   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
@@ -1379,6 +1388,7 @@ do
 -- claimed, up to 256 that share the number before it. Add the turn to the revision or to the claim.
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
+local COUNTERS = '>I7I7I7I7I2I4'
 -- How a task ended, and how a run ended.
 local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
 local runs_as = { failed = 0, lost = 1, snoozed = 2 }
@@ -1410,7 +1420,9 @@ end
 
 local function queue_keys(first)
   local meta = KEYS[first]
-  local row = redis.call('HMGET', meta, 'v', 'a', 'c', 'w', 'u', 'p', 'b', 'h', 'l', 'e', 'i', 'k', 'n')
+  local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
+    'has_dependencies')
+  local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', 34))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
@@ -1418,12 +1430,11 @@ local function queue_keys(first)
     dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
     lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
     moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = tonumber(row[1]) or 0, arrival = tonumber(row[2]) or 0, claim = tonumber(row[3]) or 0,
-    wakes = tonumber(row[4]) or 0, used = tonumber(row[5]) or 0, paused = row[6] == '1', bound = tonumber(row[7]),
-    lines_waiting = tonumber(row[8]) or 0, dated = row[10], unique_till = tonumber(row[11]) or 0, linked = row[12],
-    is_known = row[13], turn = false, soonest = false,
+    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
+    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
+    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
   }
-  if row[9] then read_limits(q, row[9]) end
+  if row[4] then read_limits(q, row[4]) end
   return q
 end
 
@@ -1443,7 +1454,7 @@ local events = {
   field = function(number) return '\8' .. struct.pack('>I7', number) end,
   -- The number of the first event kept, or of the next one if none is; and the number of the latest.
   range = function(q)
-    local row = redis.call('HMGET', q.meta, 'm', 'f')
+    local row = redis.call('HMGET', q.meta, 'latest_event', 'first_event')
     local latest = tonumber(row[1]) or 0
     return math.max(tonumber(row[2]) or 1, latest - (q.events_n or 0) + 1), latest
   end,
@@ -1460,7 +1471,7 @@ local events = {
       q.mixed = nil
     end
     local n = #noted
-    local latest = redis.call('HINCRBY', q.meta, 'm', n)
+    local latest = redis.call('HINCRBY', q.meta, 'latest_event', n)
     local of, before = hash(q.dead), latest - n
     for at = math.max(n - most, 0) + 1, n do
       add(of, '\8' .. struct.pack('>I7', before + at), noted[at].packed)
@@ -1493,7 +1504,7 @@ local events = {
 
 -- The call adds something, so the queue exists from now on.
 local function touch(q)
-  if not q.is_known then redis.call('HSET', q.meta, 'n', 1) end
+  if not q.is_known then q.changed = true end
 end
 
 local function is_used(q, priority)
@@ -1796,7 +1807,7 @@ end
 local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
   redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
-  if not q.dated then redis.call('HSET', q.meta, 'e', 1) end
+  if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
   q.dated = true
 end
 
@@ -2085,7 +2096,7 @@ local function first_deadline(q)
   local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
   if first then return (struct.unpack('>I7', first, 2)) end
   q.dated = nil
-  redis.call('HDEL', q.meta, 'e')
+  redis.call('HDEL', q.meta, 'has_deadlines')
 end
 
 -- When the next task may become claimable: the first due time or end of a lease, or when the rate allows more.
@@ -2133,7 +2144,7 @@ local function finish(q)
   if q.finished then forget_finished(q, 2000) end
   events.write(q)
   if q.latest_event then events.tell(q, '\0e', 'E' .. int(q.latest_event)) end
-  if q.dropped then redis.call('HINCRBY', q.meta, 'x', q.dropped) end
+  if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
     ring(q, q.woken)
@@ -2142,9 +2153,8 @@ local function finish(q)
     ring(q, 1)
   end
   if q.changed then
-    redis.call('HSET', q.meta,
-      'v', int(q.revision), 'a', int(q.arrival), 'c', int(q.claim), 'w', int(q.wakes), 'u', q.used,
-      'h', q.lines_waiting)
+    local counters = struct.pack(COUNTERS, q.revision, q.arrival, q.claim, q.wakes, q.used, q.lines_waiting)
+    redis.call('HSET', q.meta, 'counters', counters)
   end
 end
 
@@ -2172,13 +2182,13 @@ local function reap(q)
     local last = redis.call(
       'ZREVRANGEBYLEX', q.dead_ids, '(' .. linked_by.behind, '[' .. linked_by.other, 'LIMIT', 0, 1)[1]
     q.linked, q.ended = last, last and string.sub(last, 1, 1) == linked_by.ended
-    if not last then redis.call('HDEL', q.meta, 'k') end
+    if not last then redis.call('HDEL', q.meta, 'has_dependencies') end
   end
   if settle(q) then
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now, 'LIMIT', 0, 500)
+  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, 500)
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, 8 + 1)
   end
@@ -2288,7 +2298,7 @@ local function give_out(q, n, leased)
     while again and #ids < n do
       local set, some = waiting(q, priority), {}
       write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now, 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', int(now), 'LIMIT', 0, n - #ids)
       again = false
       if #places > 0 then
         for at, place in ipairs(places) do
@@ -2358,7 +2368,7 @@ local function link_to_others(q, id, place, of)
     end
   end
   in_chunks('ZADD', q.dead_ids, added)
-  if not q.linked then redis.call('HSET', q.meta, 'k', 1) end
+  if not q.linked then redis.call('HSET', q.meta, 'has_dependencies', 1) end
   q.linked = true
   for _, one in ipairs(failed) do
     has_ended(q, one[1], now, one[2], one[3])
@@ -2490,7 +2500,7 @@ end
 -- Drops the oldest task that waits and returns its id, or nil if there is none. While the index by age is incomplete,
 -- the oldest task is not known.
 local function drop_oldest(q)
-  if redis.call('HEXISTS', q.meta, 'y') == 1 then return nil end
+  if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
   local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
   if not oldest then return nil end
   local t = load(q, string.sub(oldest, 8 + 1))
@@ -2538,7 +2548,7 @@ local function unique_until(key, id)
   return till > now and till
 end
 
--- Prefetches the windows of ids that will be enqueued. The field `i` of meta says whether there is any.
+-- Prefetches the windows of ids that will be enqueued. The field `unique_until` of meta says whether there is any.
 local function fetch_unique(q, key, ids)
   q.unique, q.periods, q.periods_till = {}, sorted_set(key), q.unique_till
   if q.unique_till <= now then return end
@@ -2561,7 +2571,7 @@ local function write_periods(q)
   write_back(of)
   local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), 2 * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
-  if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'i', int(q.periods_till)) end
+  if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'unique_until', int(q.periods_till)) end
   -- Set every time, because the set may have been deleted and created in the meantime.
   redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + 3600000))
 end
@@ -2690,12 +2700,8 @@ end
 -- AGAIN      more are left: send the call again
 --
 -- flags: allow-oom
-verb('queue_delete_dead', { 'allow-oom' }, function()
+verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = (#ARGV - 2) / 1
     if times % 1 ~= 0 or times < 0 or times > 1000 then
       return wrong.count('arguments', #ARGV, '2 and 1 for each letter, 0 to 1000 of them')
@@ -2715,7 +2721,7 @@ verb('queue_delete_dead', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a second part.
   local answer = remembered(once) or { 0, 1 }
   if not answer[2] then return answer end
@@ -2759,12 +2765,8 @@ end)
 -- {outcome}  0 not found, 1 removed, 2 marked
 --
 -- flags: allow-oom
-verb('queue_cancel', { 'allow-oom' }, function()
+verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -2775,7 +2777,7 @@ verb('queue_cancel', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2813,12 +2815,8 @@ end)
 --                                                    µs, or '' if none is known
 --
 -- flags: allow-oom
-verb('queue_claim', { 'allow-oom' }, function()
+verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = #ARGV / 4
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 4 for each request, 1 to 128 of them')
@@ -2841,7 +2839,7 @@ verb('queue_claim', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, TASKS_MOST = 4, 1000
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   local wanted = 0
@@ -2915,12 +2913,8 @@ end)
 -- {outcome, left}  0 not found, 1 closed, 2 not open; left: how many tasks it still waits for
 --
 -- flags: allow-oom
-verb('queue_close_batch', { 'allow-oom' }, function()
+verb('queue_close_batch', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -2931,7 +2925,7 @@ verb('queue_close_batch', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2962,12 +2956,8 @@ end)
 -- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --
 -- flags: allow-oom
-verb('queue_complete', { 'allow-oom' }, function()
+verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = #ARGV / 3
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '0 and 3 for each task, 1 to 1000 of them')
@@ -2987,7 +2977,7 @@ verb('queue_complete', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 3
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.complete, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3011,11 +3001,8 @@ end)
 -- {id, dead letter, ...}
 --
 -- flags: allow-oom
-verb('queue_dead', { 'allow-oom' }, function()
+verb('queue_dead', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not (ARGV[1] == '' or is.name(ARGV[1])) then
       return wrong.argument(1, 'after', LIMITS.name)
@@ -3049,11 +3036,8 @@ end)
 -- {}                 not found
 --
 -- flags: allow-oom
-verb('queue_dead_letter', { 'allow-oom' }, function()
+verb('queue_dead_letter', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -3080,12 +3064,8 @@ end)
 -- {outcome}  0 stale, 1 removed, 2 leased
 --
 -- flags: allow-oom
-verb('queue_dequeue', { 'allow-oom' }, function()
+verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     if #ARGV ~= 4 then return wrong.count('arguments', #ARGV, 4) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -3102,7 +3082,7 @@ verb('queue_dequeue', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3146,13 +3126,8 @@ end)
 --   7, until         enqueued recently: the id is unique until then, µs
 --   8, reason, id    refused. 0: the dependency with that id is unknown. 1: the batch with that id is not
 --                    open. 2: a task with that id is in the way
-verb('queue_enqueue', {}, function()
+verb('queue_enqueue', {}, { 'queue', 'answers', 'unique' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.unique(24, tag) end
-    if tag then tag, no = key_group.ends(24, tag) end
-    if not tag then return no end
     local times = #ARGV / 4
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '0 and 4 for each task, 1 to 1000 of them')
@@ -3175,7 +3150,7 @@ verb('queue_enqueue', {}, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 4
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.enqueue, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   for request = 1, #once.ops do
@@ -3207,11 +3182,8 @@ end)
 -- {now, next or 0, id, schedule, ...}
 --
 -- flags: no-writes
-verb('queue_due_schedules', { 'no-writes' }, function()
+verb('queue_due_schedules', { 'no-writes' }, { 'schedules' }, function()
   do
-    local tag, no = key_group.schedules(1)
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.whole(ARGV[1], 1, 1000) then
       return wrong.argument(1, 'how many', '1 to 1,000')
@@ -3240,11 +3212,8 @@ end)
 --                                      number: number of the first event in this answer; the others follow without gaps
 --
 -- flags: allow-oom
-verb('queue_events', { 'allow-oom' }, function()
+verb('queue_events', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not is.whole(ARGV[1], 0, 9007199254740991) then
       return wrong.argument(1, 'after', '0 to 9,007,199,254,740,991')
@@ -3281,11 +3250,8 @@ end)
 -- {outcome, ...}  one per task: 0 lost, 1 extended, 2 extended, and its cancellation was requested
 --
 -- flags: allow-oom
-verb('queue_extend', { 'allow-oom' }, function()
+verb('queue_extend', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 5
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '1 and 5 for each task, 1 to 1000 of them')
@@ -3351,12 +3317,8 @@ end)
 -- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --
 -- flags: allow-oom
-verb('queue_finish', { 'allow-oom' }, function()
+verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = #ARGV / 5
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '0 and 5 for each task, 1 to 1000 of them')
@@ -3388,7 +3350,7 @@ verb('queue_finish', { 'allow-oom' }, function()
       return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
     end
   end
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], WIDTH)
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.finish, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3417,12 +3379,8 @@ end)
 --
 -- {1, added}  fired; how many tasks are new
 -- {0}         stale: the schedule has another revision, is not due, or is gone. Nothing was changed
-verb('queue_fire', {}, function()
+verb('queue_fire', {}, { 'queue', 'schedules' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.schedules(22, tag) end
-    if tag then tag, no = key_group.ends(24, tag) end
-    if not tag then return no end
     local times = (#ARGV - 3) / 2
     if times % 1 ~= 0 or times < 0 or times > 1000 then
       return wrong.count('arguments', #ARGV, '3 and 2 for each run, 0 to 1000 of them')
@@ -3476,11 +3434,8 @@ end)
 -- 0  another event is the latest: read the events now
 --
 -- flags: allow-oom
-verb('queue_follow', { 'allow-oom' }, function()
+verb('queue_follow', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not is.hexadecimal(ARGV[1], 16) then
       return wrong.argument(1, 'inbox', '16 hexadecimal digits')
@@ -3514,12 +3469,8 @@ end)
 -- {outcome, ...}  one per task: 0 stale, 1 waiting, 2 canceled
 --
 -- flags: allow-oom
-verb('queue_release', { 'allow-oom' }, function()
+verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 3
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '1 and 3 for each task, 1 to 1000 of them')
@@ -3541,7 +3492,7 @@ verb('queue_release', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.release)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3583,12 +3534,8 @@ end)
 -- {until}  when the window would have ended, µs; 0 if there was none
 --
 -- flags: allow-oom
-verb('queue_clear_unique', { 'allow-oom' }, function()
+verb('queue_clear_unique', { 'allow-oom' }, { 'unique', 'answers' }, function()
   do
-    local tag, no = key_group.unique(1)
-    if tag then tag, no = key_group.answers(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -3599,7 +3546,7 @@ verb('queue_clear_unique', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local once = replay_keys(2, ARGV[1])
+  local once = replay_keys(2, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   local till = unique_until(KEYS[1], ARGV[2])
@@ -3625,11 +3572,8 @@ end)
 --
 -- 1
 -- AGAIN  more is left to delete or to index: send the call again
-verb('queue_limit', {}, function()
+verb('queue_limit', {}, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 12 then return wrong.count('arguments', #ARGV, 12) end
     if not (ARGV[1] == '' or is.whole(ARGV[1], 0, 9007199254740991)) then
       return wrong.argument(1, 'bound', '0 to 9,007,199,254,740,991 or \'\'')
@@ -3685,7 +3629,7 @@ verb('queue_limit', {}, function()
 
   -- Continues to index waiting tasks by age. True if more are left.
   local function go_on_by_age(q)
-    local from = redis.call('HGET', q.meta, 'y')
+    local from = redis.call('HGET', q.meta, 'age_cursor')
     if not from then return false end
     write_back_queue(q)
     local page = redis.call('HSCAN', q.records.key, from, 'COUNT', PAGE)
@@ -3695,7 +3639,7 @@ verb('queue_limit', {}, function()
       local t = task_of(id, record, redis.call('HGET', q.runs.key, id))
       if not has(t, 1) then stand_by_age(q, id, record) end
     end
-    if page[1] == '0' then redis.call('HDEL', q.meta, 'y') else redis.call('HSET', q.meta, 'y', page[1]) end
+    if page[1] == '0' then redis.call('HDEL', q.meta, 'age_cursor') else redis.call('HSET', q.meta, 'age_cursor', page[1]) end
     return page[1] ~= '0'
   end
 
@@ -3708,7 +3652,7 @@ verb('queue_limit', {}, function()
       fields[#fields + 1] = events.field(number)
     end
     in_chunks('HDEL', q.dead, fields)
-    redis.call('HSET', q.meta, 'f', int(to))
+    redis.call('HSET', q.meta, 'first_event', int(to))
     return to < wanted
   end
 
@@ -3742,7 +3686,7 @@ verb('queue_limit', {}, function()
       finish(q)
       return AGAIN
     end
-    redis.call('HSET', q.meta, 'y', 0)
+    redis.call('HSET', q.meta, 'age_cursor', 0)
   end
 
   local words = { ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6], ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12] }
@@ -3753,9 +3697,9 @@ verb('queue_limit', {}, function()
   local old_rate = { q.rate_n, q.rate_us }
   local old_key = { n = q.key_rate_n, us = q.key_rate_us, most = q.key_concurrency }
   read_limits(q, text)
-  redis.call('HSET', q.meta, 'b', ARGV[1], 'l', text)
+  redis.call('HSET', q.meta, 'capacity', ARGV[1], 'limits', text)
   -- Without the field, calls on a queue without limits have nothing to parse.
-  if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'l') end
+  if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'limits') end
 
   -- A rate that changes starts with an empty history.
   if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
@@ -3784,7 +3728,7 @@ verb('queue_limit', {}, function()
   if by_age then
     more = go_on_by_age(q)
   else
-    redis.call('HDEL', q.meta, 'y')
+    redis.call('HDEL', q.meta, 'age_cursor')
     more = forget_ages(q)
   end
   q.woken = math.max(q.woken, 8)
@@ -3799,11 +3743,8 @@ end)
 -- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
 --
 -- {missed, wake-ups}  if the process missed wake-ups it is not registered: claim first
-verb('queue_listen', {}, function()
+verb('queue_listen', {}, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not is.hexadecimal(ARGV[1], 16) then
       return wrong.argument(1, 'inbox', '16 hexadecimal digits')
@@ -3828,11 +3769,8 @@ end)
 -- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1
-verb('queue_pause', {}, function()
+verb('queue_pause', {}, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.whole(ARGV[1], 0, 1) then
       return wrong.argument(1, 'stop', '0 or 1')
@@ -3844,7 +3782,7 @@ verb('queue_pause', {}, function()
   touch(q)
   if reap(q) then return AGAIN end
   q.paused = ARGV[1] == '1'
-  redis.call('HSET', q.meta, 'p', ARGV[1])
+  redis.call('HSET', q.meta, 'paused', ARGV[1])
   write_back_queue(q)
   for priority = 0, 9 do
     if is_used(q, priority) then
@@ -3867,12 +3805,8 @@ end)
 -- {id, record, run or '', ...}
 --
 -- flags: allow-oom
-verb('queue_pop', { 'allow-oom' }, function()
+verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -3883,7 +3817,7 @@ verb('queue_pop', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3913,11 +3847,8 @@ end)
 -- now, µs
 --
 -- flags: allow-oom
-verb('queue_reap', { 'allow-oom' }, function()
+verb('queue_reap', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -3942,12 +3873,8 @@ end)
 --               body: body
 --
 -- upto  the highest number relayed from the outbox, by this or an earlier call; 0 for none
-verb('queue_relay', {}, function()
+verb('queue_relay', {}, { 'queue', 'unique' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.unique(22, tag) end
-    if tag then tag, no = key_group.ends(22, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 4
     if times % 1 ~= 0 or times < 0 or times > 1000 then
       return wrong.count('arguments', #ARGV, '1 and 4 for each task, 0 to 1000 of them')
@@ -3973,7 +3900,7 @@ verb('queue_relay', {}, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 4
-  local q, field = queue_keys(1), '$' .. ARGV[1]
+  local q, field = queue_keys(1), 'relayed:' .. ARGV[1]
   local upto = tonumber(redis.call('HGET', q.meta, field) or 0)
   local before = upto
   if (tonumber(ARGV[#ARGV - WIDTH + 1]) or 0) <= before then return before end
@@ -4013,13 +3940,8 @@ end)
 -- {{outcome, ...}, ...}  one list per request, as `rushgate_1_queue_enqueue` answers
 --
 -- flags: no-writes
-verb('queue_replay', { 'no-writes' }, function()
+verb('queue_replay', { 'no-writes' }, { 'queue', 'answers', 'unique' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.unique(24, tag) end
-    if tag then tag, no = key_group.ends(24, tag) end
-    if not tag then return no end
     local times = #ARGV / 4
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '0 and 4 for each task, 1 to 1000 of them')
@@ -4041,7 +3963,7 @@ verb('queue_replay', { 'no-writes' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local once = replay_keys(22, ARGV[1], 4)
+  local once = replay_keys(22, ARGV[1], op_of.enqueue, 4)
   local answered = remembered_all(once)
   return once.known == #once.ops and answered or FULL
 end)
@@ -4062,12 +3984,8 @@ end)
 --                           over, 4 canceled
 --
 -- flags: allow-oom
-verb('queue_retry', { 'allow-oom' }, function()
+verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 5
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '1 and 5 for each task, 1 to 1000 of them')
@@ -4095,7 +4013,7 @@ verb('queue_retry', { 'allow-oom' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.retry)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4143,12 +4061,8 @@ end)
 -- AGAIN             more are left: send the call again
 --
 -- flags: allow-oom
-verb('queue_requeue_dead', { 'allow-oom' }, function()
+verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.answers(22, tag) end
-    if tag then tag, no = key_group.ends(23, tag) end
-    if not tag then return no end
     local times = (#ARGV - 2) / 1
     if times % 1 ~= 0 or times < 0 or times > 1000 then
       return wrong.count('arguments', #ARGV, '2 and 1 for each letter, 0 to 1000 of them')
@@ -4168,7 +4082,7 @@ verb('queue_requeue_dead', { 'allow-oom' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1])
+  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a third part: the last id of the latest page.
   local answer = remembered(once) or { 0, 0, '' }
   if not answer[3] then return answer end
@@ -4221,11 +4135,8 @@ end)
 -- 1
 --
 -- flags: allow-oom
-verb('queue_ring', { 'allow-oom' }, function()
+verb('queue_ring', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -4254,12 +4165,8 @@ end)
 -- {outcome, revision}  1 added, 2 changed, 3 unchanged
 -- {4}                  the queue has 10,000 schedules, which is the limit
 -- {5}                  the schedule has another revision, or is gone
-verb('queue_schedule', {}, function()
+verb('queue_schedule', {}, { 'queue', 'schedules' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.schedules(22, tag) end
-    if tag then tag, no = key_group.ends(24, tag) end
-    if not tag then return no end
     if #ARGV ~= 8 then return wrong.count('arguments', #ARGV, 8) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -4296,6 +4203,7 @@ verb('queue_schedule', {}, function()
   if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
     -- Naming a queue counts as a use of it, whatever the answer.
     touch(q)
+    finish(q)
     return { 5 }
   end
   local template = struct.pack(TEMPLATE, tonumber(ARGV[4]), tonumber(ARGV[5]), #recurrence) .. recurrence .. ARGV[3]
@@ -4329,11 +4237,8 @@ end)
 -- {id, schedule, ...}
 --
 -- flags: no-writes
-verb('queue_schedules', { 'no-writes' }, function()
+verb('queue_schedules', { 'no-writes' }, { 'schedules' }, function()
   do
-    local tag, no = key_group.schedules(1)
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not (ARGV[1] == '' or is.name(ARGV[1])) then
       return wrong.argument(1, 'after', LIMITS.name)
@@ -4357,14 +4262,11 @@ end)
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
---   paused: 1 or 0; bound: the capacity, or ''; limits: the others, as in the field `l` of meta, or ''
+--   paused: 1 or 0; bound: the capacity, or ''; limits: the others, as in the field `limits` of meta, or ''
 --
 -- flags: allow-oom
-verb('queue_stats', { 'allow-oom' }, function()
+verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -4385,10 +4287,10 @@ verb('queue_stats', { 'allow-oom' }, function()
   local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
   return {
     ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.lines) - q.lines_waiting,
-    redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'x') or 0),
+    redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
     now - oldest, free > now and int(free) or '',
     int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
-    redis.call('HGET', q.meta, 'l') or '',
+    redis.call('HGET', q.meta, 'limits') or '',
   }
 end)
 
@@ -4405,11 +4307,8 @@ end)
 --   leased or finished
 --
 -- flags: allow-oom
-verb('queue_tasks', { 'allow-oom' }, function()
+verb('queue_tasks', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 1
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '1 and 1 for each task, 1 to 1000 of them')
@@ -4460,11 +4359,8 @@ end)
 -- {id, record, run or '', ...}
 --
 -- flags: allow-oom
-verb('queue_top', { 'allow-oom' }, function()
+verb('queue_top', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.whole(ARGV[1], 1, 1000) then
       return wrong.argument(1, 'how many', '1 to 1,000')
@@ -4493,11 +4389,8 @@ end)
 -- until  µs; 0 if the id has no window
 --
 -- flags: no-writes
-verb('queue_unique_until', { 'no-writes' }, function()
+verb('queue_unique_until', { 'no-writes' }, { 'unique' }, function()
   do
-    local tag, no = key_group.unique(1)
-    if tag then tag, no = key_group.ends(1, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -4517,11 +4410,8 @@ end)
 -- 0  not found
 --
 -- flags: allow-oom
-verb('queue_unschedule', { 'allow-oom' }, function()
+verb('queue_unschedule', { 'allow-oom' }, { 'schedules' }, function()
   do
-    local tag, no = key_group.schedules(1)
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -4543,11 +4433,8 @@ end)
 -- {id, finished(7) how(1) result or error, ...}
 --
 -- flags: allow-oom
-verb('queue_waited', { 'allow-oom' }, function()
+verb('queue_waited', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -4588,11 +4475,8 @@ end)
 -- {}  the task is not live, or never waited for others
 --
 -- flags: allow-oom
-verb('queue_waits', { 'allow-oom' }, function()
+verb('queue_waits', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'id', LIMITS.name)
@@ -4648,11 +4532,8 @@ end)
 -- 0  the task is not live, or the queue has no retention: read the task now
 --
 -- flags: allow-oom
-verb('queue_watch', { 'allow-oom' }, function()
+verb('queue_watch', { 'allow-oom' }, { 'queue' }, function()
   do
-    local tag, no = key_group.queue(1)
-    if tag then tag, no = key_group.ends(21, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not is.hexadecimal(ARGV[1], 16) then
       return wrong.argument(1, 'inbox', '16 hexadecimal digits')
@@ -4688,14 +4569,8 @@ end)
 -- {0}                                        the token does not hold the lock; the task was not enqueued
 -- {1, outcome, revision or capacity or ...}  released, and the outcome of rushgate_1_queue_enqueue for the task
 -- {2, outcome, capacity or reason, ...}      refused, with outcome 4 or 8 of the same; the token still holds the lock
-verb('lock_release_with', {}, function()
+verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function()
   do
-    local tag, no = key_group.lock(1)
-    if tag then tag, no = key_group.queue(5, tag) end
-    if tag then tag, no = key_group.answers(26, tag) end
-    if tag then tag, no = key_group.unique(28, tag) end
-    if tag then tag, no = key_group.ends(28, tag) end
-    if not tag then return no end
     if #ARGV ~= 5 then return wrong.count('arguments', #ARGV, 5) end
     if #ARGV[1] ~= 8 then
       return wrong.argument(1, 'op', '8 bytes')
@@ -4715,7 +4590,7 @@ verb('lock_release_with', {}, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1])
+  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1], op_of.other)
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
   if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
@@ -4797,12 +4672,8 @@ end
 -- 2  closed
 --
 -- flags: allow-oom
-verb('room_close', { 'allow-oom' }, function()
+verb('room_close', { 'allow-oom' }, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -4825,12 +4696,8 @@ end)
 -- 1       the sale has no room
 -- 2       the room is first come, first served
 -- {room}  as `rushgate_1_room_set` answers
-verb('room_close_entry', {}, function()
+verb('room_close_entry', {}, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -4857,12 +4724,8 @@ end)
 -- 1       the sale has no room
 -- 2       the room is first come, first served
 -- {room}  as `rushgate_1_room_set` answers; unchanged and without a beacon if the entry is not closed
-verb('room_draw', {}, function()
+verb('room_draw', {}, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.text(ARGV[1], 256) then
       return wrong.argument(1, 'beacon', 'text of at most 256 bytes')
@@ -4894,12 +4757,8 @@ end)
 -- 1                                  the sale has no room
 -- {serial or '', until or '', room}  '' if the buyer has not joined. until: the end of the admission token, past or
 --                                    future, 0 before admission. room: as `rushgate_1_room_set` answers
-verb('room_enter', {}, function()
+verb('room_enter', {}, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'buyer', LIMITS.name)
@@ -4940,12 +4799,8 @@ end)
 -- 1                             the sale has no room
 -- {serial, again, until, room}  again: 1 if the buyer was in the room before. until: the end of the admission token, or
 --                               0. room: as `rushgate_1_room_set` answers
-verb('room_join', {}, function()
+verb('room_join', {}, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if not is.name(ARGV[1]) then
       return wrong.argument(1, 'buyer', LIMITS.name)
@@ -4989,12 +4844,8 @@ end)
 -- 2  the room has another order, which cannot be changed
 -- {n, time, pass, drawn, from or '', opened, served before, next served or '', joined, served, admitted,
 --   commitment or '', entry closed or '', in the draw or '', secret or '', beacon or '', now}
-verb('room_set', {}, function()
+verb('room_set', {}, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 7 then return wrong.count('arguments', #ARGV, 7) end
     if not is.whole(ARGV[1], 1, 10000) then
       return wrong.argument(1, 'places', '1 to 10,000')
@@ -5057,12 +4908,8 @@ end)
 -- {room}  as `rushgate_1_room_set` answers
 --
 -- flags: no-writes
-verb('room_show', { 'no-writes' }, function()
+verb('room_show', { 'no-writes' }, { 'home', 'room' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.room(2, tag) end
-    if tag then tag, no = key_group.ends(3, tag) end
-    if not tag then return no end
     if #ARGV ~= 0 then return wrong.count('arguments', #ARGV, 0) end
   end
   local clock = redis.call('TIME')
@@ -5638,12 +5485,8 @@ end
 --
 -- 1  begun, by this or an earlier call
 -- 2  the sale has no ledger
-verb('sale_begin_rebuild', {}, function()
+verb('sale_begin_rebuild', {}, { 'sale', 'staged' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(9, tag) end
-    if tag then tag, no = key_group.ends(16, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -5697,11 +5540,8 @@ end)
 --   {4}        the sale is halted
 --
 -- flags: allow-oom
-verb('sale_cancel_hold', { 'allow-oom' }, function()
+verb('sale_cancel_hold', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '1 and 1 for each hold, 1 to 128 of them')
@@ -5737,11 +5577,8 @@ end)
 --   {4}        the sale is halted
 --
 -- flags: allow-oom
-verb('sale_confirm', { 'allow-oom' }, function()
+verb('sale_confirm', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 1
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '1 and 1 for each hold, 1 to 128 of them')
@@ -5778,12 +5615,8 @@ end)
 --
 -- 1  created, by this or an earlier call
 -- 0  another sale has the id
-verb('sale_create', {}, function()
+verb('sale_create', {}, { 'home', 'sale' }, function()
   do
-    local tag, no = key_group.home(1)
-    if tag then tag, no = key_group.sale(2, tag) end
-    if tag then tag, no = key_group.ends(9, tag) end
-    if not tag then return no end
     local times = (#ARGV - 6) / 2
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '6 and 2 for each SKU, 1 to 1000 of them')
@@ -5839,11 +5672,8 @@ end)
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  2 ended
-verb('sale_end', {}, function()
+verb('sale_end', {}, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -5871,11 +5701,8 @@ end)
 -- {event, ...}
 --
 -- flags: no-writes
-verb('sale_events', { 'no-writes' }, function()
+verb('sale_events', { 'no-writes' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -5903,11 +5730,8 @@ end)
 -- expired  how many
 --
 -- flags: allow-oom
-verb('sale_expire', { 'allow-oom' }, function()
+verb('sale_expire', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -5938,11 +5762,8 @@ end)
 -- {failed, ...}  as in the key `failed`
 --
 -- flags: no-writes
-verb('sale_failed_orders', { 'no-writes' }, function()
+verb('sale_failed_orders', { 'no-writes' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -5985,11 +5806,8 @@ end)
 -- {3}         the sale has no ledger
 --
 -- flags: allow-oom
-verb('sale_follow_orders', { 'allow-oom' }, function()
+verb('sale_follow_orders', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 6) / 4
     if times % 1 ~= 0 or times < 0 or times > 1200 then
       return wrong.count('arguments', #ARGV, '6 and 4 for each entry, 0 to 1200 of them')
@@ -6134,11 +5952,8 @@ end)
 -- 0  another event is the latest: read the events now
 --
 -- flags: allow-oom
-verb('sale_listen', { 'allow-oom' }, function()
+verb('sale_listen', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6178,12 +5993,8 @@ end)
 --
 -- 1  loaded
 -- 0  another rebuild has begun since
-verb('sale_load_orders', {}, function()
+verb('sale_load_orders', {}, { 'sale', 'staged' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(9, tag) end
-    if tag then tag, no = key_group.ends(16, tag) end
-    if not tag then return no end
     local times = (#ARGV - 3) / 4
     if times % 1 ~= 0 or times < 0 or times > 1000 then
       return wrong.count('arguments', #ARGV, '3 and 4 for each order, 0 to 1000 of them')
@@ -6253,12 +6064,8 @@ end)
 --
 -- 1  loaded
 -- 0  another rebuild has begun since
-verb('sale_load_units', {}, function()
+verb('sale_load_units', {}, { 'sale', 'staged' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(9, tag) end
-    if tag then tag, no = key_group.ends(16, tag) end
-    if not tag then return no end
     local times = (#ARGV - 5) / 2
     if times % 1 ~= 0 or times < 1 or times > 10000 then
       return wrong.count('arguments', #ARGV, '5 and 2 for each range, 1 to 10000 of them')
@@ -6324,11 +6131,8 @@ end)
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  0 created, 1 open, 2 ended
-verb('sale_open', {}, function()
+verb('sale_open', {}, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6358,11 +6162,8 @@ end)
 -- 2  it has no ledger
 --
 -- flags: allow-oom
-verb('sale_halt', { 'allow-oom' }, function()
+verb('sale_halt', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 3 then return wrong.count('arguments', #ARGV, 3) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6401,11 +6202,8 @@ end)
 --   {3}        the reservation was made with another cart
 --
 -- flags: no-writes
-verb('sale_replay', { 'no-writes' }, function()
+verb('sale_replay', { 'no-writes' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 3
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '1 and 3 for each request, 1 to 128 of them')
@@ -6449,11 +6247,8 @@ end)
 -- {}      not found
 --
 -- flags: no-writes
-verb('sale_reservation', { 'no-writes' }, function()
+verb('sale_reservation', { 'no-writes' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6491,11 +6286,8 @@ end)
 --   {8}                           ended
 --   {9, line}                     no such SKU; lines count from 0
 --   {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
-verb('sale_reserve', {}, function()
+verb('sale_reserve', {}, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 1) / 3
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '1 and 3 for each request, 1 to 128 of them')
@@ -6646,11 +6438,8 @@ end)
 -- {8}                           ended
 -- {9, line}                     no such SKU; lines count from 0
 -- {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
-verb('sale_reserve_by_key', {}, function()
+verb('sale_reserve_by_key', {}, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 4) / 2
     if times % 1 ~= 0 or times < 1 or times > 32 then
       return wrong.count('arguments', #ARGV, '4 and 2 for each line, 1 to 32 of them')
@@ -6712,11 +6501,8 @@ end)
 -- {6, sku, limit, has}          purchase limit exceeded
 -- {10, retry at}                the sale is halted
 -- {11}                          the hold would have expired
-verb('sale_restore', {}, function()
+verb('sale_restore', {}, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 7 then return wrong.count('arguments', #ARGV, 7) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6801,11 +6587,8 @@ end)
 -- failed  how many there are
 --
 -- flags: allow-oom
-verb('sale_retry_orders', { 'allow-oom' }, function()
+verb('sale_retry_orders', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 1 then return wrong.count('arguments', #ARGV, 1) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6835,11 +6618,8 @@ end)
 -- {outcome, state, ...}  for each reservation: 0 unknown, 1 settled, 2 unchanged
 --
 -- flags: allow-oom
-verb('sale_settle', { 'allow-oom' }, function()
+verb('sale_settle', { 'allow-oom' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     local times = (#ARGV - 2) / 2
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '2 and 2 for each reservation, 1 to 1000 of them')
@@ -6900,11 +6680,8 @@ end)
 --   entries failed; worker until: end of the lease of the worker that follows the sale, or ''
 --
 -- flags: no-writes
-verb('sale_show', { 'no-writes' }, function()
+verb('sale_show', { 'no-writes' }, { 'sale' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.ends(8, tag) end
-    if not tag then return no end
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6955,12 +6732,8 @@ end)
 -- {3, most}   the change is too large; the most units it may have
 -- {4}         the sale is halted
 -- {5}         the op was used for another change
-verb('sale_stock', {}, function()
+verb('sale_stock', {}, { 'sale', 'answers' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.answers(9, tag) end
-    if tag then tag, no = key_group.ends(10, tag) end
-    if not tag then return no end
     if #ARGV ~= 7 then return wrong.count('arguments', #ARGV, 7) end
     if #ARGV[1] ~= 16 then
       return wrong.argument(1, 'secret', '16 bytes')
@@ -6988,7 +6761,7 @@ verb('sale_stock', {}, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  local once = replay_keys(9, ARGV[2])
+  local once = replay_keys(9, ARGV[2], op_of.other)
   local no, more, n = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
   local asked = no .. ' ' .. int(more) .. ' ' .. int(n)
   local kept = remembered(once)
@@ -7075,12 +6848,8 @@ end)
 -- 1  the sale has resumed, by this or an earlier call
 -- 0  another rebuild has begun since
 -- 2  the staged units do not match the stock, or the generation is not higher
-verb('sale_switch', {}, function()
+verb('sale_switch', {}, { 'sale', 'staged' }, function()
   do
-    local tag, no = key_group.sale(1)
-    if tag then tag, no = key_group.loaded(9, tag) end
-    if tag then tag, no = key_group.ends(16, tag) end
-    if not tag then return no end
     local times = (#ARGV - 4) / 4
     if times % 1 ~= 0 or times < 1 or times > 1000 then
       return wrong.count('arguments', #ARGV, '4 and 4 for each SKU, 1 to 1000 of them')
