@@ -46,7 +46,7 @@ impl Globals {
         }
         let gate = Rushgate::connect(self.store_url()).await?;
         let info = gate.info();
-        output.detail(format_args!("store {}, {}, {:?}", info.url, info.server, info.durability));
+        output.detail(format_args!("store {}, {}, {}", info.url, info.server, info.durability.name()));
         let done = work(gate.clone()).await;
         let closed = gate.close().await;
         let StoreCalls { calls, transactions, statements } = gate.calls();

@@ -20,7 +20,8 @@ pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 /// The word that JSON has for a state, a kind or an outcome.
 pub(crate) fn word(of: &impl Serialize) -> String {
     let value = serde_json::to_value(of).unwrap_or_default();
-    let word = value.as_str().or_else(|| value["outcome"].as_str());
+    let tagged = || ["outcome", "reason", "state"].into_iter().find_map(|tag| value[tag].as_str());
+    let word = value.as_str().or_else(tagged);
     word.unwrap_or_default().to_owned()
 }
 

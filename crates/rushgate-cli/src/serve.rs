@@ -112,7 +112,7 @@ async fn listen(
         false => None,
     };
     let (url, info) = (args.url(bound.address()), gate.info());
-    let durability = format!("{:?}", info.durability);
+    let durability = info.durability.name();
     let said = json!({ "url": url, "store": info.url, "durability": durability, "sale": demo });
     output.line(&said, &url)?;
     if let Some(sale) = demo {

@@ -41,16 +41,15 @@ async fn add(gate: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit>
         schedule = schedule.paused(true);
     }
     let answer = schedule.save().await?;
-    let text = match answer {
+    let saved = match answer {
         Scheduled::Added { revision }
         | Scheduled::Changed { revision }
-        | Scheduled::Unchanged { revision } => {
-            format!("{} revision {}", word(&answer), revision.as_u64())
-        }
-        Scheduled::Full | Scheduled::Stale => word(&answer),
+        | Scheduled::Unchanged { revision } => Some(revision),
+        _ => None,
     };
-    output.line(&answer, text)?;
-    Ok(Exit::done_if(!matches!(answer, Scheduled::Full | Scheduled::Stale)))
+    let revision = saved.map_or(String::new(), |saved| format!(" revision {}", saved.as_u64()));
+    output.line(&answer, word(&answer) + &revision)?;
+    Ok(Exit::done_if(saved.is_some()))
 }
 
 fn recurrence(when: &WhenArgs) -> Result<Recurrence> {

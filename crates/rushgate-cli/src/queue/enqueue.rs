@@ -9,7 +9,7 @@ use rushgate::{Enqueued, Rushgate};
 
 use crate::args::queue::{ContentArgs, EnqueueArgs, IfDeadWord};
 use crate::exit::{Exit, Fault};
-use crate::output::{Output, moment};
+use crate::output::{Output, moment, word};
 
 pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
@@ -68,12 +68,14 @@ pub(super) fn words(answer: &Enqueued) -> String {
         Enqueued::Recent { until } => format!("recent until {}", moment(*until)),
         Enqueued::Refused { task, why } => {
             let why = match why {
-                Unmet::Unknown => "does not exist",
-                Unmet::NotOpen => "is not an open batch",
-                Unmet::Taken => "is already taken",
+                Unmet::Unknown => "does not exist".to_owned(),
+                Unmet::NotOpen => "is not an open batch".to_owned(),
+                Unmet::Taken => "is already taken".to_owned(),
+                other => word(other),
             };
             format!("refused: {task} {why}")
         }
+        other => word(other),
     }
 }
 

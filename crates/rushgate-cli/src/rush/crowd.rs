@@ -271,7 +271,7 @@ impl Crowd {
                 }
                 Ok(Decision::Halted) if self.wait_out().await => {}
                 // No answer was received: only the store knows the outcome.
-                Ok(Decision::Halted) | Err(_) => return Stands::Left,
+                Ok(_) | Err(_) => return Stands::Left,
             }
         }
     }

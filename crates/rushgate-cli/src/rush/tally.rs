@@ -90,6 +90,7 @@ impl From<&Reserved> for Told {
             Reserved::NotOpen { .. } => Self::NotOpen,
             Reserved::Ended => Self::Ended,
             Reserved::Halted { .. } => Self::Halted,
+            _ => Self::Failed,
         }
     }
 }

@@ -73,7 +73,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",
-        durability: format!("{:?}", info.durability),
+        durability: info.durability.name().to_owned(),
         server: info.server,
         ledger: ledger(&call.shop).await,
     }))

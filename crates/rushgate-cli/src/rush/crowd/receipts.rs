@@ -103,7 +103,7 @@ impl Crowd {
         match patiently(|| self.plan.sale.confirm(id)).await {
             Ok(Decision::Done(_) | Decision::Pending(_)) => Some(Stands::Paid),
             Ok(Decision::Refused(_) | Decision::Unknown) => Some(Stands::Lost),
-            Ok(Decision::Halted) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         }
     }
 
