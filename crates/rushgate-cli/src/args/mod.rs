@@ -8,6 +8,7 @@ pub(crate) mod room;
 pub(crate) mod sale;
 pub(crate) mod serve;
 pub(crate) mod tools;
+mod words;
 pub(crate) mod work;
 
 use clap::{Parser, Subcommand};

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use rushgate::schedule::{Missed, Scheduled, Scheduler, SchedulerReport};
+use rushgate::schedule::{Scheduled, Scheduler, SchedulerReport};
 use rushgate::store::Page;
 use rushgate::wire::{RecurrenceSpec, ScheduleReport};
 use rushgate::{Enqueued, Queue, Recurrence, Rushgate, Timestamp};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::enqueue::{self, payload};
 use crate::args::queue::{
-    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, PageArgs, WhenArgs, WhichSchedule,
+    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, PageArgs, WhenArgs, WhichSchedule,
 };
 use crate::exit::Exit;
 use crate::log;
@@ -54,11 +54,7 @@ async fn add(gate: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit>
 
 fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
     let every_ms = when.every.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
-    let missed = match when.missed {
-        MissedArg::Skip => Missed::Skip,
-        MissedArg::Once => Missed::Once,
-        MissedArg::All => Missed::All,
-    };
+    let missed = when.missed;
     let spec = RecurrenceSpec { cron: when.cron.clone(), zone: when.zone.clone(), every_ms, missed };
     Ok(Recurrence::try_from(spec)?)
 }

@@ -4,10 +4,10 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::queue::{ContentType, IfDead, Kind, OnDuplicate, Payload, Unmet};
+use rushgate::queue::{ContentType, Kind, OnDuplicate, Payload, Unmet};
 use rushgate::{Enqueued, Rushgate};
 
-use crate::args::queue::{ContentArgs, EnqueueArgs, IfDeadWord};
+use crate::args::queue::{ContentArgs, EnqueueArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, moment, word};
 
@@ -45,12 +45,7 @@ pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) 
     if let Some(whole) = &args.part_of {
         task = task.part_of(whole);
     }
-    let task = task.if_dead(match args.if_dead {
-        IfDeadWord::Wait => IfDead::Wait,
-        IfDeadWord::Fail => IfDead::Fail,
-        IfDeadWord::Run => IfDead::Run,
-    });
-    let answer = task.send().await?;
+    let answer = task.if_dead(args.if_dead).send().await?;
     output.line(&answer, words(&answer))?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. } | Enqueued::Refused { .. })))
 }
