@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use rushgate::store::StoreCalls;
 use rushgate::{Error, Ledger, Rushgate};
 
@@ -20,46 +19,14 @@ pub(crate) struct Globals {
     pub(crate) store: Option<String>,
     /// URL of the ledger, if set.
     pub(crate) orders: Option<String>,
-    /// True for a command that changes nothing: its output may be cut short if the reader closes the pipe.
-    pub(crate) only_shows: bool,
-    /// Prints data as JSON on stdout and errors as JSON on stderr.
-    pub(crate) json: bool,
-    /// Prints only errors on stderr.
-    pub(crate) quiet: bool,
-    /// Prints details on stderr.
-    pub(crate) verbose: bool,
-    /// Format of log lines.
-    pub(crate) log_format: LogFormat,
-    /// Whether to use color.
-    pub(crate) color: Color,
-}
-
-/// What a line of log is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// Text for people.
-    #[default]
-    Text,
-    /// One JSON object.
-    Json,
-}
-
-/// When to use color.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Color {
-    /// On a terminal, unless `NO_COLOR` is set.
-    #[default]
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
+    /// Output of this command.
+    pub(crate) output: Output,
 }
 
 impl Globals {
     /// Output of this command.
     pub(crate) fn output(&self) -> Output {
-        Output::new(self)
+        self.output
     }
 
     /// URL of the store, or the default.
@@ -74,12 +41,12 @@ impl Globals {
         Fut: Future<Output = Result<Exit>>,
     {
         let output = self.output();
-        if self.verbose {
+        if output.is_verbose() {
             log::show(output);
         }
         let gate = Rushgate::connect(self.store_url()).await?;
         let info = gate.info();
-        output.detail(format_args!("store {}, {}, {:?}", info.url, info.server, info.durability));
+        output.detail(format_args!("store {}, {}, {}", info.url, info.server, info.durability.name()));
         let done = work(gate.clone()).await;
         let closed = gate.close().await;
         let StoreCalls { calls, transactions, statements } = gate.calls();

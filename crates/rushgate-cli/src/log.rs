@@ -12,6 +12,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 
 use crate::otel::{self, Telemetry};
 use crate::output::Output;
+use crate::spans::is_ours;
 
 /// Logs warnings and errors from here on, or everything with --verbose.
 pub(crate) fn show(output: Output) {
@@ -33,10 +34,6 @@ fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(output: Output) -> impl Layer<S
     Lines { output }.with_filter(filter_fn(move |metadata| {
         metadata.is_event() && is_ours(metadata) && *metadata.level() <= level && !is_about_a_task(metadata)
     }))
-}
-
-pub(crate) fn is_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with("rushgate")
 }
 
 /// The worker logs the outcome of a task, once.

@@ -30,6 +30,7 @@ mod serve;
 mod settings;
 mod signals;
 mod signed;
+mod spans;
 mod watchdog;
 mod work;
 
@@ -45,8 +46,8 @@ use crate::args::tools::FunctionsVerb;
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
 use crate::exit::{Exit, Fault};
-use crate::globals::{Color, Globals, LogFormat, must_exist};
-use crate::output::Output;
+use crate::globals::{Globals, must_exist};
+use crate::output::{Color, Output, OutputArgs};
 use crate::settings::ServeOptions;
 
 /// One thread makes a server's many small allocations and another frees them. The system's allocator makes
@@ -60,7 +61,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    let globals = Globals { only_shows: only_shows(&cli.verb), ..globals(&cli.shared) };
+    let globals = globals(&cli);
     let output = globals.output();
     let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
     exit.into()
@@ -79,16 +80,7 @@ fn parse() -> Result<Cli, Exit> {
 }
 
 fn json_output() -> Output {
-    Output::new(&Globals {
-        store: None,
-        orders: None,
-        only_shows: true,
-        json: true,
-        quiet: false,
-        verbose: false,
-        log_format: LogFormat::Text,
-        color: Color::Never,
-    })
+    Output::new(&OutputArgs { json: true, color: Color::Never, ..OutputArgs::default() })
 }
 
 fn usage(error: &clap::Error) -> Fault {
@@ -100,17 +92,10 @@ fn usage(error: &clap::Error) -> Fault {
 }
 
 /// Options from the command line. The file is applied later, for the commands that use it.
-fn globals(shared: &Shared) -> Globals {
-    Globals {
-        store: shared.store.clone(),
-        orders: shared.orders.clone(),
-        only_shows: true,
-        json: shared.json,
-        quiet: shared.quiet,
-        verbose: shared.verbose,
-        log_format: shared.log_format,
-        color: shared.color,
-    }
+fn globals(cli: &Cli) -> Globals {
+    let Shared { store, orders, output } = &cli.shared;
+    let output = Output::new(output).only_shows(only_shows(&cli.verb));
+    Globals { store: store.clone(), orders: orders.clone(), output }
 }
 
 fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {

@@ -1,6 +1,5 @@
 //! Exports spans to an OpenTelemetry collector over OTLP/HTTP, configured by the `OTEL_*` variables.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -11,27 +10,23 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::{Request, Response};
 use opentelemetry::KeyValue;
-use opentelemetry::propagation::TextMapPropagator;
 use opentelemetry::trace::TracerProvider as _;
 use opentelemetry_http::{HttpClient, HttpError};
 use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::propagation::TraceContextPropagator;
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use rushgate::queue::TraceParent;
-use rushgate::trace::{TraceContext, set_trace_context};
+use rushgate::trace::set_trace_context;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
-use tracing::{Level, Metadata, Span, Subscriber};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
+use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::filter_fn;
 use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::exit::{Fault, chain};
 use crate::http::{self, Client};
-use crate::log::is_ours;
 use crate::output::Output;
+use crate::spans::{Spans, is_ours};
 
 /// Maximum size of a collector's answer that is read, in bytes.
 const ANSWER_MAX: usize = 1 << 20;
@@ -131,28 +126,6 @@ impl Telemetry {
         if let Ok(Err(error)) = ended {
             trouble.tell(&error.to_string());
         }
-    }
-}
-
-/// Current span as a W3C traceparent, if spans are exported.
-pub(crate) fn current() -> Option<TraceParent> {
-    let mut carrier = HashMap::new();
-    TraceContextPropagator::new().inject_context(&Span::current().context(), &mut carrier);
-    carrier.get("traceparent")?.parse().ok()
-}
-
-/// Carries traces through queues.
-struct Spans;
-
-impl TraceContext for Spans {
-    fn current(&self) -> Option<TraceParent> {
-        current()
-    }
-
-    fn continue_in(&self, span: &Span, parent: &TraceParent) {
-        let carrier = HashMap::from([("traceparent".to_owned(), parent.to_string())]);
-        // Fails only for a span that is not collected, which has no parent either.
-        let _ = span.set_parent(TraceContextPropagator::new().extract(&carrier));
     }
 }
 

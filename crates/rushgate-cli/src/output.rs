@@ -6,13 +6,13 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::time::SystemTime;
 
 use anyhow::Result;
+use clap::ValueEnum;
 use rushgate::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::exit::{Exit, Fault, ReaderGone, Verdict};
-use crate::globals::{Color, Globals, LogFormat};
-use crate::otel;
+use crate::spans;
 
 /// Moves the cursor to the start of the line and clears it.
 pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
@@ -20,8 +20,67 @@ pub(crate) const CLEAR_LINE: &str = "\r\x1b[2K";
 /// The word that JSON has for a state, a kind or an outcome.
 pub(crate) fn word(of: &impl Serialize) -> String {
     let value = serde_json::to_value(of).unwrap_or_default();
-    let word = value.as_str().or_else(|| value["outcome"].as_str());
+    let tagged = || ["outcome", "reason", "state"].into_iter().find_map(|tag| value[tag].as_str());
+    let word = value.as_str().or_else(tagged);
     word.unwrap_or_default().to_owned()
+}
+
+/// Options that every command's output follows.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// Print data as JSON on stdout and errors as JSON on stderr.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) json: bool,
+    /// Print only errors on stderr.
+    #[arg(long, short, global = true, hide = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print more details on stderr.
+    #[arg(long, short, global = true, hide = true)]
+    pub(crate) verbose: bool,
+    /// Format of log lines on stderr: text or json.
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        value_enum,
+        value_name = "FORMAT",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(crate) log_format: LogFormat,
+    /// When to use color: auto, always or never. NO_COLOR is honored.
+    #[arg(
+        long,
+        global = true,
+        hide = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value_t,
+        hide_possible_values = true
+    )]
+    pub(crate) color: Color,
+}
+
+/// What a line of log is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// One JSON object.
+    Json,
+}
+
+/// When to use color.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
 }
 
 /// Output settings of a command.
@@ -59,8 +118,8 @@ impl Paint {
 }
 
 impl Output {
-    pub(crate) fn new(globals: &Globals) -> Self {
-        let Globals { only_shows, json, quiet, verbose, color, log_format, .. } = *globals;
+    pub(crate) fn new(args: &OutputArgs) -> Self {
+        let OutputArgs { json, quiet, verbose, log_format, color } = *args;
         let auto = || {
             std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()) && io::stderr().is_terminal()
         };
@@ -70,7 +129,12 @@ impl Output {
             Color::Auto => auto(),
         };
         let log_json = log_format == LogFormat::Json;
-        Self { only_shows, json, quiet, verbose, log_json, color: color && !log_json }
+        Self { only_shows: true, json, quiet, verbose, log_json, color: color && !log_json }
+    }
+
+    /// Output of a command, which may be cut short if the command changes nothing and the reader closes the pipe.
+    pub(crate) fn only_shows(self, only_shows: bool) -> Self {
+        Self { only_shows, ..self }
     }
 
     /// True if stdout is JSON.
@@ -191,7 +255,7 @@ impl Output {
         if !fields.is_empty() {
             line["fields"] = fields.into();
         }
-        if let Some(parent) = otel::current() {
+        if let Some(parent) = spans::current() {
             line["traceparent"] = parent.as_str().into();
         }
         self.stderr(format_args!("{line}"));

@@ -112,7 +112,7 @@ async fn listen(
         false => None,
     };
     let (url, info) = (args.url(bound.address()), gate.info());
-    let durability = format!("{:?}", info.durability);
+    let durability = info.durability.name();
     let said = json!({ "url": url, "store": info.url, "durability": durability, "sale": demo });
     output.line(&said, &url)?;
     if let Some(sale) = demo {
@@ -211,7 +211,7 @@ pub(crate) fn token(verb: TokenVerb, output: Output) -> Result<Exit> {
 fn create(args: TokenCreateArgs, output: Output) -> Result<Exit> {
     let TokenCreateArgs { label, role, scopes, buyer, file } = args;
     let file = TokenFile::at(file.tokens);
-    let (entry, secret) = file.create(NewToken { label, role: role.into(), scopes, buyer })?;
+    let (entry, secret) = file.create(NewToken { label, role, scopes, buyer })?;
     output.line(&json!({ "id": entry.id, "token": secret }), &secret)?;
     output.note(format_args!(
         "copy the token now: it is not shown again; `{}` stores only its hash",

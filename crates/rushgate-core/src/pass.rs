@@ -28,6 +28,7 @@ pub struct Pass {
 /// Why an admission token is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BadPass {
     /// Not an admission token, or truncated.
     Unreadable,

@@ -40,6 +40,7 @@ pub struct Receipt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BadReceipt {
     /// Not a receipt, or truncated.
     Unreadable,

@@ -140,6 +140,7 @@ pub struct Reserve {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
 pub enum Reserved {
     /// The units are on hold for the buyer until the deadline.
     Reserved(Hold),
@@ -276,6 +277,7 @@ impl HoldState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
 pub enum Decision {
     /// The decision is final, now or since an earlier call.
     Done(Hold),
@@ -354,6 +356,7 @@ impl StockChange {
 /// Outcome of [`Verbs::stock`](crate::Verbs::stock).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
 pub enum StockChanged {
     /// The new stock.
     Changed(SkuState),
@@ -447,6 +450,7 @@ pub struct Halt {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum HaltReason {
     /// The store lost writes that it had acknowledged.
     LostWrites,
@@ -522,6 +526,7 @@ pub enum Rebuilt {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
 pub enum Restored {
     /// The buyer has the units again, the same or others.
     Restored(Hold),
@@ -602,6 +607,7 @@ pub struct Event {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum EventKind {
     /// Units were reserved.
     Reserved,

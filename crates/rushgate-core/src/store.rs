@@ -113,6 +113,18 @@ pub enum Durability {
     D3,
 }
 
+impl Durability {
+    /// Name of the class, such as `D2`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::D0 => "D0",
+            Self::D1 => "D1",
+            Self::D2 => "D2",
+            Self::D3 => "D3",
+        }
+    }
+}
+
 /// Counters of the work that one client has sent to its store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreCalls {

@@ -110,6 +110,7 @@ pub struct WaitsFor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unmet {
     /// No task with the given ID is live, dead or retained.
     Unknown,
@@ -125,6 +126,7 @@ pub enum Unmet {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
 pub enum Closed {
     /// The batch takes no more members. Its callback runs as soon as everything that it waits for has finished.
     Closed {

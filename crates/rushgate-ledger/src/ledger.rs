@@ -176,6 +176,7 @@ pub enum Written {
 
 /// Why the database refused an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Refusal {
     /// Another order owns a unit, and no other unit of the SKU is free. Permanent: the same entry is never accepted
     /// later.

@@ -17,6 +17,7 @@ use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
 /// Role of a caller. Each role may do everything the roles before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Role {
     /// Reads sales, reserves, and reads and cancels reservations.
     Buyer,

@@ -23,7 +23,6 @@ use tokio::time::{Instant, sleep, sleep_until};
 use crate::access::Caller;
 use crate::attempts::{Attempts, AttemptsView, Recently};
 use crate::scope::Kind;
-use crate::shop::Shop;
 
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -286,27 +285,34 @@ impl Snapshot {
 /// The latest snapshot and its number; none before the first.
 type Latest = (u64, Option<Arc<Snapshot>>);
 
-/// The watchers of the snapshot.
-#[derive(Default)]
-pub(crate) struct Live(Mutex<Option<watch::Sender<Latest>>>);
+/// The watchers of the snapshot, and what it is taken of.
+pub(crate) struct Live {
+    gate: Rushgate,
+    attempts: Attempts,
+    /// Canceled when the shutdown starts.
+    closing: CancellationToken,
+    watchers: Mutex<Option<watch::Sender<Latest>>>,
+}
 
 impl Live {
-    fn follow(self: &Arc<Self>, shop: &Shop) -> watch::Receiver<Latest> {
-        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn new(gate: Rushgate, attempts: Attempts, closing: CancellationToken) -> Arc<Self> {
+        Arc::new(Self { gate, attempts, closing, watchers: Mutex::default() })
+    }
+
+    fn follow(self: &Arc<Self>) -> watch::Receiver<Latest> {
+        let mut live = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(sender) = &*live {
             return sender.subscribe();
         }
         let (sender, receiver) = watch::channel((0, None));
         *live = Some(sender.clone());
-        let (gate, attempts, closing) =
-            (shop.gate.clone(), shop.metrics.attempts.clone(), shop.closing.clone());
-        tokio::spawn(look_at_all(Arc::clone(self), gate, attempts, sender, closing));
+        tokio::spawn(look_at_all(Arc::clone(self), sender));
         receiver
     }
 
     /// Whether no watchers are left.
     fn is_left(&self, sender: &watch::Sender<Latest>) -> bool {
-        let mut live = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let is_left = sender.is_closed();
         if is_left {
             *live = None;
@@ -315,16 +321,10 @@ impl Live {
     }
 }
 
-async fn look_at_all(
-    live: Arc<Live>,
-    gate: Rushgate,
-    attempts: Attempts,
-    sender: watch::Sender<Latest>,
-    closing: CancellationToken,
-) {
+async fn look_at_all(live: Arc<Live>, sender: watch::Sender<Latest>) {
     let (mut number, mut recently) = (0, Recently::default());
-    while !live.is_left(&sender) && !closing.is_cancelled() {
-        match Snapshot::take(&gate, &attempts, &mut recently).await {
+    while !live.is_left(&sender) && !live.closing.is_cancelled() {
+        match Snapshot::take(&live.gate, &live.attempts, &mut recently).await {
             Ok(snapshot) => {
                 number += 1;
                 sender.send_replace((number, Some(Arc::new(snapshot))));
@@ -333,14 +333,14 @@ async fn look_at_all(
         }
         tokio::select! {
             () = sleep(SNAPSHOT_EVERY) => {}
-            () = closing.cancelled() => {}
+            () = live.closing.cancelled() => {}
         }
     }
 }
 
 /// Snapshots of everything, one per second. Each is complete, so a client that reconnects misses nothing.
-pub(crate) fn of_all(shop: &Shop, caller: Caller) -> Response<Body> {
-    let (latest, closing) = (shop.live.follow(shop), shop.closing.clone());
+pub(crate) fn of_all(live: &Arc<Live>, caller: Caller) -> Response<Body> {
+    let (latest, closing) = (live.follow(), live.closing.clone());
     let snapshots =
         stream::unfold((latest, caller, closing, 0), async |(mut latest, caller, closing, sent)| {
             loop {

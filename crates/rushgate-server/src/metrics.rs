@@ -15,7 +15,6 @@ use rushgate::{Result, Rushgate};
 use crate::access::Caller;
 use crate::attempts::{Attempts, Figures};
 use crate::scope::Kind;
-use crate::shop::Shop;
 
 /// Media type of the text.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -65,7 +64,7 @@ impl Metrics {
     }
 
     /// Formats the counters, and the current state of what the caller may see.
-    pub async fn text(&self, shop: &Shop, caller: &Caller) -> Result<String> {
+    pub async fn text(&self, gate: &Rushgate, caller: &Caller) -> Result<String> {
         let mut registry = Registry::with_prefix("rushgate");
         registry.register("http_requests", "HTTP requests answered", self.requests.clone());
         registry.register_with_unit(
@@ -75,14 +74,65 @@ impl Metrics {
             self.seconds.clone(),
         );
         registry.register("http_connections", "Open connections", self.connections.clone());
-        register_store(&mut registry, &shop.gate);
-        register_queues(&mut registry, &shop.gate, caller).await?;
-        register_sales(&mut registry, shop, caller).await?;
-        register_locks(&mut registry, &shop.gate, caller).await?;
+        register_store(&mut registry, gate);
+        register_queues(&mut registry, gate, caller).await?;
+        self.register_sales(&mut registry, gate, caller).await?;
+        register_locks(&mut registry, gate, caller).await?;
         let mut text = String::new();
         encode(&mut text, &registry)
             .map_err(|error| rushgate::Error::bug("cannot encode metrics").caused_by(error))?;
         Ok(text)
+    }
+
+    async fn register_sales(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+        let attempts = Family::<NameLabels, Counter>::default();
+        let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+        let halted = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+        let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+        let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
+        let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+        let sales = gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
+        for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
+            let id = ("sale", sale.spec.id.to_string());
+            halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
+            if let Some(orders) = &sale.orders {
+                let since = orders.behind_since.map_or(Duration::ZERO, |since| sale.now.since(since));
+                behind.get_or_create(&vec![id.clone()]).set(sale.seq.saturating_sub(orders.through));
+                lag.get_or_create(&vec![id.clone()]).set(since.as_secs_f64());
+                failed.get_or_create(&vec![id.clone()]).set(orders.failed.into());
+            }
+            for (answer, n) in self.attempts.of(&id.1).iter().flat_map(Figures::answers) {
+                attempts.get_or_create(&vec![id.clone(), ("answer", answer.to_owned())]).inc_by(n);
+            }
+            for sku in sale.skus {
+                let places = [
+                    ("free", sku.free),
+                    ("held", sku.held),
+                    ("confirmed", sku.confirmed),
+                    ("withdrawn", sku.withdrawn),
+                ];
+                for (place, n) in places {
+                    let labels = vec![id.clone(), ("sku", sku.sku.to_string()), ("place", place.to_owned())];
+                    units.get_or_create(&labels).set(n.into());
+                }
+            }
+        }
+        registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
+        registry.register("sale_units", "Units by place", units);
+        registry.register("sale_halted", "Whether the sale is halted until a rebuild", halted);
+        registry.register(
+            "sale_orders_behind",
+            "Events of the sale that its ledger has yet to follow",
+            behind,
+        );
+        registry.register_with_unit(
+            "sale_orders_lag",
+            "Lag of the ledger: time since the first event that it has yet to follow",
+            Unit::Seconds,
+            lag,
+        );
+        registry.register("sale_orders_failed", "Orders that the ledger could not record so far", failed);
+        Ok(())
     }
 }
 
@@ -133,53 +183,6 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
         Unit::Seconds,
         oldest,
     );
-    Ok(())
-}
-
-async fn register_sales(registry: &mut Registry, shop: &Shop, caller: &Caller) -> Result<()> {
-    let attempts = Family::<NameLabels, Counter>::default();
-    let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let halted = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
-    let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let sales = shop.gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
-    for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
-        let id = ("sale", sale.spec.id.to_string());
-        halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
-        if let Some(orders) = &sale.orders {
-            let since = orders.behind_since.map_or(Duration::ZERO, |since| sale.now.since(since));
-            behind.get_or_create(&vec![id.clone()]).set(sale.seq.saturating_sub(orders.through));
-            lag.get_or_create(&vec![id.clone()]).set(since.as_secs_f64());
-            failed.get_or_create(&vec![id.clone()]).set(orders.failed.into());
-        }
-        for (answer, n) in shop.metrics.attempts.of(&id.1).iter().flat_map(Figures::answers) {
-            attempts.get_or_create(&vec![id.clone(), ("answer", answer.to_owned())]).inc_by(n);
-        }
-        for sku in sale.skus {
-            let places = [
-                ("free", sku.free),
-                ("held", sku.held),
-                ("confirmed", sku.confirmed),
-                ("withdrawn", sku.withdrawn),
-            ];
-            for (place, n) in places {
-                let labels = vec![id.clone(), ("sku", sku.sku.to_string()), ("place", place.to_owned())];
-                units.get_or_create(&labels).set(n.into());
-            }
-        }
-    }
-    registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
-    registry.register("sale_units", "Units by place", units);
-    registry.register("sale_halted", "Whether the sale is halted until a rebuild", halted);
-    registry.register("sale_orders_behind", "Events of the sale that its ledger has yet to follow", behind);
-    registry.register_with_unit(
-        "sale_orders_lag",
-        "Lag of the ledger: time since the first event that it has yet to follow",
-        Unit::Seconds,
-        lag,
-    );
-    registry.register("sale_orders_failed", "Orders that the ledger could not record so far", failed);
     Ok(())
 }
 

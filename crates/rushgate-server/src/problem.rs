@@ -1,6 +1,6 @@
 //! Refusals and errors: problem+json (RFC 9457) with a stable code. Only this file maps them to status codes.
 
-use std::fmt::Display;
+use std::fmt::{Debug, Display};
 use std::time::{Duration, SystemTime};
 
 use crate::body::Body;
@@ -251,6 +251,11 @@ impl Problem {
     /// A problem with the title of its code as the detail.
     pub(crate) fn plain(code: Code) -> Self {
         Self::new(code, code.title())
+    }
+
+    /// An outcome that no code is for: a bug, which the log names.
+    pub(crate) fn unforeseen(outcome: impl Debug) -> Self {
+        Error::bug(format_args!("no code for the outcome {outcome:?}")).into()
     }
 
     /// The same problem with another code.

@@ -12,7 +12,6 @@ use futures_util::FutureExt;
 use hyper::body::{Bytes, Incoming};
 use hyper::http::request::Parts;
 use hyper::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
-use rushgate::store::Durability;
 use rushgate::trace;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -348,7 +347,7 @@ impl Route {
                     self.succeeds.contains(&response.status().as_u16()) || !response.status().is_success()
                 );
                 if response.status().is_success() && self.method != Method::GET {
-                    let class = word_of(shop.gate.info().durability);
+                    let class = shop.gate.info().durability.name();
                     response.headers_mut().insert(DURABILITY, HeaderValue::from_static(class));
                 }
                 response
@@ -625,16 +624,6 @@ fn is_ours(shop: &Shop, host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.is_loopback())
         || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
-}
-
-/// Durability class of the store, as of its latest connection.
-const fn word_of(class: Durability) -> &'static str {
-    match class {
-        Durability::D0 => "D0",
-        Durability::D1 => "D1",
-        Durability::D2 => "D2",
-        Durability::D3 => "D3",
-    }
 }
 
 /// Headers of every answer.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// Kinds of resources that a scope can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Kind {
     /// A lock.
     Lock,

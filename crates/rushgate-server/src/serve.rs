@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use hyper::Request;
@@ -27,10 +27,13 @@ use crate::audit_log::AuditLog;
 use crate::check::{BuyerCheck, CheckRules, Checker};
 use crate::clerks;
 use crate::cors::Origin;
+use crate::events::Live;
 use crate::limits::{Limits, Peer};
 use crate::metrics::Metrics;
+use crate::openapi::describe;
 use crate::router::Router;
 use crate::shop::Shop;
+use crate::table::routes;
 use crate::tls::Certificate;
 
 /// Hard limits end the connection with a bare answer. Requests well within them get a problem document.
@@ -266,6 +269,8 @@ impl Server {
         let address = listener.local_addr().map_err(unusable)?;
         let mut hosts = self.hosts;
         hosts.push(address.ip().to_string());
+        let (metrics, closing) = (Metrics::default(), CancellationToken::new());
+        let live = Live::new(self.gate.clone(), metrics.attempts.clone(), closing.clone());
         let shop = Arc::new(Shop {
             gate: self.gate,
             ledger: self.ledger,
@@ -277,12 +282,16 @@ impl Server {
             audit_log,
             origins: self.origins.into(),
             keys: Arc::default(),
-            metrics: Metrics::default(),
+            metrics,
             tails: Arc::default(),
-            live: Arc::default(),
+            live,
+            // A JSON value always serializes.
+            description: LazyLock::new(|| {
+                serde_json::to_vec(&describe(&routes())).unwrap_or_default().into()
+            }),
             longest_wait: self.longest_wait,
             arrival: self.arrival,
-            closing: CancellationToken::new(),
+            closing,
             more_to_look_after: Notify::new(),
         });
         Ok(Bound { listener, address, shop, tls, grace: self.grace, connections: self.connections })

@@ -1,9 +1,10 @@
 //! State shared by all requests.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use hyper::body::Bytes;
 use rushgate::{CancellationToken, Ledger, Rushgate};
 use tokio::sync::Notify;
 
@@ -36,6 +37,8 @@ pub(crate) struct Shop {
     pub metrics: Metrics,
     pub tails: Arc<Tails>,
     pub live: Arc<Live>,
+    /// The OpenAPI description, written when the first client asks for it.
+    pub description: LazyLock<Bytes>,
     pub longest_wait: Duration,
     /// Time limit for the arrival of a request body.
     pub arrival: Duration,

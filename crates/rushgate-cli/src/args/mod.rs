@@ -8,11 +8,12 @@ pub(crate) mod room;
 pub(crate) mod sale;
 pub(crate) mod serve;
 pub(crate) mod tools;
+mod words;
 pub(crate) mod work;
 
 use clap::{Parser, Subcommand};
 
-use crate::globals::{Color, LogFormat};
+use crate::output::OutputArgs;
 use crate::rush;
 
 pub(crate) use help::command;
@@ -37,37 +38,8 @@ pub(crate) struct Shared {
     /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
     #[arg(long, global = true, hide = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
-    /// Print data as JSON on stdout and errors as JSON on stderr.
-    #[arg(long, global = true, hide = true)]
-    pub(crate) json: bool,
-    /// Print only errors on stderr.
-    #[arg(long, short, global = true, hide = true, conflicts_with = "verbose")]
-    pub(crate) quiet: bool,
-    /// Print more details on stderr.
-    #[arg(long, short, global = true, hide = true)]
-    pub(crate) verbose: bool,
-    /// Format of log lines on stderr: text or json.
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t,
-        hide_possible_values = true
-    )]
-    pub(crate) log_format: LogFormat,
-    /// When to use color: auto, always or never. NO_COLOR is honored.
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_possible_values = true
-    )]
-    pub(crate) color: Color,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// The commands, in the order of the help.

@@ -4,15 +4,14 @@ mod dead;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
 use rushgate::Timestamp;
-use rushgate::queue::{Rate, Retention};
+use rushgate::queue::{IfDead, Overflow, Rate, Retention, TaskState};
 
+use crate::args::words;
 use crate::{duration, moments};
 
-pub(crate) use cron::{
-    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, WhenArgs, WhichSchedule,
-};
+pub(crate) use cron::{CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, WhenArgs, WhichSchedule};
 pub(crate) use dead::{DeadVerb, Which};
 
 /// Enqueue, claim, inspect and manage tasks.
@@ -127,8 +126,8 @@ pub(crate) struct EnqueueArgs {
     #[arg(long)]
     pub(crate) open: bool,
     /// What to do if a task that it waits for becomes a dead letter.
-    #[arg(long, value_enum, default_value_t = IfDeadWord::Wait, value_name = "POLICY")]
-    pub(crate) if_dead: IfDeadWord,
+    #[arg(long, value_parser = words::if_dead(), default_value = "wait", value_name = "POLICY")]
+    pub(crate) if_dead: IfDead,
     /// Make it a member of the batch whose callback was pushed with --open.
     #[arg(long, value_name = "ID")]
     pub(crate) part_of: Option<String>,
@@ -141,17 +140,6 @@ pub(crate) struct EnqueueArgs {
     /// Maximum number of attempts before it becomes a dead letter.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
-}
-
-/// What happens when a task that another one waits for becomes a dead letter.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum IfDeadWord {
-    /// Keep waiting: the dead letter may be requeued.
-    Wait,
-    /// Become a dead letter too.
-    Fail,
-    /// Run anyway.
-    Run,
 }
 
 /// Payload of a task.
@@ -340,8 +328,8 @@ pub(crate) struct CancelArgs {
     #[arg(conflicts_with_all = ["state", "id_prefix", "kind", "all", "dry_run"])]
     pub(crate) id: Option<String>,
     /// Only tasks in this state.
-    #[arg(long, value_enum)]
-    pub(crate) state: Option<State>,
+    #[arg(long, value_parser = words::task_state())]
+    pub(crate) state: Option<TaskState>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     /// All tasks.
@@ -451,8 +439,8 @@ pub(crate) struct ExportArgs {
     /// Name of the queue.
     pub(crate) queue: String,
     /// Only tasks in this state.
-    #[arg(long, value_enum)]
-    pub(crate) state: Option<State>,
+    #[arg(long, value_parser = words::task_state())]
+    pub(crate) state: Option<TaskState>,
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     /// Export the dead letters instead. An import makes them due at once.
@@ -486,29 +474,14 @@ pub(crate) struct LsArgs {
     /// Name of the queue [default: list the queues].
     pub(crate) queue: Option<String>,
     /// Only tasks in this state.
-    #[arg(long, value_enum, requires = "queue")]
-    pub(crate) state: Option<State>,
+    #[arg(long, value_parser = words::task_state(), requires = "queue")]
+    pub(crate) state: Option<TaskState>,
     /// Page size.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
     /// Only IDs after this one.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
     pub(crate) after: String,
-}
-
-/// State of a task.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum State {
-    /// Not due yet.
-    Scheduled,
-    /// Due, and not claimed.
-    Ready,
-    /// Claimed.
-    Leased,
-    /// Behind others of its key.
-    Blocked,
-    /// Finished, and kept by the queue's retention.
-    Done,
 }
 
 /// Show counts and limits of a queue, or of all.
@@ -605,8 +578,8 @@ pub(crate) struct LimitArgs {
     #[arg(long, value_parser = number::<u64>, value_name = "N|none")]
     pub(crate) bound: Option<Limit<u64>>,
     /// Overflow policy: what happens to a new task at capacity.
-    #[arg(long, value_enum)]
-    pub(crate) overflow: Option<OverflowWord>,
+    #[arg(long, value_parser = words::overflow())]
+    pub(crate) overflow: Option<Overflow>,
     /// Maximum number of tasks running at a time.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) concurrency: Option<Limit<u32>>,
@@ -628,17 +601,6 @@ pub(crate) struct LimitArgs {
     /// Number of latest events to keep for `queue events`.
     #[arg(long, value_parser = number::<u32>, value_name = "N|none")]
     pub(crate) events: Option<Limit<u32>>,
-}
-
-/// Overflow policy: what happens to a new task at capacity.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum OverflowWord {
-    /// Refuse the new task.
-    Refuse,
-    /// Drop the new task.
-    DropNew,
-    /// Drop the oldest waiting task for the new one.
-    DropOldest,
 }
 
 /// A limit, or none.

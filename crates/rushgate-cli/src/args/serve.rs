@@ -1,10 +1,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand};
 use rushgate::BuyerId;
 use rushgate_server::{Role, Scope};
 
+use crate::args::words;
 use crate::duration;
 use crate::settings::ServeOptions;
 
@@ -71,8 +72,8 @@ pub(crate) struct TokenCreateArgs {
     /// Purpose of the token, as shown to operators.
     pub(crate) label: String,
     /// Role of the bearer.
-    #[arg(long, value_enum)]
-    pub(crate) role: RoleArg,
+    #[arg(long, value_parser = words::role())]
+    pub(crate) role: Role,
     /// Scope, such as lock:a, queue:mail* or sale:*; repeat for more [default: all].
     #[arg(long = "scope", value_name = "KIND:NAME")]
     pub(crate) scopes: Vec<Scope>,
@@ -139,25 +140,4 @@ pub(crate) struct TokenRevokeArgs {
     pub(crate) id: String,
     #[command(flatten)]
     pub(crate) file: TokensFile,
-}
-
-/// Role of a token's bearer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RoleArg {
-    /// Reads sales, reserves and cancels.
-    Buyer,
-    /// Also uses locks and queues, and confirms.
-    Worker,
-    /// Does everything.
-    Operator,
-}
-
-impl From<RoleArg> for Role {
-    fn from(role: RoleArg) -> Self {
-        match role {
-            RoleArg::Buyer => Self::Buyer,
-            RoleArg::Worker => Self::Worker,
-            RoleArg::Operator => Self::Operator,
-        }
-    }
 }

@@ -8,7 +8,7 @@ use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
 use super::Findings;
-use crate::output::counted;
+use crate::output::{counted, word};
 
 /// If ready tasks have waited this long and nothing is leased, the queue probably has no worker.
 const UNATTENDED: Duration = Duration::from_secs(60);
@@ -77,9 +77,10 @@ fn look_at_sale(sale: &SaleState, findings: &mut Findings) {
     look_at_orders(sale, findings);
     let (id, Some(halt)) = (&sale.spec.id, sale.halted) else { return };
     let why = match halt.reason {
-        HaltReason::LostWrites => "the store lost acknowledged writes",
-        HaltReason::Operator => "an operator halted it",
-        HaltReason::Rebuilding => "a rebuild is in progress",
+        HaltReason::LostWrites => "the store lost acknowledged writes".to_owned(),
+        HaltReason::Operator => "an operator halted it".to_owned(),
+        HaltReason::Rebuilding => "a rebuild is in progress".to_owned(),
+        other => word(&other),
     };
     findings.warn(
         format!("sale {id} is halted: {why}"),

@@ -92,7 +92,7 @@ fn findings(info: &StoreInfo, has_unseen_settings: bool) -> Findings {
     let mut findings = Findings {
         store: info.url.clone(),
         server: info.server.clone(),
-        durability: format!("{:?}", info.durability),
+        durability: info.durability.name().to_owned(),
         promise: promise(info.durability),
         ..Findings::default()
     };

@@ -91,8 +91,7 @@ pub(super) async fn close_batch(gate: &Rushgate, args: CloseBatchArgs, output: O
     let words = match answer {
         Closed::Closed { left: 0 } => format!("closed {id}: no members left"),
         Closed::Closed { left } => format!("closed {id}: {} left", counted(left, "task")),
-        Closed::NotOpen => format!("not_open {id}"),
-        Closed::NotFound => format!("not_found {id}"),
+        _ => format!("{} {id}", word(&answer)),
     };
     output.line(&answer, words)?;
     Ok(Exit::done_if(matches!(answer, Closed::Closed { .. })))

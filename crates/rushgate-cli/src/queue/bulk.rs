@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::queue::{Cancelled, Selection};
-use rushgate::{Queue, Rushgate};
+use rushgate::{Error, Queue, Rushgate};
 use serde::Serialize;
 use tokio::task::JoinSet;
 
@@ -62,6 +62,7 @@ async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mu
             Cancelled::Marked => tally.marked += 1,
             // The task ended meanwhile.
             Cancelled::NotFound => {}
+            other => return Err(Error::bug(format_args!("no count for the outcome {other:?}")).into()),
         }
     }
     Ok(())

@@ -3,7 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use rushgate::schedule::{Missed, Scheduled, Scheduler, SchedulerReport};
+use rushgate::schedule::{Scheduled, Scheduler, SchedulerReport};
 use rushgate::store::Page;
 use rushgate::wire::{RecurrenceSpec, ScheduleReport};
 use rushgate::{Enqueued, Queue, Recurrence, Rushgate, Timestamp};
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::enqueue::{self, payload};
 use crate::args::queue::{
-    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, MissedArg, PageArgs, WhenArgs, WhichSchedule,
+    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, PageArgs, WhenArgs, WhichSchedule,
 };
 use crate::exit::Exit;
 use crate::log;
@@ -41,25 +41,20 @@ async fn add(gate: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit>
         schedule = schedule.paused(true);
     }
     let answer = schedule.save().await?;
-    let text = match answer {
+    let saved = match answer {
         Scheduled::Added { revision }
         | Scheduled::Changed { revision }
-        | Scheduled::Unchanged { revision } => {
-            format!("{} revision {}", word(&answer), revision.as_u64())
-        }
-        Scheduled::Full | Scheduled::Stale => word(&answer),
+        | Scheduled::Unchanged { revision } => Some(revision),
+        _ => None,
     };
-    output.line(&answer, text)?;
-    Ok(Exit::done_if(!matches!(answer, Scheduled::Full | Scheduled::Stale)))
+    let revision = saved.map_or(String::new(), |saved| format!(" revision {}", saved.as_u64()));
+    output.line(&answer, word(&answer) + &revision)?;
+    Ok(Exit::done_if(saved.is_some()))
 }
 
 fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
     let every_ms = when.every.map(|every| u64::try_from(every.as_millis()).unwrap_or(u64::MAX));
-    let missed = match when.missed {
-        MissedArg::Skip => Missed::Skip,
-        MissedArg::Once => Missed::Once,
-        MissedArg::All => Missed::All,
-    };
+    let missed = when.missed;
     let spec = RecurrenceSpec { cron: when.cron.clone(), zone: when.zone.clone(), every_ms, missed };
     Ok(Recurrence::try_from(spec)?)
 }

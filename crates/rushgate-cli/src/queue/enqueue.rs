@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 
 use anyhow::Result;
-use rushgate::queue::{ContentType, IfDead, Kind, OnDuplicate, Payload, Unmet};
+use rushgate::queue::{ContentType, Kind, OnDuplicate, Payload, Unmet};
 use rushgate::{Enqueued, Rushgate};
 
-use crate::args::queue::{ContentArgs, EnqueueArgs, IfDeadWord};
+use crate::args::queue::{ContentArgs, EnqueueArgs};
 use crate::exit::{Exit, Fault};
-use crate::output::{Output, moment};
+use crate::output::{Output, moment, word};
 
 pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
@@ -45,12 +45,7 @@ pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) 
     if let Some(whole) = &args.part_of {
         task = task.part_of(whole);
     }
-    let task = task.if_dead(match args.if_dead {
-        IfDeadWord::Wait => IfDead::Wait,
-        IfDeadWord::Fail => IfDead::Fail,
-        IfDeadWord::Run => IfDead::Run,
-    });
-    let answer = task.send().await?;
+    let answer = task.if_dead(args.if_dead).send().await?;
     output.line(&answer, words(&answer))?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. } | Enqueued::Refused { .. })))
 }
@@ -68,12 +63,14 @@ pub(super) fn words(answer: &Enqueued) -> String {
         Enqueued::Recent { until } => format!("recent until {}", moment(*until)),
         Enqueued::Refused { task, why } => {
             let why = match why {
-                Unmet::Unknown => "does not exist",
-                Unmet::NotOpen => "is not an open batch",
-                Unmet::Taken => "is already taken",
+                Unmet::Unknown => "does not exist".to_owned(),
+                Unmet::NotOpen => "is not an open batch".to_owned(),
+                Unmet::Taken => "is already taken".to_owned(),
+                other => word(other),
             };
             format!("refused: {task} {why}")
         }
+        other => word(other),
     }
 }
 

@@ -7,8 +7,7 @@ use anyhow::Result;
 use rushgate::Queue;
 use rushgate::queue::{DeadLetter, Listing, Payload, TaskInfo, TaskState};
 
-use super::look::task_state;
-use crate::args::queue::{FilterArgs, State};
+use crate::args::queue::FilterArgs;
 use crate::output::{CLEAR_LINE, Output};
 
 /// Initial and maximum page size. A store may scan all IDs for each page, so a few large pages are best; the
@@ -33,12 +32,12 @@ pub(super) struct Chosen<'a> {
 }
 
 impl<'a> Chosen<'a> {
-    pub(super) fn new(queue: &'a Queue, filter: &'a FilterArgs, state: Option<State>) -> Self {
+    pub(super) fn new(queue: &'a Queue, filter: &'a FilterArgs, state: Option<TaskState>) -> Self {
         let prefix = filter.id_prefix.as_deref().unwrap_or_default();
         // The greatest string below all IDs with this prefix.
         let mut after = prefix.to_owned();
         after.pop();
-        Self { queue, filter, state: state.map(task_state), after: Some(after), page: PAGE_FIRST, looked: 0 }
+        Self { queue, filter, state, after: Some(after), page: PAGE_FIRST, looked: 0 }
     }
 
     /// Matching tasks of the next page; `None` after the last.

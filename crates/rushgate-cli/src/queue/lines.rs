@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Result;
 use rushgate::queue::NewTask;
 use rushgate::wire::TaskSpec;
-use rushgate::{Enqueued, Queue, Rushgate};
+use rushgate::{Enqueued, Error, Queue, Rushgate};
 use serde::Serialize;
 
 use super::filter::{Chosen, Progress};
@@ -184,6 +184,7 @@ impl Import {
                     .hint("import again when the queue has room; live tasks are skipped")
                     .into());
                 }
+                other => return Err(Error::bug(format_args!("no count for the outcome {other:?}")).into()),
             }
             self.tally.lines += 1;
         }

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use super::rule::words;
 use super::shown::{info_page, infos, letter_page, rounded};
-use crate::args::queue::{LsArgs, ShowArgs, State, StatsArgs};
+use crate::args::queue::{LsArgs, ShowArgs, StatsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table};
 
@@ -29,16 +29,6 @@ fn waits_line(waits: &Waits) -> String {
     format!("waits for    {left} left, {over} finished, {dead} dead{open}\n")
 }
 
-pub(super) fn task_state(state: State) -> TaskState {
-    match state {
-        State::Scheduled => TaskState::Scheduled,
-        State::Ready => TaskState::Ready,
-        State::Leased => TaskState::Leased,
-        State::Blocked => TaskState::Blocked,
-        State::Done => TaskState::Done,
-    }
-}
-
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let Some(queue) = args.queue else {
         let queues = gate.queues().await?;
@@ -49,7 +39,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         output.data(&queues, text)?;
         return Ok(Exit::Done);
     };
-    let state = args.state.map(task_state);
+    let state = args.state;
     let filtered = state.is_some() || !args.after.is_empty();
     let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {

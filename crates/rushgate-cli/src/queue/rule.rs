@@ -6,7 +6,7 @@ use rushgate::queue::{KeyLimits, Overflow, QueueLimits, Rate};
 use serde_json::json;
 
 use super::shown::rounded;
-use crate::args::queue::{LimitArgs, OverflowWord, PauseArgs, ResumeArgs};
+use crate::args::queue::{LimitArgs, PauseArgs, ResumeArgs};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -42,11 +42,7 @@ fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {
     };
     QueueLimits {
         bound: args.bound.map_or(old.bound, |limit| limit.0),
-        overflow: args.overflow.map_or(old.overflow, |word| match word {
-            OverflowWord::Refuse => Overflow::Refuse,
-            OverflowWord::DropNew => Overflow::DropNew,
-            OverflowWord::DropOldest => Overflow::DropOldest,
-        }),
+        overflow: args.overflow.unwrap_or(old.overflow),
         concurrency: args.concurrency.map_or(old.concurrency, |limit| limit.0),
         rate: args.rate.map_or(old.rate, |limit| limit.0),
         per_key,

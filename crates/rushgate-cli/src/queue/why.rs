@@ -10,7 +10,7 @@ use serde_json::json;
 use super::shown::{printable, rounded};
 use crate::args::queue::WhyArgs;
 use crate::exit::Exit;
-use crate::output::{Output, counted, moment};
+use crate::output::{Output, counted, moment, word};
 
 /// After this time without a claim, a ready task of an idle queue probably has no worker.
 const NOBODY_AFTER: Duration = Duration::from_secs(2);
@@ -115,6 +115,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             )
         }
         Why::Unknown => "no such task: it is done, was removed, or was never enqueued".to_owned(),
+        other => word(other),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The simulated buyers, a few hundred of them concurrently.
 
+mod receipts;
+
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,16 +17,16 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
 use super::patiently;
-use super::receipts::{Going, Place, Stands, Ticket};
 use super::script::{self, Click, Script, Then};
 use super::stage::offered;
 use super::tally::{Desk, Tally, Told, histogram};
+use super::tickets::{Place, Stands, Ticket};
 use crate::output::{Output, counted, moment};
 
 /// Number of buyers that a thread takes from the sequence at a time.
 const STRETCH: u64 = 64;
 /// Pause before a buyer retries after "all on hold".
-pub(super) const COME_BACK: Duration = Duration::from_millis(25);
+const COME_BACK: Duration = Duration::from_millis(25);
 /// Number of concurrent retries.
 pub(super) const LATECOMERS: usize = 64;
 
@@ -52,6 +54,21 @@ pub(super) struct Wave {
     pub(super) from_memory: u64,
 }
 
+/// When the sale was last seen running, and in which generation.
+struct Going {
+    generation: u32,
+    seen: Instant,
+    /// Time from which it accepts buyers without a receipt.
+    lets_in: Instant,
+}
+
+impl Going {
+    fn on(generation: u32) -> Self {
+        let now = Instant::now();
+        Self { generation, seen: now, lets_in: now }
+    }
+}
+
 /// State shared by the simulated connections.
 pub(super) struct Crowd {
     pub(super) plan: Plan,
@@ -64,7 +81,7 @@ pub(super) struct Crowd {
     pub(super) tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
     comers: Mutex<mpsc::Receiver<u64>>,
-    pub(super) going: AsyncMutex<Going>,
+    going: AsyncMutex<Going>,
 }
 
 /// State of one simulated connection.
@@ -254,7 +271,7 @@ impl Crowd {
                 }
                 Ok(Decision::Halted) if self.wait_out().await => {}
                 // No answer was received: only the store knows the outcome.
-                Ok(Decision::Halted) | Err(_) => return Stands::Left,
+                Ok(_) | Err(_) => return Stands::Left,
             }
         }
     }

@@ -3,12 +3,12 @@
 mod crowd;
 mod place;
 mod progress;
-mod receipts;
 mod remote;
 mod report;
 mod script;
 mod stage;
 mod tally;
+mod tickets;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

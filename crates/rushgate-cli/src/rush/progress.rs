@@ -52,7 +52,7 @@ impl Look for Here {
 
 /// Draws the line until it is finished. Draws nothing with --quiet.
 pub(super) fn start(look: impl Look, globals: &Globals) -> Progress {
-    if globals.quiet {
+    if globals.output().is_quiet() {
         return Progress { drawing: None };
     }
     let stop = CancellationToken::new();

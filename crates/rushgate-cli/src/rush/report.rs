@@ -14,9 +14,9 @@ use rushgate_ledger::LedgerCalls;
 use serde_json::{Value, json};
 
 use super::crowd::Wave;
-use super::receipts::{Stands, Ticket};
 use super::stage::{Stage, offered};
 use super::tally::{Tally, Told, per_second};
+use super::tickets::{Stands, Ticket};
 use super::{OrdersLeft, RushArgs, SKU, Workers, patiently};
 use crate::globals::Globals;
 use crate::output::Output;
@@ -141,7 +141,7 @@ impl Report {
 
     pub(super) fn print(&self, globals: &Globals) -> Result<()> {
         let mut out = stdout().lock();
-        if globals.json {
+        if globals.output().is_json() {
             serde_json::to_writer(&mut out, &self.json())?;
             writeln!(out)?;
         } else {

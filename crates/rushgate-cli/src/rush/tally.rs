@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use rushgate::Reserved;
+use rushgate::sale::Hold;
 
-use super::receipts::{Ticket, Tickets};
+use super::tickets::{Place, Stands, Ticket, Tickets};
 
 /// Kinds of answers, in the order of the report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +90,7 @@ impl From<&Reserved> for Told {
             Reserved::NotOpen { .. } => Self::NotOpen,
             Reserved::Ended => Self::Ended,
             Reserved::Halted { .. } => Self::Halted,
+            _ => Self::Failed,
         }
     }
 }
@@ -148,6 +150,35 @@ impl Tally {
     /// All recorded reservations.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
         self.desks.iter().flat_map(|desk| desk.tickets.all()).collect()
+    }
+
+    pub(super) fn ticket(&self, at: Place) -> Ticket {
+        self.change(at, |ticket| *ticket)
+    }
+
+    pub(super) fn mark(&self, at: Place, stands: Stands) {
+        self.change(at, |ticket| ticket.stands = stands);
+    }
+
+    /// Replaces a reservation that was restored from its receipt.
+    pub(super) fn renew(&self, at: Place, hold: &Hold) {
+        self.change(at, |ticket| *ticket = ticket.renewed(hold));
+    }
+
+    fn change<T>(&self, at: Place, change: impl FnOnce(&mut Ticket) -> T) -> T {
+        self.desk(at.desk).tickets.with(|tickets| change(&mut tickets[at.number]))
+    }
+
+    /// Reservations that would be missed after a loss, in the order in which they were made.
+    pub(super) fn at_stake(&self) -> Vec<Place> {
+        let mut places = Vec::new();
+        for desk in 0..self.desks() {
+            let tickets = self.desk(desk).tickets.all().into_iter().enumerate();
+            let at_stake = tickets.filter(|(_, ticket)| matches!(ticket.stands, Stands::Held | Stands::Paid));
+            places.extend(at_stake.map(|(number, of)| (of.generation, of.seq, Place { desk, number })));
+        }
+        places.sort_unstable_by_key(|(generation, seq, _)| (*generation, *seq));
+        places.into_iter().map(|(.., at)| at).collect()
     }
 
     pub(super) fn count_restored(&self) {

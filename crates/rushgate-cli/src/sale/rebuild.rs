@@ -70,6 +70,7 @@ pub(super) async fn restore(gate: &Rushgate, args: RestoreArgs, output: Output) 
             format!("the sale is halted; retry after {}", moment(*retry_at))
         }
         Restored::NotHonoured { why } => why.to_string(),
+        other => word(other),
     };
     output.line(&answer, text)?;
     Ok(Exit::done_if(matches!(answer, Restored::Restored(_) | Restored::Known(_))))

@@ -67,6 +67,7 @@ fn told(answer: &Reserved, lines: &[Line]) -> String {
             let at = moment(*retry_at);
             format!("the sale is halted, or accepts only receipts for now; retry after {at}")
         }
+        other => word(other),
     }
 }
 
@@ -121,6 +122,7 @@ async fn decided(
         }
         Decision::Unknown => "no such reservation".to_owned(),
         Decision::Halted => "the sale is halted; retry after it is rebuilt".to_owned(),
+        other => word(other),
     };
     output.line(&decision, text)?;
     Ok(Exit::done_if(matches!(decision, Decision::Done(_) | Decision::Pending(_))))

@@ -14,7 +14,7 @@ use crate::args::room::{
     RoomVerb,
 };
 use crate::exit::Exit;
-use crate::output::{Output, counted, moment};
+use crate::output::{Output, counted, moment, word};
 
 pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
     match verb {
@@ -160,6 +160,7 @@ fn told_turn(turn: &Turn) -> String {
         Turn::Admitted { pass, until, .. } => format!("admitted until {}\n{pass}", moment(*until)),
         Turn::Missed { until } => format!("the admission token expired at {}; join again", moment(*until)),
         Turn::Closed => "the sale has ended or is sold out".to_owned(),
+        other => word(other),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::sale::StockChanged;
-use rushgate::{Rushgate, Sku};
+use rushgate::{Error, Rushgate, Sku};
 
 use super::look::stock;
 use crate::args::sale::StockArgs;
@@ -46,5 +46,6 @@ fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit>
                 format_args!("only {free} of `{}` are free; nothing was withdrawn", args.sku).to_string();
             Err(Fault::refused("not_enough", message).into())
         }
+        other => Err(Error::bug(format_args!("no text for the outcome {other:?}")).into()),
     }
 }

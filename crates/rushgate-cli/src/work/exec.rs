@@ -20,8 +20,8 @@ use super::line::Line;
 use crate::args::work::WorkArgs;
 use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
-use crate::otel;
 use crate::output::Output;
+use crate::spans;
 use crate::watchdog::{self, Watchdog};
 
 /// `EX_TEMPFAIL` of sysexits.h: retry later.
@@ -141,7 +141,7 @@ impl Shop {
             .env("RUSHGATE_FENCE", job.fence().to_string())
             .env("RUSHGATE_ATTEMPT", job.attempt.to_string())
             .env("RUSHGATE_KIND", job.kind().unwrap_or_default());
-        match otel::current().or_else(|| job.traceparent()) {
+        match spans::current().or_else(|| job.traceparent()) {
             Some(parent) => command.env("TRACEPARENT", parent.as_str()),
             // This process's own trace would be a different one.
             None => command.env_remove("TRACEPARENT"),

@@ -15,9 +15,9 @@ use super::line::Line;
 use crate::args::work::WorkArgs;
 use crate::exit::chain;
 use crate::http::{self, Client};
-use crate::otel;
 use crate::output::Output;
 use crate::signed::{self, Secret};
+use crate::spans;
 
 /// Environment variable with the secret.
 const SECRET: &str = "RUSHGATE_WEBHOOK_SECRET";
@@ -84,7 +84,7 @@ impl Webhook {
             request = request.header("rushgate-kind", printable(kind));
         }
         // The span of the run if it is exported, otherwise that of the client that enqueued the task.
-        if let Some(parent) = otel::current().or_else(|| job.traceparent()) {
+        if let Some(parent) = spans::current().or_else(|| job.traceparent()) {
             request = request.header("traceparent", parent.as_str());
         }
         if let Some(secret) = &self.secret {

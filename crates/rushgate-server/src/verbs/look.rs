@@ -1,10 +1,8 @@
 //! Health, readiness, the OpenAPI description, metrics and the event stream of the whole server.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::body::Body;
-use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
 use rushgate::store::Page;
 use schemars::JsonSchema;
@@ -14,11 +12,9 @@ use tokio::time::timeout;
 use crate::call::Call;
 use crate::events;
 use crate::metrics::OPENMETRICS;
-use crate::openapi::describe;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::shop::Shop;
-use crate::table::routes;
 
 /// Health: the process answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -77,24 +73,21 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",
-        durability: format!("{:?}", info.durability),
+        durability: info.durability.name().to_owned(),
         server: info.server,
         ledger: ledger(&call.shop).await,
     }))
 }
 
-pub(crate) async fn openapi(_: Call) -> Result<Response<Body>, Problem> {
-    // A JSON value always serializes.
-    static TEXT: LazyLock<Bytes> =
-        LazyLock::new(|| serde_json::to_vec(&describe(&routes())).unwrap_or_default().into());
-    let mut response = Response::new(Body::from(TEXT.clone()));
+pub(crate) async fn openapi(call: Call) -> Result<Response<Body>, Problem> {
+    let mut response = Response::new(Body::from(call.shop.description.clone()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
 /// Counters, and the current state of the store, as text.
 pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
-    let text = call.shop.metrics.text(&call.shop, &call.caller).await?;
+    let text = call.shop.metrics.text(&call.shop.gate, &call.caller).await?;
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
     Ok(response)
@@ -103,5 +96,5 @@ pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
 /// Streams snapshots of everything.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, .. } = call;
-    Ok(events::of_all(&shop, caller))
+    Ok(events::of_all(&shop.live, caller))
 }

@@ -58,10 +58,7 @@ pub(super) fn entered(enqueued: Enqueued) -> Answer<Enqueued> {
             Err(Problem::plain(Code::Unmet).with("task", task.as_str()).with("why", why))
         }
         Enqueued::Added { .. } | Enqueued::Displaced { .. } => Ok(Reply::created(enqueued)),
-        Enqueued::Kept { .. }
-        | Enqueued::Replaced { .. }
-        | Enqueued::Dropped { .. }
-        | Enqueued::Recent { .. } => Ok(Reply::ok(enqueued)),
+        enqueued => Ok(Reply::ok(enqueued)),
     }
 }
 
@@ -357,7 +354,7 @@ pub(crate) async fn dequeue(call: Call<DequeueBody>) -> Answer<Dequeued> {
     match queue.dequeue(call.body.ticket).await? {
         Dequeued::Leased => Err(Problem::plain(Code::Leased)),
         Dequeued::Stale => Err(Problem::plain(Code::Stale)),
-        removed @ Dequeued::Removed => Ok(Reply::ok(removed)),
+        removed => Ok(Reply::ok(removed)),
     }
 }
 
@@ -379,7 +376,7 @@ pub(crate) async fn close_batch(call: Call) -> Answer<Closed> {
     match call.queue()?.close_batch(call.path.get("task")).await? {
         Closed::NotOpen => Err(Problem::plain(Code::NotOpen)),
         Closed::NotFound => Err(no_task()),
-        closed @ Closed::Closed { .. } => Ok(Reply::ok(closed)),
+        closed => Ok(Reply::ok(closed)),
     }
 }
 

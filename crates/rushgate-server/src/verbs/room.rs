@@ -115,6 +115,7 @@ fn in_room(turn: Turn) -> Result<Turn, Problem> {
         Turn::NotIn => Err(Problem::plain(Code::NotInLine)),
         Turn::Missed { until } => Err(Problem::plain(Code::PassMissed).with("until_us", until.as_micros())),
         Turn::Closed => Err(Problem::plain(Code::RoomClosed)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 

@@ -267,7 +267,7 @@ fn refusal(reserved: Reserved) -> Problem {
         },
         Reserved::Ended => Problem::plain(Code::SaleEnded),
         Reserved::Halted { retry_at } => halted(retry_at),
-        Reserved::Reserved(_) | Reserved::Replayed(_) => Problem::plain(Code::Bug),
+        other => Problem::unforeseen(other),
     }
 }
 
@@ -325,6 +325,7 @@ async fn decided(call: &Call, sale: &Sale, decision: Decision, wanted: HoldState
         Decision::Refused(hold) => return Err(otherwise(&hold)),
         Decision::Unknown => return Err(no_reservation()),
         Decision::Halted => return Err(Problem::plain(Code::SaleHalted)),
+        other => return Err(Problem::unforeseen(other)),
     };
     if call.wait.is_zero() {
         return Ok(Reply::accepted(hold.into()));
@@ -363,6 +364,7 @@ pub(crate) async fn restore(call: Call<RestoreBody>) -> Answer<HoldView> {
         Restored::LimitReached { sku, limit, has } => Err(limit_reached(&sku, limit, has)),
         Restored::Halted { retry_at } => Err(halted(retry_at)),
         Restored::NotHonoured { why } => Err(not_honoured(why)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 
@@ -402,6 +404,7 @@ pub(crate) async fn stock(call: Call<StockBody>) -> Answer<SkuState> {
         StockChanged::TooLarge { most } => Err(Problem::plain(Code::ChangeTooLarge).with("most", most)),
         StockChanged::Halted => Err(Problem::plain(Code::SaleHalted)),
         StockChanged::KeyReused => Err(Problem::plain(Code::IdempotencyKeyReused)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 

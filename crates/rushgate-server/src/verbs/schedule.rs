@@ -70,11 +70,11 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<Scheduled> {
             call.shop.more_to_look_after.notify_one();
             Ok(Reply::created(added))
         }
-        saved @ (Scheduled::Changed { .. } | Scheduled::Unchanged { .. }) => Ok(Reply::ok(saved)),
         Scheduled::Full => {
             Err(Problem::new(Code::QueueFull, "the queue has the maximum number of schedules"))
         }
         Scheduled::Stale => Err(Problem::plain(Code::Stale)),
+        saved => Ok(Reply::ok(saved)),
     }
 }
 

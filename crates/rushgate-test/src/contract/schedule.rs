@@ -64,7 +64,7 @@ fn revision_of(scheduled: Scheduled) -> Revision {
         Scheduled::Added { revision }
         | Scheduled::Changed { revision }
         | Scheduled::Unchanged { revision } => revision,
-        Scheduled::Full | Scheduled::Stale => panic!("there is room, and nothing was read before"),
+        other => panic!("there is room, and nothing was read before: {other:?}"),
     }
 }
 

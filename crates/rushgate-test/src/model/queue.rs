@@ -11,6 +11,8 @@ use rushgate_core::{
 
 use super::{Model, Planted};
 
+mod dead;
+mod enqueue;
 mod event;
 mod kept;
 mod line;
@@ -120,8 +122,6 @@ struct Newcomer {
     first: Timestamp,
     content: Content,
 }
-
-impl Model {}
 
 impl Record {
     fn has_claim(&self, ticket: &Ticket) -> bool {
@@ -259,174 +259,6 @@ impl Queue {
         let record = self.fresh(next.revision, next.first, next.content);
         self.records.insert(id.clone(), record);
         true
-    }
-
-    fn die(&mut self, now: Timestamp, id: &TaskId, error: String) {
-        let record = self.records.remove(id).expect("only a live record dies");
-        self.has_ended(now, id, TaskEnd::Dead, None, Some(&error));
-        let (attempt, why) = (record.attempts, PastRun::cut(&error).to_owned());
-        self.note(now, id, TaskChange::Dead { attempt, error: why });
-        let letter = DeadLetter {
-            id: id.clone(),
-            payload: record.content.payload,
-            priority: record.content.priority,
-            attempts: record.attempts,
-            max_attempts: record.content.max_attempts,
-            error,
-            died_at: now,
-            key: record.content.key,
-            past: record.past,
-        };
-        self.dead.insert(id.clone(), letter);
-    }
-
-    fn is_full(&self) -> Option<u64> {
-        let ignored = self.bug == Some(Planted::BoundIsIgnored);
-        self.limits.bound.filter(|bound| !ignored && self.records.len() as u64 >= *bound)
-    }
-
-    fn put(&mut self, now: Timestamp, task: NewTask, bounded: bool) -> Enqueued {
-        let asked = task.clone();
-        let content = Content {
-            due: task.due.at(now),
-            payload: task.payload,
-            priority: task.priority,
-            max_attempts: task.max_attempts,
-            key: task.key,
-            deadline: task.deadline.map(|deadline| deadline.at(now)),
-        };
-        let answer = match self.records.get(&task.id) {
-            None => match self.is_full().filter(|_| bounded) {
-                Some(bound) => self.overflow(now, bound, &asked, content),
-                None => Enqueued::Added { revision: self.add_asked(now, &asked, content) },
-            },
-            Some(record) if task.on_duplicate == OnDuplicate::Keep && !record.cancelled => {
-                Enqueued::Kept { revision: record.revision }
-            }
-            Some(record) if record.lease.is_some() => {
-                self.put_behind(now, &task.id, task.on_duplicate, content)
-            }
-            Some(_) => self.put_over(&task.id, task.on_duplicate, content),
-        };
-        if matches!(answer, Enqueued::Replaced { .. }) {
-            let record = &self.records[&task.id];
-            let due = record.next.as_ref().map_or(record.due, |next| next.content.due);
-            self.note(now, &task.id, TaskChange::Replaced { due });
-        }
-        self.tidy(now);
-        answer
-    }
-
-    /// Applies the overflow policy to a new task.
-    fn overflow(&mut self, now: Timestamp, bound: u64, asked: &NewTask, content: Content) -> Enqueued {
-        let oldest = self.oldest();
-        match self.limits.overflow {
-            Overflow::Refuse => Enqueued::Full { bound },
-            Overflow::DropNew => {
-                self.dropped += 1;
-                self.note(now, &asked.id, TaskChange::Dropped);
-                Enqueued::Dropped { bound }
-            }
-            Overflow::DropOldest => match oldest {
-                None => Enqueued::Full { bound },
-                Some(dropped) => {
-                    self.finish(now, &dropped, Finish::Dropped, None);
-                    self.tidy(now);
-                    self.dropped += 1;
-                    Enqueued::Displaced { revision: self.add_asked(now, asked, content), dropped }
-                }
-            },
-        }
-    }
-
-    /// The waiting record that was enqueued first.
-    fn oldest(&self) -> Option<TaskId> {
-        let careless = self.bug == Some(Planted::LeasedTaskIsDropped);
-        let waiting = self.records.iter().filter(|(_, record)| record.lease.is_none() || careless);
-        let by_age = |(id, record): &(&TaskId, &Record)| (record.first, (*id).clone());
-        let found = match self.bug {
-            Some(Planted::NewestIsDropped) => waiting.max_by_key(by_age),
-            _ => waiting.min_by_key(by_age),
-        };
-        found.map(|(id, _)| id.clone())
-    }
-
-    fn add_asked(&mut self, now: Timestamp, asked: &NewTask, content: Content) -> Revision {
-        let waits = self.begin_to_wait(now, asked);
-        self.note(now, &asked.id, TaskChange::Added { due: content.due });
-        let revision = self.add(now, asked.id.clone(), content);
-        self.records.get_mut(&asked.id).expect("it was just added").waits = waits;
-        revision
-    }
-
-    fn add(&mut self, now: Timestamp, id: TaskId, content: Content) -> Revision {
-        let revision = self.next_revision();
-        let record = self.fresh(revision, now, content);
-        self.records.insert(id, record);
-        revision
-    }
-
-    /// Enqueues over a waiting record.
-    fn put_over(&mut self, id: &TaskId, mode: OnDuplicate, mut content: Content) -> Enqueued {
-        let revision = self.next_revision();
-        let record = self.records.get_mut(id).expect("the caller found it");
-        match mode {
-            OnDuplicate::Keep => unreachable!("kept by the caller"),
-            OnDuplicate::Earliest if content.due >= record.due => {
-                self.revision_last -= 1;
-                return Enqueued::Kept { revision: record.revision };
-            }
-            OnDuplicate::Earliest => record.content.due = content.due,
-            OnDuplicate::Replace | OnDuplicate::Debounce { .. } => {
-                if let OnDuplicate::Debounce { max_wait } = mode {
-                    content.due = content.due.min(record.first + max_wait);
-                }
-                record.content = content;
-                record.attempts = 0;
-                record.error = None;
-                record.past.clear();
-            }
-        }
-        (record.due, record.line_due) = (record.content.due, record.content.due);
-        record.revision = revision;
-        self.seat_anew(id);
-        Enqueued::Replaced { revision }
-    }
-
-    /// Enqueues behind a leased record, as the pending replacement.
-    fn put_behind(
-        &mut self,
-        now: Timestamp,
-        id: &TaskId,
-        mode: OnDuplicate,
-        mut content: Content,
-    ) -> Enqueued {
-        let lost = self.bug == Some(Planted::ReplaceIsLostWhileLeased);
-        let revision = self.next_revision();
-        let record = self.records.get_mut(id).expect("the caller found it");
-        let first = record.next.as_ref().map_or(now, |next| next.first);
-        match (&mut record.next, mode) {
-            (Some(next), OnDuplicate::Keep) => {
-                self.revision_last -= 1;
-                return Enqueued::Kept { revision: next.revision };
-            }
-            (Some(next), OnDuplicate::Earliest) if content.due >= next.content.due => {
-                self.revision_last -= 1;
-                return Enqueued::Kept { revision: next.revision };
-            }
-            (Some(next), OnDuplicate::Earliest) => {
-                next.content.due = content.due;
-                next.revision = revision;
-            }
-            _ if lost => {}
-            (next, _) => {
-                if let OnDuplicate::Debounce { max_wait } = mode {
-                    content.due = content.due.min(first + max_wait);
-                }
-                *next = Some(Newcomer { revision, first, content });
-            }
-        }
-        Enqueued::Replaced { revision }
     }
 
     /// The first `n` due tasks, in order.
@@ -630,30 +462,6 @@ impl Queue {
         }
     }
 
-    fn chosen(&self, which: &Selection) -> BTreeSet<TaskId> {
-        match which {
-            Selection::All => self.dead.keys().cloned().collect(),
-            Selection::Ids(ids) => ids.iter().filter(|id| self.dead.contains_key(id)).cloned().collect(),
-        }
-    }
-
-    fn requeue_dead(&mut self, now: Timestamp, which: &Selection) -> DeadRequeued {
-        let mut answer = DeadRequeued::default();
-        for id in self.chosen(which) {
-            if self.records.contains_key(&id) || self.is_full().is_some() {
-                answer.kept += 1;
-                continue;
-            }
-            let DeadLetter { payload, priority, max_attempts, key, .. } =
-                self.dead.remove(&id).expect("it was chosen among the dead");
-            self.note(now, &id, TaskChange::DeadRequeued);
-            self.add(now, id, Content { payload, due: now, priority, max_attempts, key, deadline: None });
-            self.tidy(now);
-            answer.requeued += 1;
-        }
-        answer
-    }
-
     fn stats(&self, now: Timestamp) -> QueueStats {
         let states: Vec<_> = self.records.iter().map(|(id, record)| self.state(id, record, now)).collect();
         let count = |wanted| states.iter().filter(|state| **state == wanted).count() as u64;
@@ -731,28 +539,6 @@ impl Model {
             self.queues.by_name.insert(name.clone(), queue);
         }
         answer
-    }
-
-    /// See [`Verbs::enqueue`](rushgate_core::Verbs::enqueue).
-    pub fn enqueue(
-        &mut self,
-        now: Timestamp,
-        op: Op,
-        name: &QueueName,
-        tasks: Vec<NewTask>,
-    ) -> Result<Vec<Enqueued>> {
-        if self.kept_answer(op).is_none() {
-            tasks.iter().try_for_each(|task| task.check_at(now))?;
-        }
-        self.touch(name);
-        let put = |queue: &mut Queue| tasks.into_iter().map(|task| queue.offer(now, task)).collect();
-        once!(self, op, Enqueue, self.change::<Vec<_>>(now, name, put))
-    }
-
-    /// Enqueues a task as part of another step.
-    pub(super) fn offer(&mut self, now: Timestamp, name: &QueueName, task: NewTask) -> Result<Enqueued> {
-        self.touch(name);
-        Ok(self.change(now, name, |queue: &mut Queue| queue.offer(now, task)))
     }
 
     fn touch(&mut self, name: &QueueName) {
@@ -895,61 +681,5 @@ impl Model {
         self.touch(name);
         self.change(now, name, |queue| queue.limit(limits));
         Ok(())
-    }
-
-    /// See [`Verbs::dead`](rushgate_core::Verbs::dead).
-    pub fn dead(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        after: &str,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>> {
-        let queue = self.queue(now, name);
-        let wanted = queue.dead.into_values().filter(|letter| letter.id.as_str() > after);
-        Ok(wanted.take(limit as usize).collect())
-    }
-
-    /// See [`Verbs::dead_letter`](rushgate_core::Verbs::dead_letter).
-    pub fn dead_letter(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        id: &TaskId,
-    ) -> Result<Option<DeadLetter>> {
-        Ok(self.queue(now, name).dead.remove(id))
-    }
-
-    /// See [`Verbs::requeue_dead`](rushgate_core::Verbs::requeue_dead).
-    pub fn requeue_dead(
-        &mut self,
-        now: Timestamp,
-        op: Op,
-        name: &QueueName,
-        which: &Selection,
-    ) -> Result<DeadRequeued> {
-        once!(self, op, RequeueDead, self.change(now, name, |queue| queue.requeue_dead(now, which)))
-    }
-
-    /// See [`Verbs::delete_dead`](rushgate_core::Verbs::delete_dead).
-    pub fn delete_dead(
-        &mut self,
-        now: Timestamp,
-        op: Op,
-        name: &QueueName,
-        which: &Selection,
-    ) -> Result<u64> {
-        let step = |queue: &mut Queue| {
-            let chosen = queue.chosen(which);
-            let gone: Vec<_> = chosen.into_iter().filter(|id| queue.dead.remove(id).is_some()).collect();
-            for id in &gone {
-                queue.note(now, id, TaskChange::DeadDeleted);
-            }
-            for id in gone.iter().filter(|id| !queue.records.contains_key(id)).cloned().collect::<Vec<_>>() {
-                queue.has_ended(now, &id, TaskEnd::Deleted, None, None);
-            }
-            gone.len() as u64
-        };
-        once!(self, op, DeleteDead, self.change(now, name, step))
     }
 }

@@ -47,6 +47,7 @@ struct State {
 
 /// Why a lock was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum LostReason {
     /// The lease ended before the store acknowledged a renewal, or renewal was disabled.
     Expired,
@@ -81,6 +82,7 @@ impl fmt::Display for LostReason {
 /// Outcome of a release with a task.
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
+#[non_exhaustive]
 pub enum ReleaseWithOutcome {
     /// The lock was held and is now released. The value is the outcome of the enqueue.
     Released(Enqueued),

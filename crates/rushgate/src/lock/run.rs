@@ -7,6 +7,7 @@ use super::{Busy, Held, Lock, LockOutcome, LostReason};
 
 /// What [`Lock::run`] does when another holder has the lock.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub enum BusyPolicy {
     /// Wait in the queue for at most this long.
     Wait(Duration),
@@ -24,6 +25,7 @@ pub enum BusyPolicy {
 /// Outcome of [`Lock::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
+#[non_exhaustive]
 pub enum RunOutcome<T> {
     /// The work ran to its end while the lock was held.
     Done(T),

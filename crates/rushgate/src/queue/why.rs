@@ -36,6 +36,7 @@ const TRIES: u32 = 5;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "reason")]
+#[non_exhaustive]
 pub enum Why {
     /// The task is running, or its worker has died and the lease has not expired yet.
     Running {

@@ -59,6 +59,7 @@ pub struct Room {
 
 /// State of a buyer in a waiting room.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Turn {
     /// The sale has no waiting room: the buyer may buy.
     NoRoom,

@@ -50,6 +50,7 @@ pub struct Recurrence {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Missed {
     /// Skip them, except one that is at most one minute old.
     Skip,

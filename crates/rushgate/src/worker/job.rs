@@ -104,6 +104,7 @@ impl<T> Job<T> {
 /// # });
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The task is done and leaves the queue.
     Done,

@@ -1,8 +1,10 @@
 use std::time::Duration;
 
-use clap::{ArgGroup, Args, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Subcommand};
+use rushgate::schedule::Missed;
 
 use super::{ContentArgs, PageArgs};
+use crate::args::words;
 use crate::duration;
 
 /// Run tasks on a schedule: a cron pattern or an interval.
@@ -63,19 +65,8 @@ pub(crate) struct WhenArgs {
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) every: Option<Duration>,
     /// What to do about missed occurrences.
-    #[arg(long, value_enum, default_value = "once", value_name = "POLICY")]
-    pub(crate) missed: MissedArg,
-}
-
-/// What happens to missed occurrences.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-pub(crate) enum MissedArg {
-    /// Skip them, except one that is at most a minute old.
-    Skip,
-    /// Run the latest one.
-    Once,
-    /// Run all of them.
-    All,
+    #[arg(long, value_parser = words::missed(), default_value = "once", value_name = "POLICY")]
+    pub(crate) missed: Missed,
 }
 
 /// Create or change a schedule.

@@ -15,10 +15,10 @@ use tokio::time::{sleep, sleep_until};
 use super::api::{Answer, Api, Ask, get, post};
 use super::{Seen, sale_path};
 use crate::rush::crowd::LATECOMERS;
-use crate::rush::receipts::Stands;
 use crate::rush::report::memory_peak_bytes;
 use crate::rush::script::{self, Click, Script, Then};
 use crate::rush::tally::{Tally, Told, histogram};
+use crate::rush::tickets::Stands;
 use crate::rush::{DRAIN_MAX, OUTAGE_MAX, SKU};
 
 /// Pause before a buyer retries after "all on hold".

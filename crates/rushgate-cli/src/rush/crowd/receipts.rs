@@ -3,128 +3,14 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rushgate::sale::{Decision, Hold, HoldState, ReservationId, Restored, UnitNumber};
-use rushgate::{BuyerId, Result, Timestamp};
+use rushgate::Result;
+use rushgate::sale::{Decision, HoldState, ReservationId, Restored};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::crowd::{COME_BACK, Crowd, LATECOMERS};
-use super::tally::Tally;
-use super::{OUTAGE_MAX, patiently};
-
-/// Reservation of one buyer, with enough data to make its receipt, which a shop would hand out.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Ticket {
-    pub(super) id: ReservationId,
-    /// Number of the buyer.
-    buyer: u64,
-    unit: UnitNumber,
-    deadline: Timestamp,
-    seq: u64,
-    generation: u32,
-    pub(super) stands: Stands,
-}
-
-/// State of a reservation, as the buyer knows it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stands {
-    /// On hold.
-    Held,
-    /// Paid: confirmed, or waiting for the ledger.
-    Paid,
-    /// Paid after expiry.
-    Late,
-    /// Canceled.
-    Cancelled,
-    /// Abandoned, or without an answer.
-    Left,
-    /// Lost by the store and not restored from the receipt.
-    Lost,
-}
-
-impl Ticket {
-    pub(super) fn of(hold: &Hold, buyer: u64) -> Self {
-        let unit = hold.units.first().map_or(0, |(_, unit)| *unit);
-        let Hold { id, deadline, seq, generation, .. } = *hold;
-        Self { id, buyer, unit, deadline, seq, generation, stands: Stands::Held }
-    }
-
-    fn hold(&self, buyer: BuyerId, crowd: &Crowd) -> Hold {
-        let Self { id, unit, deadline, seq, generation, .. } = *self;
-        let units = vec![(crowd.plan.line.sku.clone(), unit)];
-        Hold { id, buyer, units, state: HoldState::Held, deadline, seq, generation }
-    }
-}
-
-/// Position of a reservation: the thread that recorded it, and its index there.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
-    pub(super) desk: usize,
-    pub(super) number: usize,
-}
-
-/// Reservations recorded by one thread.
-#[derive(Default)]
-pub(super) struct Tickets(Mutex<Vec<Ticket>>);
-
-impl Tickets {
-    /// Records a reservation, and returns its index.
-    pub(super) fn hand_out(&self, ticket: Ticket) -> usize {
-        self.with(|tickets| {
-            tickets.push(ticket);
-            tickets.len() - 1
-        })
-    }
-
-    pub(super) fn all(&self) -> Vec<Ticket> {
-        self.with(|tickets| tickets.clone())
-    }
-
-    fn with<T>(&self, look: impl FnOnce(&mut Vec<Ticket>) -> T) -> T {
-        look(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl Tally {
-    fn ticket(&self, at: Place) -> Ticket {
-        self.change(at, |ticket| *ticket)
-    }
-
-    pub(super) fn mark(&self, at: Place, stands: Stands) {
-        self.change(at, |ticket| ticket.stands = stands);
-    }
-
-    fn change<T>(&self, at: Place, change: impl FnOnce(&mut Ticket) -> T) -> T {
-        self.desk(at.desk).tickets.with(|tickets| change(&mut tickets[at.number]))
-    }
-
-    /// Reservations that would be missed after a loss, in the order in which they were made.
-    fn at_stake(&self) -> Vec<Place> {
-        let mut places = Vec::new();
-        for desk in 0..self.desks() {
-            let tickets = self.desk(desk).tickets.all().into_iter().enumerate();
-            let at_stake = tickets.filter(|(_, ticket)| matches!(ticket.stands, Stands::Held | Stands::Paid));
-            places.extend(at_stake.map(|(number, of)| (of.generation, of.seq, Place { desk, number })));
-        }
-        places.sort_unstable_by_key(|(generation, seq, _)| (*generation, *seq));
-        places.into_iter().map(|(.., at)| at).collect()
-    }
-}
-
-/// When the sale was last seen running, and in which generation.
-pub(super) struct Going {
-    generation: u32,
-    seen: Instant,
-    /// Time from which it accepts buyers without a receipt.
-    lets_in: Instant,
-}
-
-impl Going {
-    pub(super) fn on(generation: u32) -> Self {
-        let now = Instant::now();
-        Self { generation, seen: now, lets_in: now }
-    }
-}
+use super::{COME_BACK, Crowd, Going, LATECOMERS};
+use crate::rush::tickets::{Place, Stands};
+use crate::rush::{OUTAGE_MAX, patiently};
 
 /// Outcome of presenting a receipt.
 enum Shown {
@@ -150,7 +36,7 @@ impl Crowd {
 
     /// Waits until a halted sale resumes. After a rebuild, buyers present their receipts first. Returns the
     /// time from which buyers without one are accepted; `None` if that takes too long.
-    pub(super) async fn goes_on(self: &Arc<Self>) -> Option<Instant> {
+    pub(in crate::rush) async fn goes_on(self: &Arc<Self>) -> Option<Instant> {
         let asked = Instant::now();
         let mut going = self.going.lock().await;
         while going.seen < asked {
@@ -171,7 +57,7 @@ impl Crowd {
     }
 
     /// True if no reservation depends on a rebuild that has not happened or was not seen yet.
-    pub(super) async fn is_made_good(&self) -> Result<bool> {
+    pub(in crate::rush) async fn is_made_good(&self) -> Result<bool> {
         let state = patiently(|| self.plan.sale.state()).await?;
         Ok(state.halted.is_none() && state.generation == self.going.lock().await.generation)
     }
@@ -217,14 +103,14 @@ impl Crowd {
         match patiently(|| self.plan.sale.confirm(id)).await {
             Ok(Decision::Done(_) | Decision::Pending(_)) => Some(Stands::Paid),
             Ok(Decision::Refused(_) | Decision::Unknown) => Some(Stands::Lost),
-            Ok(Decision::Halted) | Err(_) => None,
+            Ok(_) | Err(_) => None,
         }
     }
 
     async fn show(&self, at: Place) -> Shown {
         let ticket = self.tally.ticket(at);
         let answer = async {
-            let hold = ticket.hold(self.buyer(ticket.buyer)?, self);
+            let hold = ticket.hold(self.buyer(ticket.buyer)?, &self.plan.line.sku);
             let receipt = self.plan.sale.receipt(&hold).await?;
             patiently(|| self.plan.sale.restore(&receipt)).await
         };
@@ -232,9 +118,7 @@ impl Crowd {
             Ok(Restored::Restored(hold)) => {
                 self.tally.count_restored();
                 // The restored hold has a new receipt.
-                self.tally.change(at, |ticket| {
-                    *ticket = Ticket { stands: ticket.stands, ..Ticket::of(&hold, ticket.buyer) }
-                });
+                self.tally.renew(at, &hold);
                 Shown::There(hold.state)
             }
             Ok(Restored::Known(hold)) => Shown::There(hold.state),
