@@ -113,8 +113,7 @@ fn task(id: &str, bytes: usize) -> NewTask {
 }
 
 async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<Vec<Enqueued>> {
-    // Longer than what `until_unread` waits for.
-    store.enqueue(op(number), &queue(), vec![task(&number.to_string(), 400)]).await
+    store.enqueue(op(number), &queue(), vec![task(&number.to_string(), common::UNREAD_BYTES)]).await
 }
 
 async fn claim(store: &RedisStore, number: u64) -> Vec<Ticket> {

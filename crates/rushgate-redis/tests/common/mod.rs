@@ -88,10 +88,11 @@ pub async fn until(mut is_so: impl FnMut() -> bool) {
     }
 }
 
+/// What `put` sends is longer than this, and periodic queries are shorter.
+pub const UNREAD_BYTES: usize = 300;
+
 /// Waits until a paused server has received a request, by the number of unread bytes that the system reports.
 pub async fn until_unread(port: u16) {
-    // A request is longer than this, and periodic queries are shorter.
-    const STEP: u64 = 300;
     let local = format!(":{port:04X}");
     let waits = || {
         let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
@@ -99,7 +100,8 @@ pub async fn until_unread(port: u16) {
             let words: Vec<_> = line.split_whitespace().collect();
             let unread =
                 words.get(4).and_then(|queues| u64::from_str_radix(queues.split(':').nth(1)?, 16).ok());
-            words.get(1).is_some_and(|address| address.ends_with(&local)) && unread.is_some_and(|n| n > STEP)
+            words.get(1).is_some_and(|address| address.ends_with(&local))
+                && unread.is_some_and(|n| n > UNREAD_BYTES as u64)
         })
     };
     until(waits).await;
@@ -222,7 +224,7 @@ pub fn queue() -> QueueName {
 
 /// Enqueues one task. The same number repeats the same call.
 pub async fn put(store: &RedisStore, number: u64) -> rushgate_core::Result<()> {
-    let payload = Payload::new(ContentType::bytes(), vec![7]).unwrap();
+    let payload = Payload::new(ContentType::bytes(), vec![7; UNREAD_BYTES]).unwrap();
     let task = NewTask::new(TaskId::new(number.to_string()).unwrap(), payload);
     store.enqueue(Op::new(ClientId::from_u64(1), number), &queue(), vec![task]).await.map(drop)
 }
