@@ -1,5 +1,6 @@
 use std::error::Error as StdError;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::field::Subject;
 
@@ -22,7 +23,7 @@ struct Inner {
     why: String,
     hint: Option<String>,
     may_have_happened: bool,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,7 +112,7 @@ impl Error {
     /// Sets the underlying error.
     #[must_use]
     pub fn caused_by(mut self, source: impl StdError + Send + Sync + 'static) -> Self {
-        self.0.source = Some(Box::new(source));
+        self.0.source = Some(Arc::new(source));
         self
     }
 
@@ -198,7 +199,7 @@ impl Error {
         }
     }
 
-    /// A copy without the underlying error, for calls that failed together.
+    /// A copy that shares the underlying error, for calls that failed together.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(Box::new(Inner {
@@ -208,7 +209,7 @@ impl Error {
             why: self.0.why.clone(),
             hint: self.0.hint.clone(),
             may_have_happened: self.0.may_have_happened,
-            source: None,
+            source: self.0.source.clone(),
         }))
     }
 }
@@ -263,6 +264,14 @@ mod tests {
         let error = Error::unavailable("the commit was not acknowledged").maybe_happened();
         assert!(error.may_have_happened());
         assert!(error.to_string().contains("may have taken effect"));
+    }
+
+    #[test]
+    fn calls_that_failed_together_have_the_same_cause() {
+        let error = Error::unavailable("the ledger is down").caused_by(std::io::Error::other("disk on fire"));
+        let copy = error.duplicate().doing("write");
+        assert_eq!(copy.to_string(), "write: the ledger is down");
+        assert_eq!(copy.source().map(ToString::to_string).as_deref(), Some("disk on fire"));
     }
 
     #[test]

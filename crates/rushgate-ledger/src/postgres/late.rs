@@ -124,3 +124,22 @@ impl Ledger for LateLedger {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn every_call_before_the_connection_has_the_cause_of_the_failure() {
+        let why = Error::unavailable("cannot connect").caused_by(io::Error::other("no route to host"));
+        let ledger = LateLedger::new("postgres://ann@127.0.0.1:1/shop", why).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        for _ in 0..2 {
+            let error = runtime.block_on(ledger.write(Vec::new())).unwrap_err();
+            assert_eq!(error.source().map(ToString::to_string).as_deref(), Some("no route to host"));
+        }
+    }
+}
