@@ -316,6 +316,7 @@ impl LockGuard {
     ///     ReleaseWithOutcome::Released(enqueued) => println!("{enqueued:?}"),
     ///     ReleaseWithOutcome::NotHeld => println!("another may write it now: no mail"),
     ///     ReleaseWithOutcome::NotTaken { guard, why } => println!("{why:?}; {} is still held", guard.name()),
+    ///     other => println!("not of this version: {other:?}"),
     /// }
     /// assert_eq!(mails.stats().await?.ready, 1);
     /// assert!(gate.lock("invoice:7")?.holders().await?.is_empty());
