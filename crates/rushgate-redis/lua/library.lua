@@ -373,17 +373,11 @@ local function beginning_of(group, key)
   return beginning and is.name(name) and beginning
 end
 
--- The endings of a group's keys behind the beginning that they share.
-local function endings_of(group, key)
-  if group ~= 'answers' then return group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale end
-  local client = string.sub(key, -16)
-  return '', is.hexadecimal(client, 16) and { 'young:' .. client, 'old:' .. client }
-end
-
--- All keys of groups, and the groups' beginning, from the first key of each group. Groups are of one thing, except for
--- a lock and a queue. `starts` has the positions of the first keys in KEYS. nil and a refusal if one is wrong.
+-- All keys of groups, from the first key of each group. Groups are of one thing, except for a lock and a queue. `starts`
+-- has the positions of the first keys in KEYS. The keys of a client's answers are left out: see `put_answers`. nil and a
+-- refusal if a key is wrong.
 local function names_of(groups, starts)
-  local all, beginning = {}, nil
+  local all, n, beginning = {}, 0, nil
   for at = 1, #groups do
     local group, number = groups[at], starts[at]
     local key = KEYS[number] or ''
@@ -391,33 +385,50 @@ local function names_of(groups, starts)
       beginning = beginning_of(group, key)
       if not beginning then return nil, wrong.key(number, FIRST_KEYS[group][2]) end
     end
-    local part, endings = endings_of(group, key)
-    if not endings then
-      return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    local part, endings, first = group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale, n + 1
+    for of_group = 1, #endings do
+      n = n + 1
+      all[n] = beginning .. part .. endings[of_group]
     end
-    local first = #all + 1
-    for n = 1, #endings do
-      all[#all + 1] = beginning .. part .. endings[n]
-    end
-    if key ~= all[first] then return nil, wrong.key(number, all[first]) end
+    if group ~= 'answers' and key ~= all[first] then return nil, wrong.key(number, all[first]) end
   end
+  all.beginning = beginning
   return all
 end
 
--- The same, remembered by the first keys.
+-- Enters the keys of a client's answers. Each client has its own, so they are not remembered.
+local function put_answers(names, groups, starts)
+  local number, place, beginning = starts[groups.answers], groups.starts[groups.answers], names.beginning
+  local key = KEYS[number] or ''
+  local client = string.sub(key, -16)
+  if not is.hexadecimal(client, 16) then
+    return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+  end
+  local young = beginning .. 'young:' .. client
+  if key ~= young then return nil, wrong.key(number, young) end
+  names[place], names[place + 1] = young, beginning .. 'old:' .. client
+  return names
+end
+
+-- All keys of groups. They are remembered by the first keys, and valid until the next call.
 local function known_names(groups, starts)
-  local id = KEYS[starts[1]] or ''
-  for at = 2, #groups do
-    id = id .. (KEYS[starts[at]] or '')
+  local id = ''
+  for at = 1, #groups do
+    if at ~= groups.answers then id = id .. (KEYS[starts[at]] or '') end
   end
   local of_groups = known.keys[groups.are]
   if not of_groups then
     of_groups = {}
     known.keys[groups.are] = of_groups
   end
-  if of_groups[id] then return of_groups[id] end
-  local all, no = names_of(groups, starts)
-  return all and remember_valid(of_groups, id, all), no
+  local names, no = of_groups[id], nil
+  if not names then
+    names, no = names_of(groups, starts)
+    if not names then return nil, no end
+    remember_valid(of_groups, id, names)
+  end
+  if groups.answers then return put_answers(names, groups, starts) end
+  return names
 end
 
 -- The number of the first of these keys that is not in its place from `first` on.
@@ -447,7 +458,8 @@ end
 local function all_keys_of_each(groups)
   local all, count, starts = {}, groups.count, {}
   -- A second key that is not another first one belongs to the first item.
-  local is_whole = KEYS[2] and count > 1 and not beginning_of(groups[1], KEYS[2])
+  local first_ending = ENDINGS[groups[1]][1]
+  local is_whole = KEYS[2] and count > 1 and string.sub(KEYS[2], -#first_ending) ~= first_ending
   for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
     starts[1] = first
     local names, no = known_names(groups, starts)
@@ -468,7 +480,8 @@ function verb(name, flags, groups, carry_out)
   for at = 1, #groups do
     groups.are = groups.are .. ' ' .. groups[at]
     groups.starts[at], groups.places[at] = groups.count + 1, at
-    groups.count = groups.count + (groups[at] == 'answers' and 2 or #(ENDINGS[groups[at]] or ENDINGS.sale))
+    groups.count = groups.count + #(ENDINGS[groups[at]] or ENDINGS.sale)
+    if groups[at] == 'answers' then groups.answers = at end
   end
   local keys_of = groups.is_repeated and all_keys_of_each or all_keys
   redis.register_function({

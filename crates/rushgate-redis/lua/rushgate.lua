@@ -1,9 +1,10 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build a7a1e1759a77effd
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'a7a1e1759a77effd'
+-- Rushgate 0.1.0, protocol 1, build ac833a5d8efd2ac2
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ac833a5d8efd2ac2'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
+  answers = { 'young', 'old' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   unique = { 'unique' },
   room = { 'room', 'tickets' },
@@ -393,17 +394,11 @@ local function beginning_of(group, key)
   return beginning and is.name(name) and beginning
 end
 
--- The endings of a group's keys behind the beginning that they share.
-local function endings_of(group, key)
-  if group ~= 'answers' then return group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale end
-  local client = string.sub(key, -16)
-  return '', is.hexadecimal(client, 16) and { 'young:' .. client, 'old:' .. client }
-end
-
--- All keys of groups, and the groups' beginning, from the first key of each group. Groups are of one thing, except for
--- a lock and a queue. `starts` has the positions of the first keys in KEYS. nil and a refusal if one is wrong.
+-- All keys of groups, from the first key of each group. Groups are of one thing, except for a lock and a queue. `starts`
+-- has the positions of the first keys in KEYS. The keys of a client's answers are left out: see `put_answers`. nil and a
+-- refusal if a key is wrong.
 local function names_of(groups, starts)
-  local all, beginning = {}, nil
+  local all, n, beginning = {}, 0, nil
   for at = 1, #groups do
     local group, number = groups[at], starts[at]
     local key = KEYS[number] or ''
@@ -411,33 +406,50 @@ local function names_of(groups, starts)
       beginning = beginning_of(group, key)
       if not beginning then return nil, wrong.key(number, FIRST_KEYS[group][2]) end
     end
-    local part, endings = endings_of(group, key)
-    if not endings then
-      return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+    local part, endings, first = group == 'staged' and 'new:' or '', ENDINGS[group] or ENDINGS.sale, n + 1
+    for of_group = 1, #endings do
+      n = n + 1
+      all[n] = beginning .. part .. endings[of_group]
     end
-    local first = #all + 1
-    for n = 1, #endings do
-      all[#all + 1] = beginning .. part .. endings[n]
-    end
-    if key ~= all[first] then return nil, wrong.key(number, all[first]) end
+    if group ~= 'answers' and key ~= all[first] then return nil, wrong.key(number, all[first]) end
   end
+  all.beginning = beginning
   return all
 end
 
--- The same, remembered by the first keys.
+-- Enters the keys of a client's answers. Each client has its own, so they are not remembered.
+local function put_answers(names, groups, starts)
+  local number, place, beginning = starts[groups.answers], groups.starts[groups.answers], names.beginning
+  local key = KEYS[number] or ''
+  local client = string.sub(key, -16)
+  if not is.hexadecimal(client, 16) then
+    return nil, wrong.key(number, beginning .. 'young:CLIENT` with 16 hexadecimal digits for `CLIENT')
+  end
+  local young = beginning .. 'young:' .. client
+  if key ~= young then return nil, wrong.key(number, young) end
+  names[place], names[place + 1] = young, beginning .. 'old:' .. client
+  return names
+end
+
+-- All keys of groups. They are remembered by the first keys, and valid until the next call.
 local function known_names(groups, starts)
-  local id = KEYS[starts[1]] or ''
-  for at = 2, #groups do
-    id = id .. (KEYS[starts[at]] or '')
+  local id = ''
+  for at = 1, #groups do
+    if at ~= groups.answers then id = id .. (KEYS[starts[at]] or '') end
   end
   local of_groups = known.keys[groups.are]
   if not of_groups then
     of_groups = {}
     known.keys[groups.are] = of_groups
   end
-  if of_groups[id] then return of_groups[id] end
-  local all, no = names_of(groups, starts)
-  return all and remember_valid(of_groups, id, all), no
+  local names, no = of_groups[id], nil
+  if not names then
+    names, no = names_of(groups, starts)
+    if not names then return nil, no end
+    remember_valid(of_groups, id, names)
+  end
+  if groups.answers then return put_answers(names, groups, starts) end
+  return names
 end
 
 -- The number of the first of these keys that is not in its place from `first` on.
@@ -467,7 +479,8 @@ end
 local function all_keys_of_each(groups)
   local all, count, starts = {}, groups.count, {}
   -- A second key that is not another first one belongs to the first item.
-  local is_whole = KEYS[2] and count > 1 and not beginning_of(groups[1], KEYS[2])
+  local first_ending = ENDINGS[groups[1]][1]
+  local is_whole = KEYS[2] and count > 1 and string.sub(KEYS[2], -#first_ending) ~= first_ending
   for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
     starts[1] = first
     local names, no = known_names(groups, starts)
@@ -488,7 +501,8 @@ function verb(name, flags, groups, carry_out)
   for at = 1, #groups do
     groups.are = groups.are .. ' ' .. groups[at]
     groups.starts[at], groups.places[at] = groups.count + 1, at
-    groups.count = groups.count + (groups[at] == 'answers' and 2 or #(ENDINGS[groups[at]] or ENDINGS.sale))
+    groups.count = groups.count + #(ENDINGS[groups[at]] or ENDINGS.sale)
+    if groups[at] == 'answers' then groups.answers = at end
   end
   local keys_of = groups.is_repeated and all_keys_of_each or all_keys
   redis.register_function({
@@ -652,7 +666,8 @@ local COUNTS = '>I4I4I7'
 local function replay_keys(first, op, kind, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
   local once = {
-    young = KEYS[first], old = KEYS[first + 1], kind = kind, ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+    young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+    from = 16 + 8 * (kind - 1),
   }
   local seen, n = { [op] = true }, 1
   for at = 1 + (width or #ARGV), #ARGV, width or 1 do
@@ -670,7 +685,7 @@ end
 -- kind is new, so it is not looked up.
 local function remembered_all(once)
   local totals, ops = redis.call('HGET', once.young, 'totals') or string.rep('\0', 71), once.ops
-  local from = 16 + 8 * (once.kind - 1)
+  local from = once.from
   once.totals, once.highest_op = totals, string.sub(totals, from, from + 8 - 1)
   local before = struct.unpack('>I8', once.highest_op)
   local highest = before
@@ -705,7 +720,7 @@ local function remember_all(once, answers)
   end
   local says = now > said + HOUR_US
   local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
-  local from = 16 + 8 * (once.kind - 1)
+  local from = once.from
   totals = counts .. string.sub(totals, 16, from - 1) .. once.highest_op .. string.sub(totals, from + 8)
   redis.call('HSET', once.young, 'totals', totals, unpack(news))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end

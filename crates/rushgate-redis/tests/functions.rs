@@ -287,7 +287,7 @@ async fn the_first_keys_of_groups_stand_for_all_keys() {
     let firsts = "3 rg:{q:q}:meta rg:{q:q}:young:00000000000000ff rg:{q:q}:unique";
     let ids = ["a", "b", "c", "d"];
     for (at, id) in ids.into_iter().enumerate() {
-        // Names that the server sees for the first time, and names that it remembers.
+        // In turns: the library derives the names once, and remembers them for both forms.
         let keys = if at % 2 == 0 { firsts.to_owned() } else { enqueue_keys("q") };
         let op = at + 10_000_000;
         assert_eq!(call(&server, &format!("rushgate_1_queue_enqueue {keys} {op} {id} {TERMS} \0x")), "*1");

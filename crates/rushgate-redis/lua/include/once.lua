@@ -23,7 +23,8 @@ local COUNTS = '>I4I4I7'
 local function replay_keys(first, op, kind, width)
   if op == '' then error({ err = 'INVALID the first op is empty; it must be 8 bytes' }) end
   local once = {
-    young = KEYS[first], old = KEYS[first + 1], kind = kind, ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+    young = KEYS[first], old = KEYS[first + 1], ops = { op }, firsts = { 1 }, answered = {}, known = 0,
+    from = OPS_FROM + OP_BYTES * (kind - 1),
   }
   local seen, n = { [op] = true }, 1
   for at = 1 + (width or #ARGV), #ARGV, width or 1 do
@@ -41,7 +42,7 @@ end
 -- kind is new, so it is not looked up.
 local function remembered_all(once)
   local totals, ops = redis.call('HGET', once.young, 'totals') or string.rep('\0', TOTALS_BYTES), once.ops
-  local from = OPS_FROM + OP_BYTES * (once.kind - 1)
+  local from = once.from
   once.totals, once.highest_op = totals, string.sub(totals, from, from + OP_BYTES - 1)
   local before = struct.unpack('>I8', once.highest_op)
   local highest = before
@@ -76,7 +77,7 @@ local function remember_all(once, answers)
   end
   local says = now > said + HOUR_US
   local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
-  local from = OPS_FROM + OP_BYTES * (once.kind - 1)
+  local from = once.from
   totals = counts .. string.sub(totals, OPS_FROM, from - 1) .. once.highest_op .. string.sub(totals, from + OP_BYTES)
   redis.call('HSET', once.young, 'totals', totals, unpack(news))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end

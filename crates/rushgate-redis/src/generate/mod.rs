@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use rushgate_core::{LockName, QueueName, SaleId};
+use rushgate_core::{ClientId, LockName, QueueName, SaleId};
 
 use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
 use crate::function::Function;
@@ -313,10 +313,11 @@ fn endings() -> String {
     let queue = QueueName::new(name).expect("it is a name");
     let sale = SaleId::new(name).expect("it is a name");
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  home = {},\n  \
-         sale = {},\n}}\n",
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  \
+         home = {},\n  sale = {},\n}}\n",
         ends(keys::lock(&lock)),
         ends(keys::queue(&queue)),
+        ends(keys::replays(&queue, ClientId::from_u64(0))),
         ends(keys::schedules(&queue)),
         ends(keys::unique(&queue)),
         ends(keys::room(&sale)),
