@@ -58,7 +58,11 @@ pub(super) fn entered(enqueued: Enqueued) -> Answer<Enqueued> {
             Err(Problem::plain(Code::Unmet).with("task", task.as_str()).with("why", why))
         }
         Enqueued::Added { .. } | Enqueued::Displaced { .. } => Ok(Reply::created(enqueued)),
-        enqueued => Ok(Reply::ok(enqueued)),
+        Enqueued::Kept { .. }
+        | Enqueued::Replaced { .. }
+        | Enqueued::Dropped { .. }
+        | Enqueued::Recent { .. } => Ok(Reply::ok(enqueued)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 
@@ -354,7 +358,8 @@ pub(crate) async fn dequeue(call: Call<DequeueBody>) -> Answer<Dequeued> {
     match queue.dequeue(call.body.ticket).await? {
         Dequeued::Leased => Err(Problem::plain(Code::Leased)),
         Dequeued::Stale => Err(Problem::plain(Code::Stale)),
-        removed => Ok(Reply::ok(removed)),
+        removed @ Dequeued::Removed => Ok(Reply::ok(removed)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 
@@ -376,7 +381,8 @@ pub(crate) async fn close_batch(call: Call) -> Answer<Closed> {
     match call.queue()?.close_batch(call.path.get("task")).await? {
         Closed::NotOpen => Err(Problem::plain(Code::NotOpen)),
         Closed::NotFound => Err(no_task()),
-        closed => Ok(Reply::ok(closed)),
+        closed @ Closed::Closed { .. } => Ok(Reply::ok(closed)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 

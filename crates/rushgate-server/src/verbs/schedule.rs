@@ -74,7 +74,8 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<Scheduled> {
             Err(Problem::new(Code::QueueFull, "the queue has the maximum number of schedules"))
         }
         Scheduled::Stale => Err(Problem::plain(Code::Stale)),
-        saved => Ok(Reply::ok(saved)),
+        saved @ (Scheduled::Changed { .. } | Scheduled::Unchanged { .. }) => Ok(Reply::ok(saved)),
+        other => Err(Problem::unforeseen(other)),
     }
 }
 
