@@ -82,7 +82,6 @@ impl fmt::Display for LostReason {
 /// Outcome of a release with a task.
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
-#[non_exhaustive]
 pub enum ReleaseWithOutcome {
     /// The lock was held and is now released. The value is the outcome of the enqueue.
     Released(Enqueued),
@@ -316,7 +315,6 @@ impl LockGuard {
     ///     ReleaseWithOutcome::Released(enqueued) => println!("{enqueued:?}"),
     ///     ReleaseWithOutcome::NotHeld => println!("another may write it now: no mail"),
     ///     ReleaseWithOutcome::NotTaken { guard, why } => println!("{why:?}; {} is still held", guard.name()),
-    ///     other => println!("not of this version: {other:?}"),
     /// }
     /// assert_eq!(mails.stats().await?.ready, 1);
     /// assert!(gate.lock("invoice:7")?.holders().await?.is_empty());
