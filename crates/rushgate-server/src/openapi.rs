@@ -29,7 +29,7 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
     let mut schemas = generator.take_definitions(true);
     schemas.values_mut().for_each(demand_values);
     schemas.values_mut().for_each(without_links);
-    json!({
+    let mut described = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Rushgate",
@@ -50,7 +50,30 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
                 },
             },
         },
-    })
+    });
+    limit_integers(&mut described);
+    described
+}
+
+/// States the largest value of each integer type, because validators and generators ignore `format`.
+fn limit_integers(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            let max = match fields.get("format").and_then(Value::as_str) {
+                Some("uint8") => Some(u8::MAX.into()),
+                Some("uint16") => Some(u16::MAX.into()),
+                Some("uint32") => Some(u32::MAX.into()),
+                Some("uint64" | "uint") => Some(u64::MAX),
+                _ => None,
+            };
+            if let Some(max) = max {
+                fields.entry("maximum").or_insert_with(|| max.into());
+            }
+            fields.iter_mut().filter(|(name, _)| *name != "not").for_each(|(_, value)| limit_integers(value));
+        }
+        Value::Array(values) => values.iter_mut().for_each(limit_integers),
+        _ => {}
+    }
 }
 
 /// A required field also needs a value: the parser treats `null` like an absent field.
@@ -321,6 +344,29 @@ mod tests {
         let choices = &described["components"]["schemas"]["StockBody"]["oneOf"];
         assert_eq!(choices[0]["properties"]["add"], json!({ "not": { "type": "null" } }), "{choices}");
         assert_eq!(choices[1]["properties"]["withdraw"], json!({ "not": { "type": "null" } }), "{choices}");
+    }
+
+    /// Integers without a largest value, by path.
+    fn endless(value: &Value, path: &str, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => {
+                let integer = fields.get("type").is_some_and(|of| of.to_string().contains("integer"));
+                if integer && !fields.contains_key("maximum") && !fields.contains_key("const") {
+                    found.push(path.to_owned());
+                }
+                let of = fields.iter().filter(|(name, _)| *name != "not");
+                of.for_each(|(name, value)| endless(value, &format!("{path}/{name}"), found));
+            }
+            Value::Array(values) => values.iter().for_each(|value| endless(value, path, found)),
+            _ => {}
+        }
+    }
+
+    #[test]
+    fn every_integer_has_a_largest_value() {
+        let mut found = Vec::new();
+        endless(&describe(&routes()), "", &mut found);
+        assert_eq!(found, Vec::<String>::new());
     }
 
     #[test]
