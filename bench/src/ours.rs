@@ -158,7 +158,7 @@ pub async fn pick_up(url: String) -> Result<(f64, f64)> {
         async { Ok::<_, std::io::Error>(()) }
     };
     let worker = Worker::new(&receiver.queue("idle")?).register("*", handler);
-    let working = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(stop.clone()));
     let queue = sender.queue("idle")?;
     let mut times = Vec::with_capacity(TIMES);
     for n in 0..TIMES {

@@ -116,7 +116,7 @@ async fn lateness(url: &str) -> Result<Vec<f64>> {
         async {}
     };
     let worker = Worker::new(&receiver.queue("late")?).register("*", handler).concurrency(100);
-    worker.run_until(stop.cancelled_owned()).await?;
+    worker.run(stop).await?;
     sender.close().await?;
     receiver.close().await?;
     let late = std::mem::take(&mut *late.lock().unwrap_or_else(PoisonError::into_inner));
@@ -142,7 +142,7 @@ fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64;
         }
     };
     let worker = Worker::new(&gate.queue("noop")?).register("*", handler).concurrency(HANDS);
-    runtime.block_on(worker.run_until(stop.cancelled_owned()))?;
+    runtime.block_on(worker.run(stop))?;
     let length = start.elapsed().as_secs_f64();
     let ((calls_after, server_after), cpu_after) = look()?;
     ensure!(runtime.block_on(gate.queue("noop")?.stats())?.ready == 0, "every task is done");
@@ -185,7 +185,7 @@ async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
     };
     let calls = receiver.calls().calls;
     let worker = Worker::new(&receiver.queue("once")?).register("*", handler).concurrency(HANDS);
-    worker.run_until(stop.cancelled_owned()).await?;
+    worker.run(stop).await?;
     let calls = (receiver.calls().calls - calls) as f64;
     let stats = sender.queue("once")?.stats().await?;
     ensure!(
@@ -208,7 +208,7 @@ fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]
             let queue = gate.queue("idle")?;
             for _ in 0..IDLE / CLIENTS {
                 let worker = Worker::new(&queue).register("*", async |_: Job| {});
-                workers.spawn(worker.run_until(stop.clone().cancelled_owned()));
+                workers.spawn(worker.run(stop.clone()));
             }
             gates.push(gate);
         }

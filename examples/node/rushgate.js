@@ -22,8 +22,10 @@ const QUEUE_SLEEP_MAX = 5
 
 const LOCK = ['lock', 'line', 'waiters', 'ends']
 const QUEUE = [
-  'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners',
-  ...Array.from({ length: 10 }, (_, priority) => `waiting${priority}`), 'lines', 'keys', 'moot'
+  'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners',
+  ...Array.from({ length: 10 }, (_, priority) => `waiting${priority}`), 'blocked', 'held', 'groups', 'key_leases', 'starts',
+  'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies',
+  'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers'
 ]
 const SALE = ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed']
 

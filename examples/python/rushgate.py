@@ -28,8 +28,10 @@ LOCK_SLEEP_MAX, QUEUE_SLEEP_MAX = 10, 5
 
 LOCK = ["lock", "line", "waiters", "ends"]
 QUEUE = [
-    "meta", "records", "runs", "newcomers", "leases", "dead", "dead_ids", "listeners",
-    *(f"waiting{priority}" for priority in range(10)), "lines", "keys", "moot",
+    "meta", "records", "runs", "newcomers", "leases", "listeners",
+    *(f"waiting{priority}" for priority in range(10)), "blocked", "held", "groups", "key_leases",
+    "starts", "starts_until", "dead", "dead_ids", "done", "done_ids", "by_age", "by_deadline", "dependents",
+    "dependencies", "results", "result_ids", "unsettled", "unsettled_ids", "events", "watchers",
 ]
 SALE = ["row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed"]
 

@@ -87,7 +87,7 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
     let page = Page::default();
     let names = match named {
         Named::Lock => gate.locks(page).await?.iter().map(|lock| lock.name.to_string()).collect(),
-        Named::Queue => gate.queues().await?.iter().map(ToString::to_string).collect(),
+        Named::Queue => gate.queues(page).await?.iter().map(ToString::to_string).collect(),
         Named::Sale => gate.sales(page).await?.iter().map(|sale| sale.spec.id.to_string()).collect(),
     };
     gate.close().await?;

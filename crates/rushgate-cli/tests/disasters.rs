@@ -19,6 +19,7 @@ use mortal::DiesAfterCommit;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate::sale::{EventKind, SaleId, SaleState};
+use rushgate::store::Page;
 use rushgate::{CancellationToken, Error, OrderWorker, Rushgate, SaleBuilder, connect_ledger};
 use rushgate_core::Verbs;
 use rushgate_redis::RedisStore;
@@ -259,7 +260,8 @@ impl Looker {
     }
 
     fn reservations_since(&self, seq: u64) -> usize {
-        let events = self.runtime.block_on(self.store.events(&sale(), seq, 10_000)).expect("it answers");
+        let events =
+            self.runtime.block_on(self.store.events(&sale(), Page::after(seq, 10_000))).expect("it answers");
         events.iter().filter(|event| event.kind == EventKind::Reserved).count()
     }
 

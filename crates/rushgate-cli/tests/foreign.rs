@@ -300,7 +300,7 @@ async fn the_kind_of_a_task_crosses_languages_http_and_the_command() {
     };
     let stop = CancellationToken::new();
     let worker = Worker::new(&gate.queue("in").unwrap()).register("mail:welcome", welcome);
-    let worker = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(stop.clone()));
 
     let port = server.port();
     tokio::task::spawn_blocking(move || {

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, Listing, Load,
-    MAX_LINES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate,
-    Relay, Reserve, Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject,
-    Switch, TaskEvents, TaskProgress, TaskRelease, Timestamp, UnitChoice,
+    Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, Load, MAX_LINES,
+    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
+    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject, Switch,
+    TaskProgress, TaskRelease, Timestamp, UnitChoice,
 };
 
 /// Maximum length of an owner's label and of a worker's name, in bytes.
@@ -33,11 +33,6 @@ pub fn check_batch(n: usize) -> Result<()> {
 pub(crate) fn check_all<T>(items: &[T], check: impl Fn(&T) -> Result<()>) -> Result<()> {
     check_batch(items.len())?;
     items.iter().try_for_each(check)
-}
-
-/// Checks the size of a page.
-pub(crate) fn check_page(n: u32, max: u64) -> Result<()> {
-    check_range(Field::Limit, n.into(), 1, max)
 }
 
 /// Checks a batch of tasks. Together they may wait for at most 10,000 others.
@@ -158,13 +153,6 @@ impl QueueLimits {
             check_range(Field::Events, events.into(), 1, Self::EVENTS_MAX.into())?;
         }
         self.retention.map_or(Ok(()), |retention| retention.check())
-    }
-}
-
-impl TaskEvents {
-    /// Checks the number of events of a page: 1 to 1,000.
-    pub fn check(limit: u32) -> Result<()> {
-        check_range("the number of events", limit.into(), 1, Self::MAX.into())
     }
 }
 
@@ -319,17 +307,14 @@ impl Selection {
     }
 }
 
-impl Page {
+impl<K> Page<K> {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range(Field::Limit, self.limit.into(), 1, PAGE_MAX.into())
+        self.check_size(PAGE_MAX)
     }
-}
 
-impl Listing {
-    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
-    pub fn check(&self) -> Result<()> {
-        check_range(Field::Limit, self.limit.into(), 1, PAGE_MAX.into())
+    pub(crate) fn check_size(&self, max: u32) -> Result<()> {
+        check_range(Field::Limit, self.limit.into(), 1, max.into())
     }
 }
 

@@ -637,10 +637,8 @@ pub enum PastEnd {
 pub struct Listing {
     /// Only tasks in this state.
     pub state: Option<TaskState>,
-    /// Only IDs greater than this one; empty for the beginning.
-    pub after: String,
-    /// Page size: 1 to 10,000.
-    pub limit: u32,
+    /// Which of them, by ID.
+    pub page: crate::Page,
 }
 
 /// Counts and limits of a queue.

@@ -137,17 +137,51 @@ pub struct StoreCalls {
     pub statements: u64,
 }
 
-/// A page of a long list: at most `limit` entries whose name comes after `after`.
+/// A page of a long list: at most `limit` entries that come after `after`, by name or, in a log, by number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Page {
-    /// Returns only names greater than this one. Empty: start at the beginning.
-    pub after: String,
-    /// Page size: 1 to 10,000. Default: 1,000.
+pub struct Page<K = String> {
+    /// Returns only entries greater than this one. Empty (or 0): start at the beginning.
+    pub after: K,
+    /// Page size: 1 to 10,000, unless the verb allows fewer. Default: 1,000.
     pub limit: u32,
 }
 
-impl Default for Page {
+impl<K: Default> Page<K> {
+    /// The first page.
+    pub fn first(limit: u32) -> Self {
+        Self::after(K::default(), limit)
+    }
+}
+
+impl<K> Page<K> {
+    /// The page that follows an entry.
+    pub const fn after(after: K, limit: u32) -> Self {
+        Self { after, limit }
+    }
+}
+
+impl Page {
+    /// Reads this page and all that follow, while `read` returns full pages. `name` returns an entry's name.
+    pub async fn read_all<T, F: Future<Output = Result<Vec<T>>>>(
+        mut self,
+        read: impl Fn(Self) -> F,
+        name: impl Fn(&T) -> &str,
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        loop {
+            let some = read(self.clone()).await?;
+            let is_last = some.len() < self.limit as usize;
+            all.extend(some);
+            match all.last() {
+                Some(last) if !is_last => name(last).clone_into(&mut self.after),
+                _ => return Ok(all),
+            }
+        }
+    }
+}
+
+impl<K: Default> Default for Page<K> {
     fn default() -> Self {
-        Self { after: String::new(), limit: 1_000 }
+        Self::first(1_000)
     }
 }

@@ -1,7 +1,7 @@
 //! Every operation on a lock, a queue, a schedule, an outbox, a sale or a waiting room, declared once. The macro is in
 //! `declare.rs`; a backend carries the requests out in [`Store::step`].
 
-use crate::check::{check_all, check_batch, check_page, check_tasks};
+use crate::check::{check_all, check_batch, check_tasks};
 use crate::declare::{Effect, Verb, field, own, verbs};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
@@ -296,30 +296,30 @@ verbs! {
     Read Waits waits(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<crate::Waits>,
         "read the dependencies of a task";
 
-    /// Returns the finished tasks that a live task waited for, with their results: 1 to 100 by ID, after `after`.
+    /// Returns the finished tasks that a live task waited for, with their results: by ID, up to 100 a page.
     /// They are kept until the task itself has finished, whatever the queue's [`Retention`](crate::Retention).
-    Read Waited waited(queue: ref '_ QueueName, id: ref '_ TaskId, after: ref '_ str, limit: u32) -> Vec<crate::Waited>,
-        "list the dependencies of a task", |v| check_page(v.limit, 100);
+    Read Waited waited(queue: ref '_ QueueName, id: ref '_ TaskId, page: Page) -> Vec<crate::Waited>,
+        "list the dependencies of a task", |v| v.page.check_size(100);
 
     /// Returns a task by ID: the live one, or else the retained one.
     Read Task task(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<TaskInfo>,
         "read a task";
 
-    /// Lists tasks by ID: 1 to 10,000 after `after`. Done tasks are listed only when their state is asked for.
+    /// Lists tasks by ID. Done tasks are listed only when their state is asked for.
     ///
     /// Consecutive pages that one client reads list every task that exists throughout exactly once. They may omit tasks
     /// that other clients add, or move into the state, after the first of these pages. A page that is requested more
     /// than 5 s after the one before shows all tasks of that moment.
     Read Tasks tasks(queue: ref '_ QueueName, listing: Listing) -> Vec<TaskInfo>,
-        "list tasks", |v| v.listing.check();
+        "list tasks", |v| v.listing.page.check();
 
     /// Returns counts by state, and the lag. A queue that was never used is empty.
     Read Stats stats(queue: ref '_ QueueName) -> QueueStats,
         "count a queue's tasks";
 
     /// Lists the names of the queues, in order.
-    Read Queues queues() -> Vec<QueueName>,
-        "list queues";
+    Read Queues queues(page: Page) -> Vec<QueueName>,
+        "list queues", |v| v.page.check();
 
     /// Pauses a queue: `pop` and `claim` get no tasks. All other verbs keep working.
     Idempotent Pause pause(queue: ref '_ QueueName) -> (),
@@ -334,14 +334,14 @@ verbs! {
     Idempotent Limit limit(queue: ref '_ QueueName, limits: QueueLimits) -> (),
         "set a queue's limits", |v| v.limits.check();
 
-    /// Returns events with numbers greater than `after`: the first `limit` (1 to 1,000). A queue keeps events
+    /// Returns events in order, up to 1,000 a page. A queue keeps events
     /// only if its [limits](QueueLimits::events) say so. Each event is written in the step that it describes.
-    Read TaskEvents task_events(queue: ref '_ QueueName, after: u64, limit: u32) -> crate::TaskEvents,
-        "read a queue's events", |v| crate::TaskEvents::check(v.limit);
+    Read TaskEvents task_events(queue: ref '_ QueueName, page: Page<u64>) -> crate::TaskEvents,
+        "read a queue's events", |v| v.page.check_size(crate::TaskEvents::MAX);
 
-    /// Lists dead letters by ID: 1 to 10,000 after `after` (empty for the beginning).
-    Read Dead dead(queue: ref '_ QueueName, after: ref '_ str, limit: u32) -> Vec<crate::DeadLetter>,
-        "list dead letters", |v| check_page(v.limit, 10_000);
+    /// Lists dead letters by ID.
+    Read Dead dead(queue: ref '_ QueueName, page: Page) -> Vec<crate::DeadLetter>,
+        "list dead letters", |v| v.page.check();
 
     /// Returns a dead letter by ID.
     Read DeadLetter dead_letter(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<crate::DeadLetter>,
@@ -440,9 +440,9 @@ verbs! {
     Write FollowOrders follow_orders(follow: crate::Follow) -> crate::Followed,
         "follow the orders of a sale", |v| v.follow.check();
 
-    /// Lists entries that the ledger could not record, by event number: 1 to 1,000 after `after`.
-    Read FailedOrders failed_orders(sale: ref '_ SaleId, after: u64, limit: u32) -> Vec<crate::FailedOrder>,
-        "list failed orders", |v| check_page(v.limit, 1_000);
+    /// Lists entries that the ledger could not record, by event number, up to 1,000 a page.
+    Read FailedOrders failed_orders(sale: ref '_ SaleId, page: Page<u64>) -> Vec<crate::FailedOrder>,
+        "list failed orders", |v| v.page.check_size(1_000);
 
     /// Makes all failed entries due now, and returns how many there are. An idle order worker asks every few seconds.
     Idempotent RetryOrders retry_orders(sale: ref '_ SaleId) -> u32,
@@ -496,9 +496,9 @@ verbs! {
     Read Reservation reservation(sale: ref '_ SaleId, id: ReservationId) -> Option<Hold>,
         "read a reservation";
 
-    /// Returns events with a number greater than `after`, in order: at most `limit` (1 to 10,000).
-    Read Events events(sale: ref '_ SaleId, after: u64, limit: u32) -> Vec<Event>,
-        "read a sale's events", |v| check_page(v.limit, 10_000);
+    /// Returns events in order.
+    Read Events events(sale: ref '_ SaleId, page: Page<u64>) -> Vec<Event>,
+        "read a sale's events", |v| v.page.check();
 
     /// Returns a snapshot of everything that the store knows of the sale, for the audit.
     Read Books books(sale: ref '_ SaleId) -> crate::Books,

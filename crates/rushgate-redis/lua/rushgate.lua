@@ -1,9 +1,9 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build ac833a5d8efd2ac2
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ac833a5d8efd2ac2'
+-- Rushgate 0.1.0, protocol 1, build e44245b1e3dfb009
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'e44245b1e3dfb009'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
-  queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'dead', 'dead_ids', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'lines', 'keys', 'moot' },
+  queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
   answers = { 'young', 'old' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   unique = { 'unique' },
@@ -1325,7 +1325,7 @@ end
 
 do
 
--- A queue. Its 21 keys, in this order:
+-- A queue. Its 36 keys, in this order:
 --   meta       HASH  counters and settings, by field:
 --                    counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
 --                      revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
@@ -1351,39 +1351,34 @@ do
 --                    of 255 is none
 --   newcomers  HASH  id -> a record: the pending replacement of a leased task
 --   leases     ZSET  claim(7) turn(1) id -> lease until
---   dead       HASH  entries of five kinds:
---                    id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
---                      [past's length(2) past] body: a dead letter
---                    NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
---                      that is kept. The result is a body, or empty
---                    ENQ place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at
---                      that place
---                    ACK finished(7) NUL id -> how(1) result or error: a finished task whose dependents are not all
---                      updated yet
---                    BS number(7) -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error: an event.
---                      Attempt and due are 0 if they do not apply
---   dead_ids   ZSET  members of seven kinds, all with score 0:
---                    id: a dead letter
---                    NUL finished(7) id: a finished task that is kept
---                    SOH first(7) id: a waiting task, if the queue drops its oldest
---                    STX deadline(7) id: a waiting task with a deadline
---                    ETX other NUL if dead(1) place(7) id: a link to a dependency, by the dependency
---                    EOT place(7) if dead(1) other: the same by the dependent; without `other`, an open batch
---                    ENQ.. and ACK..: the fields of `dead` that begin with these, and ACK finished(7) SOH place(7) id:
---                      a removed task whose links are still to be deleted
 --   listeners  ZSET  inbox -> since, of processes that wait for a task to claim
 --   waiting    ZSET  ten of them, one per priority: place(7) id -> due
---   lines      ZSET  members of two kinds, all with score 0:
---                    key NUL priority(1) due(7) place(7) id: a waiting task with a key
---                    NUL priority(1) due(7) place(7) id: a task that waits for others
---   keys       HASH  fields of five kinds:
---                    key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
---                      last three are its first task's. Moment + 1 is 0 while the group is blocked
---                    key -> number of leased tasks
---                    key NUL s -> when the latest tasks started(7 each), for the rate of the key; NUL s for the queue's
---                    NUL w id -> inboxes(16 each) to notify when the task finishes
---                    NUL e -> inboxes(16 each) to notify of events
---   moot       ZSET  key -> when its start times no longer matter
+--   blocked    ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
+--   held       ZSET  id -> due, of tasks that wait for others
+--   groups     HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
+--                    last three are its first task's. Moment + 1 is 0 while the group is blocked
+--   key_leases HASH  key -> number of its leased tasks
+--   starts     HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
+--   starts_until ZSET  key -> when its start times no longer matter
+--   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
+--                    [past's length(2) past] body: a dead letter
+--   dead_ids   ZSET  id -> 0, of dead letters
+--   done       HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
+--                    that is kept. The result is a body, or empty
+--   done_ids   ZSET  id -> finished
+--   by_age     ZSET  id -> first, of waiting tasks, if the queue drops its oldest
+--   by_deadline ZSET  id -> deadline, of waiting tasks that have one
+--   dependents ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
+--   dependencies ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
+--   results    HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
+--   result_ids ZSET  place(7) other -> 0, of these
+--   unsettled  HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
+--                    updated yet
+--   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
+--                    deleted
+--   events     HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
+--                    if they do not apply
+--   watchers   HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
 -- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
 -- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
@@ -1407,11 +1402,9 @@ local COUNTERS = '>I7I7I7I7I2I4'
 -- How a task ended, and how a run ended.
 local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
 local runs_as = { failed = 0, lost = 1, snoozed = 2 }
--- Overflow policies, and prefixes of the members of dead_ids.
-local DROP_NEW, DROP_OLDEST, BY_AGE, BY_DEADLINE, BEHIND_DEADLINES = 1, 2, '\1', '\2', '\3'
--- Prefixes of links in dead_ids: by dependency, by dependent, finished dependencies, ends that dependents have not been
--- updated with, and the end of them all.
-local linked_by = { other = '\3', own = '\4', over = '\5', ended = '\6', behind = '\7' }
+-- Overflow policies.
+-- The kinds of members of unsettled_ids, and where a member has its kind.
+local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
 -- The most dependents that one call updates.
 -- Error of a task whose deadline passed.
 local LATE = 'its deadline passed before it ran'
@@ -1441,9 +1434,13 @@ local function queue_keys(first)
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
-    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
-    lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
+    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
+    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
+    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
+    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
+    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
+    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
+    events = KEYS[first + 34],
     moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
     revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
     is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
@@ -1451,6 +1448,17 @@ local function queue_keys(first)
   }
   if row[4] then read_limits(q, row[4]) end
   return q
+end
+
+-- Hashes that most calls do not need, and their places among the keys.
+local PLACES = { groups = 18, key_leases = 19, starts = 20, watchers = 35 }
+local function hash_of(q, name)
+  local of = q.hashes[name]
+  if not of then
+    of = hash(KEYS[q.first + PLACES[name]])
+    q.hashes[name] = of
+  end
+  return of
 end
 
 -- Events other than a task's end, how they are kept, and how processes are notified.
@@ -1466,7 +1474,6 @@ local events = {
     local packed = struct.pack('>I7I1I2I7I1', at, what, attempt or 0, due or 0, #id) .. id .. (text or '')
     noted[n + 1], q.noted = { at = at, place = n, packed = packed }, noted
   end,
-  field = function(number) return '\8' .. struct.pack('>I7', number) end,
   -- The number of the first event kept, or of the next one if none is; and the number of the latest.
   range = function(q)
     local row = redis.call('HMGET', q.meta, 'latest_event', 'first_event')
@@ -1487,33 +1494,35 @@ local events = {
     end
     local n = #noted
     local latest = redis.call('HINCRBY', q.meta, 'latest_event', n)
-    local of, before = hash(q.dead), latest - n
+    local of, before = hash(q.events), latest - n
     for at = math.max(n - most, 0) + 1, n do
-      add(of, '\8' .. struct.pack('>I7', before + at), noted[at].packed)
+      add(of, int(before + at), noted[at].packed)
     end
     for old = math.max(before - most, 0) + 1, math.min(latest - most, before) do
-      take_out(of, '\8' .. struct.pack('>I7', old))
+      take_out(of, int(old))
     end
     write_back(of)
     q.latest_event = latest
   end,
-  -- Stores a process's inbox in a field of `keys`, for one notification. The latest 64 are kept; other processes find
-  -- out by polling.
-  leave_inbox = function(q, field, inbox)
-    local inboxes, kept_bytes = read(q.keys, field) or '', 16 * 63
+  -- Stores the inbox of a process that watches a task, or the events, for one notification. The latest 64 are kept;
+  -- other processes find out by polling.
+  leave_inbox = function(q, watched, inbox)
+    local watchers, kept_bytes = hash_of(q, 'watchers'), 16 * 63
+    local inboxes = read(watchers, watched) or ''
     if not string.find(inboxes, inbox, 1, true) then
-      set_field(q.keys, field, string.sub(inboxes, -kept_bytes) .. inbox)
+      set_field(watchers, watched, string.sub(inboxes, -kept_bytes) .. inbox)
     end
   end,
-  -- Notifies every inbox stored in a field, once.
-  tell = function(q, field, what)
-    local inboxes = read(q.keys, field)
+  -- Notifies every process that watches, once.
+  tell = function(q, watched, what)
+    local watchers = hash_of(q, 'watchers')
+    local inboxes = read(watchers, watched)
     if not inboxes then return end
     local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
       redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
     end
-    set_field(q.keys, field, false)
+    set_field(watchers, watched, false)
   end,
 }
 
@@ -1526,11 +1535,12 @@ local function is_used(q, priority)
   return bit.band(q.used, bit.lshift(1, priority)) ~= 0
 end
 
+-- Place of the first waiting set among the keys.
 -- The waiting set of a priority.
 local function waiting(q, priority)
   local of = q.waiting[priority]
   if not of then
-    of = sorted_set(KEYS[q.first + priority])
+    of = sorted_set(KEYS[q.first + 6 + priority])
     q.waiting[priority], q.used = of, bit.bor(q.used, bit.lshift(1, priority))
   end
   return of
@@ -1541,11 +1551,13 @@ local function write_back_queue(q)
   write_back(q.records)
   write_back(q.runs)
   write_back(q.leases)
-  for field, starts in pairs(q.started) do
-    set_field(q.keys, field, starts)
+  for key, starts in pairs(q.started) do
+    set_field(hash_of(q, 'starts'), key, starts)
   end
   q.started = {}
-  write_back(q.keys)
+  for _, of in pairs(q.hashes) do
+    write_back(of)
+  end
   for _, of in pairs(q.waiting) do
     write_back(of)
   end
@@ -1691,35 +1703,34 @@ end
 local function free_from(q, key)
   local n, per = q.rate_n, q.rate_us
   if key then n, per = q.key_rate_n, q.key_rate_us end
-  local field = (key or '') .. '\0s'
-  local starts = n and (q.started[field] or read(q.keys, field))
+  local starts = n and (q.started[key or ''] or read(hash_of(q, 'starts'), key or ''))
   if not starts or #starts < 7 * n then return 0 end
   return struct.unpack('>I7', starts, #starts - 7 * n + 1) + per
 end
 
 local function leased_of(q, key)
-  return tonumber(read(q.keys, key) or 0)
+  return tonumber(read(hash_of(q, 'key_leases'), key) or 0)
 end
 
 local function count_leased(q, key, change)
   local n = leased_of(q, key) + change
-  set_field(q.keys, key, n > 0 and n)
+  set_field(hash_of(q, 'key_leases'), key, n > 0 and n)
 end
 
--- A task's member of `lines`, without the name of its key group.
+-- A task's member of `blocked`, without the name of its key group.
 local function stand_of(t)
   return struct.pack('>I7', has(t, 16) and t.asked or t.due) .. string.sub(t.record, 1, 7) .. t.id
 end
 
 local LINE = '>I7c7I7'
 
--- The name of a key group: its field in `keys`, and the prefix of its members in `lines`.
+-- The name of a key group: its field in `groups`, and the prefix of its members in `blocked`.
 local function line_name(key, priority)
   return key .. '\0' .. string.char(priority)
 end
 
 local function read_line(q, name)
-  local packed = read(q.keys, name)
+  local packed = read(hash_of(q, 'groups'), name)
   if not packed then return { turn = 0, moment = 0, first = '' } end
   local line = { packed = packed, first = string.sub(packed, 22) }
   line.turn, line.place, line.moment = struct.unpack(LINE, packed)
@@ -1728,7 +1739,7 @@ end
 
 local function store_line(q, name, line)
   local packed = struct.pack(LINE, line.turn, line.place, line.moment) .. line.first
-  if packed ~= line.packed then set_field(q.keys, name, packed) end
+  if packed ~= line.packed then set_field(hash_of(q, 'groups'), name, packed) end
   line.packed = packed
 end
 
@@ -1753,10 +1764,10 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.lines, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
   if not first then
     unseat(q, priority, line)
-    if line.packed then set_field(q.keys, name, false) end
+    if line.packed then set_field(hash_of(q, 'groups'), name, false) end
     return
   end
   first = string.sub(first, #name + 1)
@@ -1786,9 +1797,9 @@ local function seat_touched(q, wake)
       for priority = 0, 9 do
         names[priority + 1] = line_name(key, priority)
       end
-      fetch(q.keys, names)
+      fetch(hash_of(q, 'groups'), names)
       for priority = 0, 9 do
-        if read(q.keys, names[priority + 1]) then priorities[priority] = true end
+        if read(hash_of(q, 'groups'), names[priority + 1]) then priorities[priority] = true end
       end
     end
     for priority = 0, 9 do
@@ -1803,25 +1814,15 @@ local function touch_line(q, t)
   q.touched[t.key][t.priority] = true
 end
 
--- A task's member of the index by age.
-local function age_of(id, record)
-  return BY_AGE .. string.sub(record, 14, 20) .. id
-end
-
 -- Indexes a waiting task by age, if the queue may drop it.
 local function stand_by_age(q, id, record)
-  if q.overflow == DROP_OLDEST then redis.call('ZADD', q.dead_ids, 0, age_of(id, record)) end
-end
-
--- A task's member of the index by deadline.
-local function date_of(id, deadline)
-  return BY_DEADLINE .. struct.pack('>I7', deadline) .. id
+  if q.overflow == 2 then redis.call('ZADD', q.by_age, int(struct.unpack('>I7', record, 14)), id) end
 end
 
 -- Indexes a waiting task by its deadline, if it has one.
 local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
-  redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
+  redis.call('ZADD', q.by_deadline, int(deadline), id)
   if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
   q.dated = true
 end
@@ -1831,10 +1832,10 @@ local function stand(q, t, wake)
   stand_by_age(q, t.id, t.record)
   stand_by_deadline(q, t.id, t.deadline)
   if t.held then
-    redis.call('ZADD', q.lines, 0, line_name('', t.priority) .. stand_of(t))
+    redis.call('ZADD', q.held, int(t.due), t.id)
     q.changed = true
   elseif t.key then
-    redis.call('ZADD', q.lines, 0, line_name(t.key, t.priority) .. stand_of(t))
+    redis.call('ZADD', q.blocked, 0, line_name(t.key, t.priority) .. stand_of(t))
     touch_line(q, t)
     q.changed = true
   else
@@ -1864,10 +1865,10 @@ local function lift(q, t)
       touch_line(q, t)
     end
   elseif t.held then
-    redis.call('ZREM', q.lines, line_name('', t.priority) .. stand_of(t))
+    redis.call('ZREM', q.held, t.id)
   elseif t.key then
     local name, of = line_name(t.key, t.priority), stand_of(t)
-    redis.call('ZREM', q.lines, name .. of)
+    redis.call('ZREM', q.blocked, name .. of)
     local line = read_line(q, name)
     if line.first == of then
       unseat(q, t.priority, line)
@@ -1878,31 +1879,31 @@ local function lift(q, t)
     take_out(waiting(q, t.priority), place(t))
   end
   if has(t, 1) then return end
-  if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(t.id, t.record)) end
-  if t.deadline then redis.call('ZREM', q.dead_ids, date_of(t.id, t.deadline)) end
+  if q.overflow == 2 then redis.call('ZREM', q.by_age, t.id) end
+  if t.deadline then redis.call('ZREM', q.by_deadline, t.id) end
 end
 
--- The first members of dead_ids that have this prefix.
-local function beginning(q, with, most)
-  return redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+-- The first members of a set that have this prefix.
+local function beginning(set, with, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
 end
 
 -- A record is gone: its links are to be deleted.
 local function forget_waits(q, id, record)
   if not q.linked then return end
   local place = string.sub(record, 1, 7)
-  if beginning(q, linked_by.own .. place, 1)[1] or beginning(q, linked_by.over .. place, 1)[1] then
-    redis.call('ZADD', q.dead_ids, 0, linked_by.ended .. struct.pack('>I7', now) .. '\1' .. place .. id)
+  if beginning(q.dependencies, place, 1)[1] or beginning(q.result_ids, place, 1)[1] then
+    redis.call('ZADD', q.unsettled_ids, 0, struct.pack('>I7', now) .. TASK_GONE .. place .. id)
     q.ended = true
   end
 end
 
 -- A task has ended, with a result or an error: its dependents are to be updated.
 local function has_ended(q, id, at, how, what)
-  if not q.linked or not beginning(q, linked_by.other .. id .. '\0', 1)[1] then return end
-  local field = linked_by.ended .. struct.pack('>I7', at) .. '\0' .. id
-  redis.call('ZADD', q.dead_ids, 0, field)
-  redis.call('HSET', q.dead, field, string.char(how) .. what)
+  if not q.linked or not beginning(q.dependents, id .. '\0', 1)[1] then return end
+  local field = struct.pack('>I7', at) .. TASK_ENDED .. id
+  redis.call('ZADD', q.unsettled_ids, 0, field)
+  redis.call('HSET', q.unsettled, field, string.char(how) .. what)
   q.ended = true
 end
 
@@ -1912,7 +1913,7 @@ local function remove(q, t, wake)
   q.size = q.size and q.size - 1
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
-  if q.keep_n then events.tell(q, '\0w' .. t.id, 'T' .. t.id) end
+  if q.keep_n then events.tell(q, t.id, 'T' .. t.id) end
   forget_waits(q, t.id, t.record)
 end
 
@@ -1922,18 +1923,16 @@ local function finish_task(q, t, at, how, result, wake)
   events.note(q, at, t.id, how, t.attempts)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
-  local field, run = '\0' .. t.id, t.ran and pack_run(t) or ''
-  local old = redis.call('HGET', q.dead, field)
-  if old then redis.call('ZREM', q.dead_ids, '\0' .. string.sub(old, 1, 7) .. t.id) end
+  local run = t.ran and pack_run(t) or ''
   local kept = struct.pack('>I7I1I4', at, how, #result) .. result .. struct.pack('>I4', #run) .. run .. t.record
-  redis.call('HSET', q.dead, field, kept)
-  redis.call('ZADD', q.dead_ids, 0, '\0' .. struct.pack('>I7', at) .. t.id)
+  redis.call('HSET', q.done, t.id, kept)
+  redis.call('ZADD', q.done_ids, int(at), t.id)
   q.finished = true
 end
 
--- Counts the finished tasks that are kept, up to a moment. They sort before the dead letters, by when they finished.
+-- Counts the finished tasks that are kept, up to a moment.
 local function count_finished(q, till)
-  return redis.call('ZLEXCOUNT', q.dead_ids, '-', till and '(\0' .. struct.pack('>I7', till + 1) or '(\1')
+  return redis.call('ZCOUNT', q.done_ids, '-inf', till and int(till) or '+inf')
 end
 
 -- Deletes the finished tasks that exceed the retention. True if more are left than one call deletes.
@@ -1941,18 +1940,15 @@ local function forget_finished(q, most)
   local n = count_finished(q)
   if q.keep_n then n = math.max(n - q.keep_n, count_finished(q, now - q.keep_us)) end
   if n == 0 then return false end
-  local first = redis.call('ZRANGE', q.dead_ids, 0, math.min(n, most) - 1)
-  for at, member in ipairs(first) do
-    first[at] = '\0' .. string.sub(member, 8 + 1)
-  end
-  in_chunks('HDEL', q.dead, first)
-  redis.call('ZREMRANGEBYRANK', q.dead_ids, 0, #first - 1)
+  local first = redis.call('ZRANGE', q.done_ids, 0, math.min(n, most) - 1)
+  in_chunks('HDEL', q.done, first)
+  redis.call('ZREMRANGEBYRANK', q.done_ids, 0, #first - 1)
   return n > most
 end
 
 -- The entry of a finished task, if the retention still covers it.
 local function finished_task(q, id)
-  local kept = q.keep_n and redis.call('HGET', q.dead, '\0' .. id)
+  local kept = q.keep_n and redis.call('HGET', q.done, id)
   return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
 end
 
@@ -2031,7 +2027,7 @@ end
 
 -- Lets a held task run, if it has no dependency left.
 local function go_on(q, t, at)
-  if beginning(q, linked_by.own .. string.sub(t.record, 1, 7), 1)[1] then return end
+  if beginning(q.dependencies, string.sub(t.record, 1, 7), 1)[1] then return end
   lift(q, t)
   t.held = nil
   store_record(q, t, body_of(t.record))
@@ -2040,27 +2036,33 @@ local function go_on(q, t, at)
   q.moment = now
 end
 
+-- Keeps the end of a dependency for its dependent. A field is a place and the id of the dependency.
+local function keep_result(q, field, at, how, what)
+  redis.call('ZADD', q.result_ids, 0, field)
+  redis.call('HSET', q.results, field, struct.pack('>I7I1', at, how) .. what)
+end
+
 -- Updates the dependents of a task that ended, up to `most` of them. Returns how many there were.
 local function tell(q, ended, most)
-  local at, id, kept = struct.unpack('>I7', ended, 2), string.sub(ended, 10), redis.call('HGET', q.dead, ended)
+  local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = linked_by.other .. id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
   -- Dependents that keep waiting for a dead task are skipped.
   local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dead_ids, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
   if #told < most then
-    redis.call('ZREM', q.dead_ids, ended)
-    redis.call('HDEL', q.dead, ended)
+    redis.call('ZREM', q.unsettled_ids, ended)
+    redis.call('HDEL', q.unsettled, ended)
   end
   for _, member in ipairs(told) do
     local policy, first = string.sub(member, #with + 1, #with + 1), #with + 2
     local place = string.sub(member, first, first + 7 - 1)
-    redis.call('ZREM', q.dead_ids, member, linked_by.own .. place .. policy .. id)
+    redis.call('ZREM', q.dependents, member)
+    redis.call('ZREM', q.dependencies, place .. policy .. id)
     local t = load(q, string.sub(member, first + 7))
     if t and t.held and string.sub(t.record, 1, 7) == place then
       if well or policy == '2' then
-        redis.call('ZADD', q.dead_ids, 0, linked_by.over .. place .. id)
-        redis.call('HSET', q.dead, linked_by.over .. place .. id, struct.pack('>I7I1', at, how) .. what)
+        keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
         local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
@@ -2074,18 +2076,18 @@ end
 
 -- Deletes the links of a task that is gone, up to `most` of them. Returns how many there were.
 local function unlink(q, gone, most)
-  local place, id = string.sub(gone, 10, 9 + 7), string.sub(gone, 10 + 7)
-  local links, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
-  if #links + #over < most then redis.call('ZREM', q.dead_ids, gone) end
-  in_chunks('ZREM', q.dead_ids, links)
-  in_chunks('ZREM', q.dead_ids, over)
-  in_chunks('HDEL', q.dead, over)
+  local place, id = string.sub(gone, KIND_AT + 1, KIND_AT + 7), string.sub(gone, KIND_AT + 1 + 7)
+  local links, over = beginning(q.dependencies, place, most), beginning(q.result_ids, place, most)
+  if #links + #over < most then redis.call('ZREM', q.unsettled_ids, gone) end
+  in_chunks('ZREM', q.dependencies, links)
+  in_chunks('ZREM', q.result_ids, over)
+  in_chunks('HDEL', q.results, over)
   -- The same links by their dependencies.
   for at, link in ipairs(links) do
-    local policy, other = string.sub(link, 7 + 2, 7 + 2), string.sub(link, 7 + 3)
-    links[at] = linked_by.other .. other .. '\0' .. policy .. place .. id
+    local policy, other = string.sub(link, 7 + 1, 7 + 1), string.sub(link, 7 + 2)
+    links[at] = other .. '\0' .. policy .. place .. id
   end
-  in_chunks('ZREM', q.dead_ids, links)
+  in_chunks('ZREM', q.dependents, links)
   return #links + #over
 end
 
@@ -2094,12 +2096,12 @@ local function settle(q)
   if not q.ended then return false end
   local room = 500
   while room > 0 do
-    local first = beginning(q, linked_by.ended, 1)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
     if not first then
       q.ended = nil
       return false
     end
-    local n = string.byte(first, 9) == 0 and tell(q, first, room) or unlink(q, first, room)
+    local n = string.sub(first, KIND_AT, KIND_AT) == TASK_ENDED and tell(q, first, room) or unlink(q, first, room)
     room = room - n - 1
   end
   return true
@@ -2108,8 +2110,8 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
-  if first then return (struct.unpack('>I7', first, 2)) end
+  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
 end
@@ -2158,7 +2160,7 @@ local function finish(q)
   if settle(q) then q.woken = q.woken + 1 end
   if q.finished then forget_finished(q, 2000) end
   events.write(q)
-  if q.latest_event then events.tell(q, '\0e', 'E' .. int(q.latest_event)) end
+  if q.latest_event then events.tell(q, '', 'E' .. int(q.latest_event)) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
@@ -2177,10 +2179,9 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local till = '(' .. BY_DEADLINE .. struct.pack('>I7', now + 1)
-  local late = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, till, 'LIMIT', 0, 500)
-  for _, member in ipairs(late) do
-    local t = load(q, string.sub(member, 8 + 1))
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, 500)
+  for _, id in ipairs(late) do
+    local t = load(q, id)
     q.moment = t.deadline
     die(q, t, t.deadline, LATE, true)
   end
@@ -2194,10 +2195,11 @@ end
 -- True if more is left than one call processes.
 local function reap(q)
   if q.linked then
-    local last = redis.call(
-      'ZREVRANGEBYLEX', q.dead_ids, '(' .. linked_by.behind, '[' .. linked_by.other, 'LIMIT', 0, 1)[1]
-    q.linked, q.ended = last, last and string.sub(last, 1, 1) == linked_by.ended
-    if not last then redis.call('HDEL', q.meta, 'has_dependencies') end
+    q.ended = redis.call('EXISTS', q.unsettled_ids) == 1
+    if not q.ended and redis.call('EXISTS', q.dependents, q.dependencies, q.result_ids) == 0 then
+      q.linked = nil
+      redis.call('HDEL', q.meta, 'has_dependencies')
+    end
   end
   if settle(q) then
     finish(q)
@@ -2238,16 +2240,16 @@ end
 -- Counts tasks that start now against a rate limit. The history is written once, when the call ends.
 local function count_starts(q, key, n, per, given)
   if not n or given == 0 then return end
-  local field = (key or '') .. '\0s'
-  local starts = q.started[field] or read(q.keys, field) or ''
-  q.started[field] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
+  local of = hash_of(q, 'starts')
+  local starts = q.started[key or ''] or read(of, key or '') or ''
+  q.started[key or ''] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
     -- Each new entry deletes up to two expired ones, so that they do not accumulate.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.moot, '-inf', now, 'LIMIT', 0, 2)) do
-      redis.call('ZREM', q.moot, other)
-      if other ~= key then set_field(q.keys, other .. '\0s', false) end
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now, 'LIMIT', 0, 2)) do
+      redis.call('ZREM', q.starts_until, other)
+      if other ~= key then set_field(of, other, false) end
     end
-    redis.call('ZADD', q.moot, int(now + per), key)
+    redis.call('ZADD', q.starts_until, int(now + per), key)
   end
 end
 
@@ -2259,7 +2261,7 @@ local function allowed(q)
     most = math.max(q.concurrency - redis.call('ZCARD', q.leases.key), 0)
   end
   if q.rate_n then
-    local starts, since = read(q.keys, '\0s') or '', now - q.rate_us
+    local starts, since = read(hash_of(q, 'starts'), '') or '', now - q.rate_us
     -- Binary search for the first start that is still within the period.
     local from, to = 1, #starts / 7 + 1
     while from < to do
@@ -2290,7 +2292,7 @@ end
 -- A task with a key was claimed or popped: counts it against the limits of its key, and moves its key group to the end.
 local function take_turn(q, t, leased)
   local name = line_name(t.key, t.priority)
-  redis.call('ZREM', q.lines, name .. stand_of(t))
+  redis.call('ZREM', q.blocked, name .. stand_of(t))
   local line = read_line(q, name)
   q.arrival, q.turn, q.lines_waiting = q.arrival + 1, nil, q.lines_waiting - 1
   line.turn, line.place, line.moment, line.first = now, struct.pack('>I6', q.arrival) .. '\0', 0, ''
@@ -2327,9 +2329,9 @@ local function give_out(q, n, leased)
           ids[#ids + 1] = id
           records[#ids], runs[#ids] = record, run
           local byte = string.byte(record, 28)
-          if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(id, record)) end
+          if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
           if byte >= 64 then
-            redis.call('ZREM', q.dead_ids, date_of(id, struct.unpack('>I7', record, 30 + 1)))
+            redis.call('ZREM', q.by_deadline, id)
             byte = byte - 64
           end
           if byte >= 16 then
@@ -2364,25 +2366,25 @@ end
 
 -- Links a task to its dependencies. True if it must wait for them.
 local function link_to_others(q, id, place, of)
-  local added, policy, held, failed = {}, of.if_dead, of.open, {}
-  local function note(member)
-    added[#added + 1], added[#added + 2] = 0, member
+  local dependents, dependencies, policy, held, failed = {}, {}, of.if_dead, of.open, {}
+  local function note(members, member)
+    members[#members + 1], members[#members + 2] = 0, member
   end
-  if of.open then note(linked_by.own .. place .. policy) end
+  if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
     local is_known, at, how, what = what_is_known(q, other)
     if how and (how < ends_as.cancelled or policy == '2') then
-      note(linked_by.over .. place .. other)
-      redis.call('HSET', q.dead, linked_by.over .. place .. other, struct.pack('>I7I1', at, how) .. what)
+      keep_result(q, place .. other, at, how, what)
     else
       held = true
-      note(linked_by.other .. other .. '\0' .. policy .. place .. id)
-      note(linked_by.own .. place .. policy .. other)
+      note(dependents, other .. '\0' .. policy .. place .. id)
+      note(dependencies, place .. policy .. other)
       -- A dependency that is unknown now was dropped to make room for this task.
       if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
     end
   end
-  in_chunks('ZADD', q.dead_ids, added)
+  in_chunks('ZADD', q.dependents, dependents)
+  in_chunks('ZADD', q.dependencies, dependencies)
   if not q.linked then redis.call('HSET', q.meta, 'has_dependencies', 1) end
   q.linked = true
   for _, one in ipairs(failed) do
@@ -2396,8 +2398,8 @@ local function open_place(q, id)
   local record = q.linked and read(q.records, id)
   if not record then return nil end
   local place = string.sub(record, 1, 7)
-  local first = beginning(q, linked_by.own .. place, 1)[1]
-  if first and #first == 7 + 2 then return place, string.sub(first, -1) end
+  local first = beginning(q.dependencies, place, 1)[1]
+  if first and #first == 7 + 1 then return place, string.sub(first, -1) end
 end
 
 -- Why a task cannot have the dependencies or the batch in its terms, and the id concerned: 0 unknown, 1 not open, 2
@@ -2411,7 +2413,7 @@ local function refusal(q, id, of)
   end
   if t or not of.hold then return nil end
   -- Others already wait for this id: its own dependencies could lead back to it.
-  if q.linked and beginning(q, linked_by.other .. id .. '\0', 1)[1] then return 2, id end
+  if q.linked and beginning(q.dependents, id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
     if not what_is_known(q, other) then return 0, other end
   end
@@ -2421,12 +2423,11 @@ end
 local function become_part(q, part, whole)
   local place, policy = open_place(q, whole)
   if not place then return end
-  redis.call('ZADD', q.dead_ids, 0, linked_by.other .. part .. '\0' .. policy .. place .. whole,
-    0, linked_by.own .. place .. policy .. part)
+  redis.call('ZADD', q.dependents, 0, part .. '\0' .. policy .. place .. whole)
+  redis.call('ZADD', q.dependencies, 0, place .. policy .. part)
   -- The id may have been a member before, under a record that has ended.
-  if redis.call('ZREM', q.dead_ids, linked_by.over .. place .. part) == 1 then
-    redis.call('HDEL', q.dead, linked_by.over .. place .. part)
-  end
+  redis.call('ZREM', q.result_ids, place .. part)
+  redis.call('HDEL', q.results, place .. part)
 end
 
 -- Completing claimed tasks.
@@ -2516,9 +2517,9 @@ end
 -- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
-  local oldest = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 1)[1]
+  local oldest = redis.call('ZRANGE', q.by_age, 0, 0)[1]
   if not oldest then return nil end
-  local t = load(q, string.sub(oldest, 8 + 1))
+  local t = load(q, oldest)
   finish_task(q, t, now, ends_as.dropped, '', true)
   count_dropped(q)
   return t.id
@@ -2526,12 +2527,12 @@ end
 
 -- Applies the overflow policy to a new task for which the queue has no room.
 local function put_too_many(q, id, of, body)
-  if q.overflow == DROP_NEW then
+  if q.overflow == 1 then
     count_dropped(q)
     events.note(q, now, id, ends_as.dropped)
     return 5, q.bound
   end
-  local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)
+  local dropped = q.overflow == 2 and drop_oldest(q)
   if not dropped then return 4, q.bound end
   begin(q, id, of, body)
   return 6, q.revision, dropped
@@ -2704,8 +2705,8 @@ end
 
 -- Deletes dead letters.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
@@ -2736,14 +2737,14 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a second part.
   local answer = remembered(once) or { 0, 1 }
   if not answer[2] then return answer end
   if reap(q) then return AGAIN end
   local ids
   if ARGV[2] == '1' then
-    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '[ ', '+', 'LIMIT', 0, PAGE)
+    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', 0, PAGE)
     answer[2] = #ids == PAGE and 1 or nil
   else
     ids = {}
@@ -2772,8 +2773,8 @@ end)
 
 -- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 --
@@ -2792,7 +2793,7 @@ verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2817,8 +2818,8 @@ end)
 -- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
 -- than separate calls.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
 --                op: 8 bytes; unique per request; reuse it to retry
 --                how many: 1 to 1,000
@@ -2854,7 +2855,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, TASKS_MOST = 4, 1000
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim, WIDTH)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   local wanted = 0
@@ -2920,8 +2921,8 @@ end)
 
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 --
@@ -2940,7 +2941,7 @@ verb('queue_close_batch', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -2949,9 +2950,8 @@ verb('queue_close_batch', { 'allow-oom' }, { 'queue', 'answers' }, function()
     local place, policy = open_place(q, t.id)
     outcome = place and 1 or 2
     if place then
-      local with = linked_by.own .. place
-      redis.call('ZREM', q.dead_ids, with .. policy)
-      left = redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with, '(' .. with .. '\255')
+      redis.call('ZREM', q.dependencies, place .. policy)
+      left = redis.call('ZLEXCOUNT', q.dependencies, '[' .. place, '(' .. place .. '\255')
       go_on(q, t, now)
     end
   end
@@ -2961,8 +2961,8 @@ end)
 
 -- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -2992,7 +2992,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 3
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.complete, WIDTH)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.complete, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3009,7 +3009,7 @@ end)
 
 -- Returns dead letters, ordered by id.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3031,7 +3031,7 @@ verb('queue_dead', { 'allow-oom' }, { 'queue' }, function()
   local q = queue_keys(1)
   if reap(q) then return AGAIN end
   finish(q)
-  local after = ARGV[1] == '' and '[ ' or '(' .. ARGV[1]
+  local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
   local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
   local answer = {}
   local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}
@@ -3044,7 +3044,7 @@ end)
 
 -- Returns one dead letter.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
 -- {id, dead letter}
@@ -3069,8 +3069,8 @@ end)
 
 -- Removes a task if it has not changed since it was read.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 -- ARGV[3]      revision: 0 to 9,007,199,254,740,991; as it was read
@@ -3097,7 +3097,7 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3122,9 +3122,9 @@ end)
 -- Enqueues tasks in the order given, for one or more requests. Tasks that are enqueued in one call cost the server much
 -- less than in separate calls.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
--- KEYS[24]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[39]     the uniqueness windows (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -3165,7 +3165,7 @@ verb('queue_enqueue', {}, { 'queue', 'answers', 'unique' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 4
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.enqueue, WIDTH)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.enqueue, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   for request = 1, #once.ops do
@@ -3182,7 +3182,7 @@ verb('queue_enqueue', {}, { 'queue', 'answers', 'unique' }, function()
 
   local ids = arguments(2, WIDTH)
   fetch(q.records, ids)
-  fetch_unique(q, KEYS[24], ids)
+  fetch_unique(q, KEYS[39], ids)
   local answers = answer_each(once, WIDTH, answer_item)
   write_periods(q)
   finish(q)
@@ -3218,7 +3218,7 @@ end)
 
 -- Returns events of a queue, by number.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3245,15 +3245,15 @@ verb('queue_events', { 'allow-oom' }, { 'queue' }, function()
   local first, latest = events.range(q)
   local from, fields = math.max(first, tonumber(ARGV[1]) + 1), {}
   for number = from, math.min(latest, from + tonumber(ARGV[2]) - 1) do
-    fields[#fields + 1] = events.field(number)
+    fields[#fields + 1] = int(number)
   end
-  local kept = #fields > 0 and redis.call('HMGET', q.dead, unpack(fields)) or {}
+  local kept = #fields > 0 and redis.call('HMGET', q.events, unpack(fields)) or {}
   return { first, latest, from, unpack(kept) }
 end)
 
 -- Extends the leases of claimed tasks, and stores their progress.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
@@ -3320,8 +3320,8 @@ end)
 -- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
 -- one or more requests.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -3365,7 +3365,7 @@ verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
       return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
     end
   end
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.finish, WIDTH)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.finish, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3383,8 +3383,8 @@ end)
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-24]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-39]  the schedules (include/schedule.lua)
 -- ARGV[1]      id: name
 -- ARGV[2]      revision: 1 to 9,007,199,254,740,991; as it was read
 -- ARGV[3]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
@@ -3420,7 +3420,7 @@ verb('queue_fire', {}, { 'queue', 'schedules' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, of = queue_keys(1), schedule_keys(22)
+  local q, of = queue_keys(1), schedule_keys(37)
   local s = read_schedule(of, ARGV[1])
   local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
   if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end
@@ -3441,7 +3441,7 @@ end)
 
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that the process knows
 --
@@ -3466,15 +3466,15 @@ verb('queue_follow', { 'allow-oom' }, { 'queue' }, function()
   events.write(q)
   local _, latest = events.range(q)
   local is_latest = latest == tonumber(ARGV[2])
-  if is_latest then events.leave_inbox(q, '\0e', ARGV[1]) end
+  if is_latest then events.leave_inbox(q, '', ARGV[1]) end
   finish(q)
   return is_latest and 1 or 0
 end)
 
 -- Returns claimed tasks to the queue. The attempt does not count.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -3507,7 +3507,7 @@ verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.release)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.release)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3571,7 +3571,7 @@ end)
 
 -- Sets the limits of a queue.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
@@ -3635,13 +3635,6 @@ verb('queue_limit', {}, { 'queue' }, function()
   -- Waiting tasks that one call reads in order to index them.
   local PAGE = 500
 
-  -- Deletes the index by age. True if more of it is left.
-  local function forget_ages(q)
-    local some = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, 2000)
-    in_chunks('ZREM', q.dead_ids, some)
-    return #some == 2000
-  end
-
   -- Continues to index waiting tasks by age. True if more are left.
   local function go_on_by_age(q)
     local from = redis.call('HGET', q.meta, 'age_cursor')
@@ -3664,9 +3657,9 @@ verb('queue_limit', {}, { 'queue' }, function()
     local wanted, fields = math.max(first, latest - most + 1), {}
     local to = math.min(wanted, first + 2000)
     for number = first, to - 1 do
-      fields[#fields + 1] = events.field(number)
+      fields[#fields + 1] = int(number)
     end
-    in_chunks('HDEL', q.dead, fields)
+    in_chunks('HDEL', q.events, fields)
     redis.call('HSET', q.meta, 'first_event', int(to))
     return to < wanted
   end
@@ -3695,12 +3688,9 @@ verb('queue_limit', {}, { 'queue' }, function()
   end
 
   -- From this call on, new waiting tasks are indexed by age. Existing ones follow page by page.
-  local by_age = tonumber(ARGV[11]) == DROP_OLDEST
-  if by_age and q.overflow ~= DROP_OLDEST then
-    if forget_ages(q) then
-      finish(q)
-      return AGAIN
-    end
+  local by_age = tonumber(ARGV[11]) == 2
+  if by_age and q.overflow ~= 2 then
+    redis.call('UNLINK', q.by_age)
     redis.call('HSET', q.meta, 'age_cursor', 0)
   end
 
@@ -3717,34 +3707,37 @@ verb('queue_limit', {}, { 'queue' }, function()
   if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'limits') end
 
   -- A rate that changes starts with an empty history.
-  if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
+  local starts = hash_of(q, 'starts')
+  if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(starts, '', false) end
   local same_rate = old_key.n == q.key_rate_n and old_key.us == q.key_rate_us
   if not same_rate then
-    for _, key in ipairs(redis.call('ZRANGE', q.moot, 0, -1)) do
-      set_field(q.keys, key .. '\0s', false)
+    for _, key in ipairs(redis.call('ZRANGE', q.starts_until, 0, -1)) do
+      set_field(starts, key, false)
     end
-    redis.call('DEL', q.moot)
+    redis.call('DEL', q.starts_until)
   end
-  write_back(q.keys)
   if not same_rate or old_key.most ~= q.key_concurrency then
-    for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
+    local groups = hash_of(q, 'groups')
+    write_back(groups)
+    for _, name in ipairs(redis.call('HKEYS', groups.key)) do
       local key, priority = string.match(name, '^(.+)%z(.)$')
-      if key and priority ~= 's' then touch_line(q, { key = key, priority = string.byte(priority) }) end
+      touch_line(q, { key = key, priority = string.byte(priority) })
     end
     seat_touched(q, true)
   end
   if told and not q.keep_n then
     -- Without a retention there are no more notifications, so all watchers are notified now.
-    for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
-      local id = string.match(name, '^%zw(.+)$')
-      if id then events.tell(q, '\0w' .. id, 'T' .. id) end
+    local watchers = hash_of(q, 'watchers')
+    write_back(watchers)
+    for _, id in ipairs(redis.call('HKEYS', watchers.key)) do
+      if id ~= '' then events.tell(q, id, 'T' .. id) end
     end
   end
   if by_age then
     more = go_on_by_age(q)
   else
     redis.call('HDEL', q.meta, 'age_cursor')
-    more = forget_ages(q)
+    redis.call('UNLINK', q.by_age)
   end
   q.woken = math.max(q.woken, 8)
   finish(q)
@@ -3753,7 +3746,7 @@ end)
 
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
 --
@@ -3780,7 +3773,7 @@ end)
 
 -- Pauses or resumes a queue.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1
@@ -3812,8 +3805,8 @@ end)
 
 -- Removes the first due tasks and returns them.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      how many: 1 to 1,000
 --
@@ -3832,7 +3825,7 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3842,7 +3835,7 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
     for at, id in ipairs(ids) do
       set_field(q.records, id, false)
       if runs[at] then set_field(q.runs, id, false) end
-      if q.keep_n then events.tell(q, '\0w' .. id, 'T' .. id) end
+      if q.keep_n then events.tell(q, id, 'T' .. id) end
       events.note(q, now, id, ends_as.popped)
       forget_waits(q, id, records[at])
       has_ended(q, id, now, ends_as.popped, '')
@@ -3857,7 +3850,7 @@ end)
 
 -- Ends expired leases.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 --
 -- now, µs
 --
@@ -3878,8 +3871,8 @@ end)
 -- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
 -- skipped.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
--- KEYS[22]    the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[37]    the uniqueness windows (include/unique.lua)
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
 --               number: 1 to 9,007,199,254,740,991; increases from task to task
@@ -3926,7 +3919,7 @@ verb('queue_relay', {}, { 'queue', 'unique' }, function()
   if reap(q) then return AGAIN end
   local ids = arguments(3, WIDTH)
   fetch(q.records, ids)
-  fetch_unique(q, KEYS[22], ids)
+  fetch_unique(q, KEYS[37], ids)
   for at = 2, #ARGV, WIDTH do
     local number = tonumber(ARGV[at])
     if number > upto then
@@ -3943,9 +3936,9 @@ end)
 -- Answers requests that were executed before, as `rushgate_1_queue_enqueue` does, when the server's memory is full. For a
 -- new request, the error is `OOM`.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
--- KEYS[24]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[39]     the uniqueness windows (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -3978,15 +3971,15 @@ verb('queue_replay', { 'no-writes' }, { 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local once = replay_keys(22, ARGV[1], op_of.enqueue, 4)
+  local once = replay_keys(37, ARGV[1], op_of.enqueue, 4)
   local answered = remembered_all(once)
   return once.known == #once.ops and answered or FULL
 end)
 
 -- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -4028,7 +4021,7 @@ verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.retry)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.retry)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4065,8 +4058,8 @@ end)
 
 -- Requeues dead letters, due at once.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
@@ -4097,14 +4090,14 @@ verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a third part: the last id of the latest page.
   local answer = remembered(once) or { 0, 0, '' }
   if not answer[3] then return answer end
   if reap(q) then return AGAIN end
   local ids
   if ARGV[2] == '1' then
-    local after = answer[3] == '' and '[ ' or '(' .. answer[3]
+    local after = answer[3] == '' and '-' or '(' .. answer[3]
     ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
     answer[3] = #ids == PAGE and ids[PAGE] or nil
   else
@@ -4145,7 +4138,7 @@ end)
 
 -- Declines a wake-up: the next process is woken if a task is due.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 --
 -- 1
 --
@@ -4166,8 +4159,8 @@ end)
 
 -- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-24]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-39]  the schedules (include/schedule.lua)
 -- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
@@ -4213,7 +4206,7 @@ verb('queue_schedule', {}, { 'queue', 'schedules' }, function()
   local SCHEDULES_MAX, ID_MAX = 10000, 170
   local id, recurrence = ARGV[1], ARGV[2]
   if #id > ID_MAX then return { err = 'INVALID the schedule ID has more than 170 bytes; its task IDs would be too long' } end
-  local q, of = queue_keys(1), schedule_keys(22)
+  local q, of = queue_keys(1), schedule_keys(37)
   local old = read_schedule(of, id)
   if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
     -- Naming a queue counts as a use of it, whatever the answer.
@@ -4273,7 +4266,7 @@ end)
 
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
@@ -4301,8 +4294,9 @@ verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
   local finished = q.keep_n and count_finished(q) or 0
   local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
   return {
-    ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.lines) - q.lines_waiting,
-    redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
+    ready, all - ready, redis.call('ZCARD', q.leases.key), 
+    redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
+    redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
     now - oldest, free > now and int(free) or '',
     int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
     redis.call('HGET', q.meta, 'limits') or '',
@@ -4311,13 +4305,13 @@ end)
 
 -- Returns tasks by id.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
 --
 -- {now, id, record, run or '', moment, ...}  for each task that is live, or finished and kept:
---   record and run: as stored. Of a finished task, record is '' and run is its entry in `dead`
+--   record and run: as stored. Of a finished task, record is '' and run is its entry in `done`
 --   moment: when a task with a key may be claimed, µs; '' if the task is blocked; 0 without a key, or if the task is
 --   leased or finished
 --
@@ -4368,7 +4362,7 @@ end)
 
 -- Returns the first due tasks without claiming them.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
@@ -4440,7 +4434,7 @@ end)
 
 -- Returns the finished dependencies of a task, ordered by id.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 -- ARGV[2]     after: name or ''; only ids greater than this
 -- ARGV[3]     at most: 1 to 100
@@ -4468,10 +4462,10 @@ verb('queue_waited', { 'allow-oom' }, { 'queue' }, function()
   finish(q)
   local record, answer = q.linked and read(q.records, ARGV[1]), {}
   if not record then return answer end
-  local with = linked_by.over .. string.sub(record, 1, 7)
+  local with = string.sub(record, 1, 7)
   local from = (ARGV[2] == '' and '[' or '(') .. with .. ARGV[2]
-  local fields = redis.call('ZRANGEBYLEX', q.dead_ids, from, '(' .. with .. '\255', 'LIMIT', 0, ARGV[3])
-  local kept = #fields > 0 and redis.call('HMGET', q.dead, unpack(fields)) or {}
+  local fields = redis.call('ZRANGEBYLEX', q.result_ids, from, '(' .. with .. '\255', 'LIMIT', 0, ARGV[3])
+  local kept = #fields > 0 and redis.call('HMGET', q.results, unpack(fields)) or {}
   for at, field in ipairs(fields) do
     answer[2 * at - 1], answer[2 * at] = string.sub(field, #with + 1), kept[at]
   end
@@ -4480,7 +4474,7 @@ end)
 
 -- Returns what a task waits for, and how far its dependencies are.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
 -- {open, if dead, left, over, dead, id, is dead, error, ...}
@@ -4506,16 +4500,16 @@ verb('queue_waits', { 'allow-oom' }, { 'queue' }, function()
   local record = q.linked and read(q.records, ARGV[1])
   if not record then return {} end
   local place = string.sub(record, 1, 7)
-  local function count(with)
-    return redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with .. place, '(' .. with .. place .. '\255')
+  local function count(set)
+    return redis.call('ZLEXCOUNT', set, '[' .. place, '(' .. place .. '\255')
   end
   local open = open_place(q, ARGV[1]) and 1 or 0
-  local left, over = count(linked_by.own) - open, count(linked_by.over)
+  local left, over = count(q.dependencies) - open, count(q.result_ids)
   if open + left + over == 0 then return {} end
   local policy, ids, dead, live, n = 0, {}, {}, {}, 0
-  for at, member in ipairs(beginning(q, linked_by.own .. place, LOOKED_AT + open)) do
-    policy = tonumber(string.sub(member, 7 + 2, 7 + 2))
-    if at > open then ids[#ids + 1] = string.sub(member, 7 + 3) end
+  for at, member in ipairs(beginning(q.dependencies, place, LOOKED_AT + open)) do
+    policy = tonumber(string.sub(member, 7 + 1, 7 + 1))
+    if at > open then ids[#ids + 1] = string.sub(member, 7 + 2) end
   end
   local scores = #ids > 0 and redis.call('ZMSCORE', q.dead_ids, unpack(ids)) or {}
   for at, id in ipairs(ids) do
@@ -4539,7 +4533,7 @@ end)
 
 -- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --
@@ -4562,7 +4556,7 @@ verb('queue_watch', { 'allow-oom' }, { 'queue' }, function()
   local q = queue_keys(1)
   if reap(q) then return AGAIN end
   local awaited = q.keep_n and redis.call('HEXISTS', q.records.key, ARGV[2]) == 1
-  if awaited then events.leave_inbox(q, '\0w' .. ARGV[2], ARGV[1]) end
+  if awaited then events.leave_inbox(q, ARGV[2], ARGV[1]) end
   finish(q)
   return awaited and 1 or 0
 end)
@@ -4572,9 +4566,9 @@ end)
 -- remembered: after another answer, the call can be repeated with the same op.
 --
 -- KEYS[1-4]    the lock (include/lock.lua)
--- KEYS[5-25]   the queue (include/queue.lua)
--- KEYS[26-27]  the client's replay cache (include/once.lua)
--- KEYS[28]     the uniqueness windows (include/unique.lua)
+-- KEYS[5-40]   the queue (include/queue.lua)
+-- KEYS[41-42]  the client's replay cache (include/once.lua)
+-- KEYS[43]     the uniqueness windows (include/unique.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3]      id: name
@@ -4605,7 +4599,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(26, ARGV[1], op_of.other)
+  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
   if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
@@ -4614,7 +4608,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
 
   local id = ARGV[3]
   fetch(q.records, { id })
-  fetch_unique(q, KEYS[28], { id })
+  fetch_unique(q, KEYS[43], { id })
   local outcome, number, dropped = put_asked(q, id, ARGV[4], ARGV[5])
   write_periods(q)
   finish(q)

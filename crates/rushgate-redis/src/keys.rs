@@ -93,8 +93,6 @@ pub(crate) fn queue(name: &QueueName) -> Group {
         "runs",
         "newcomers",
         "leases",
-        "dead",
-        "dead_ids",
         "listeners",
         "waiting0",
         "waiting1",
@@ -106,9 +104,26 @@ pub(crate) fn queue(name: &QueueName) -> Group {
         "waiting7",
         "waiting8",
         "waiting9",
-        "lines",
-        "keys",
-        "moot",
+        "blocked",
+        "held",
+        "groups",
+        "key_leases",
+        "starts",
+        "starts_until",
+        "dead",
+        "dead_ids",
+        "done",
+        "done_ids",
+        "by_age",
+        "by_deadline",
+        "dependents",
+        "dependencies",
+        "results",
+        "result_ids",
+        "unsettled",
+        "unsettled_ids",
+        "events",
+        "watchers",
     ];
     Group::new(queue_tag(name), ENDINGS)
 }
@@ -136,21 +151,26 @@ pub(crate) enum QueueSet {
     /// Leased tasks.
     Leases,
     /// Waiting tasks with a key, including the first of each key group.
-    Lines,
-    /// Finished tasks that are kept, in one set with the dead letters.
-    Over,
+    Blocked,
+    /// Tasks that wait for others.
+    Held,
+    /// Finished tasks that are kept.
+    Done,
 }
 
 /// The sets that hold a queue's tasks.
 pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
-    let of = |at| match at {
-        4 => Some(QueueSet::Leases),
-        6 => Some(QueueSet::Over),
-        8..18 => Some(QueueSet::Waiting),
-        18 => Some(QueueSet::Lines),
+    let group = queue(name);
+    let kind = |ending: &str| match ending {
+        "leases" => Some(QueueSet::Leases),
+        "blocked" => Some(QueueSet::Blocked),
+        "held" => Some(QueueSet::Held),
+        "done_ids" => Some(QueueSet::Done),
+        waiting if waiting.starts_with("waiting") => Some(QueueSet::Waiting),
         _ => None,
     };
-    queue(name).all().enumerate().filter_map(|(at, key)| Some((key, of(at)?))).collect()
+    let kinds = group.endings.iter().map(|ending| kind(ending));
+    group.all().zip(kinds).filter_map(|(key, kind)| Some((key, kind?))).collect()
 }
 
 /// The replay cache of a client for a queue, in the order of `lua/include/once.lua`.

@@ -359,22 +359,20 @@ pub(crate) fn set_paused(queue: &QueueName, paused: bool) -> Call {
 }
 
 impl QueueSet {
-    /// The task ID in a member of the set, behind a prefix of known length: a place (7 bytes), a claim (8), a key with
-    /// priority, due time and place, or a mark and a moment (8). `None` for a dead letter and for members that index
-    /// tasks otherwise.
-    pub(crate) fn id(self, member: &[u8]) -> Result<Option<TaskId>> {
+    /// The task ID in a member of the set, behind a prefix of known length: a place (7 bytes), a claim (8), or a key with
+    /// priority, due time and place.
+    pub(crate) fn id(self, member: &[u8]) -> Result<TaskId> {
         let skipped = match self {
             Self::Waiting => 7,
             Self::Leases => 8,
-            Self::Lines => {
+            Self::Blocked => {
                 let end = member.iter().position(|byte| *byte == 0);
                 end.ok_or_else(|| strange("no key"))? + 16
             }
-            Self::Over if member.first() == Some(&0) => 8,
-            Self::Over => return Ok(None),
+            Self::Held | Self::Done => 0,
         };
         let mut member = Packed(member);
         member.take(skipped)?;
-        TaskId::as_stored(str_of(member.0)?).map(Some)
+        TaskId::as_stored(str_of(member.0)?)
     }
 }

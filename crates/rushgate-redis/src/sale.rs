@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use rushgate_core::{
     BuyerId, Created, Decision, Error, Event, EventKind, Field, Halt, HaltReason, Hold, HoldState,
-    LedgerOrder, Line, Load, MAX_UNITS, Op, OrderIntent, OrdersState, Rebuilt, Receipt, ReservationId,
+    LedgerOrder, Line, Load, MAX_UNITS, Op, OrderIntent, OrdersState, Page, Rebuilt, Receipt, ReservationId,
     Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState,
     StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
@@ -501,9 +501,9 @@ pub(crate) fn read_reservation(home: &Home, id: ReservationId, reply: Reply) -> 
     if fields.is_empty() { Ok(None) } else { home.hold(id, &fields.bytes()?).map(Some) }
 }
 
-pub(crate) fn events(home: &Home, after: u64, limit: u32) -> Call {
-    let after = after.min(1 << 53);
-    home.call(Function::SaleEvents).number(after).number(after + u64::from(limit) - 1)
+pub(crate) fn events(home: &Home, page: &Page<u64>) -> Call {
+    let after = page.after.min(1 << 53);
+    home.call(Function::SaleEvents).number(after).number(after + u64::from(page.limit) - 1)
 }
 
 pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<Event>> {

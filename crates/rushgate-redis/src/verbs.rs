@@ -95,7 +95,7 @@ impl RedisStore {
             }
             Request::Waits(v) => self.send(queue::waits(&v.queue, &v.id), queue::read_waits, Reply::Waits),
             Request::Waited(v) => {
-                let call = queue::waited(&v.queue, &v.id, &v.after, v.limit);
+                let call = queue::waited(&v.queue, &v.id, &v.page);
                 self.send(call, queue::read_waited, Reply::Waited)
             }
             Request::Task(v) => {
@@ -104,7 +104,7 @@ impl RedisStore {
             }
             Request::Tasks(v) => self.run(inner.tasks(v.queue, v.listing), Reply::Tasks),
             Request::Stats(v) => self.send(queue::stats(&v.queue), queue::read_stats, Reply::Stats),
-            Request::Queues(_) => self.run(inner.queues(), Reply::Queues),
+            Request::Queues(v) => self.run(inner.queues(v.page), Reply::Queues),
             Request::Pause(v) => {
                 self.put(&v.queue, queue::set_paused(&v.queue, true), |_| Ok(()), Reply::Pause)
             }
@@ -115,9 +115,9 @@ impl RedisStore {
                 self.put(&v.queue, queue::limit(&v.queue, v.limits), |_| Ok(()), Reply::Limit)
             }
             Request::TaskEvents(v) => {
-                self.send(queue::events(&v.queue, v.after, v.limit), queue::read_events, Reply::TaskEvents)
+                self.send(queue::events(&v.queue, &v.page), queue::read_events, Reply::TaskEvents)
             }
-            Request::Dead(v) => self.run(inner.dead(v.queue, v.after, v.limit), Reply::Dead),
+            Request::Dead(v) => self.run(inner.dead(v.queue, v.page), Reply::Dead),
             Request::DeadLetter(v) => {
                 self.send(queue::dead_letter(&v.queue, &v.id), queue::read_dead_letter, Reply::DeadLetter)
             }
@@ -211,7 +211,7 @@ impl RedisStore {
             Request::FailedOrders(v) => self.on_sale(
                 v,
                 |v| &v.sale,
-                |home, v| Ok(sale::failed_orders(home, v.after, v.limit)),
+                |home, v| Ok(sale::failed_orders(home, &v.page)),
                 |_, _, raw| sale::read_failed(raw),
             ),
             Request::RetryOrders(v) => self.on_sale(
@@ -272,8 +272,8 @@ impl RedisStore {
             Request::Events(v) => self.on_sale(
                 v,
                 |v| &v.sale,
-                |home, v| Ok(sale::events(home, v.after, v.limit)),
-                |home, v, raw| sale::read_events(home, v.after, raw),
+                |home, v| Ok(sale::events(home, &v.page)),
+                |home, v, raw| sale::read_events(home, v.page.after, raw),
             ),
             Request::Books(v) => self.run(inner.books(v.sale), Reply::Books),
             // Waiting rooms

@@ -132,9 +132,9 @@ async fn a_step_follows_its_slot_half_way(kind: Kind) {
 
     let mut directory = group.begin_move("rg:queues", (group.owner("rg:queues") + 1) % 3);
     assert!(directory.step(), "the directory has one key");
-    assert_eq!(store.queues().await.unwrap(), [queue()], "its key has gone ahead");
+    assert_eq!(store.queues(Page::default()).await.unwrap(), [queue()], "its key has gone ahead");
     directory.end();
-    assert_eq!(store.queues().await.unwrap(), [queue()]);
+    assert_eq!(store.queues(Page::default()).await.unwrap(), [queue()]);
 
     let mut moving = group.begin_move(HOT[1], (group.owner(HOT[1]) + 1) % 3);
     assert!(moving.step(), "one of the keys of the queue");
@@ -206,7 +206,7 @@ async fn a_store_is_opened_although_a_primary_was_killed(kind: Kind) {
     for number in 1..=20 {
         until_it_answers(|| put(&store, number)).await;
     }
-    assert_eq!(store.queues().await.unwrap(), [queue()]);
+    assert_eq!(store.queues(Page::default()).await.unwrap(), [queue()]);
 }
 
 #[tokio::test]
@@ -230,7 +230,7 @@ async fn a_user_of_an_access_list_works_on_every_node() {
     for number in 1..=20 {
         put(&store, number).await.unwrap();
     }
-    assert_eq!(store.queues().await.unwrap(), [queue()]);
+    assert_eq!(store.queues(Page::default()).await.unwrap(), [queue()]);
     assert!(store.list(Page::default()).await.unwrap().is_empty());
 }
 

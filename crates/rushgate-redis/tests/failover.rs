@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use common::crew::{Crew, Writes};
 use common::{REPLICATED, in_time, put, queue, until_it_answers};
-use rushgate_core::{Durability, Store, Verbs};
+use rushgate_core::{Durability, Page, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_test::servers::{Kind, RedisServer, SERVICE, SentinelGroup, SentinelSetup};
 
@@ -196,7 +196,7 @@ async fn a_password_opens_sentinels_and_servers_and_is_never_shown() {
     assert_eq!(store.info().url, group.url());
     // Sentinels have no databases.
     let other = in_time(RedisStore::open(&format!("{}/2", url("right-secret")))).await.unwrap();
-    assert!(other.queues().await.unwrap().is_empty(), "another database is another store");
+    assert!(other.queues(Page::default()).await.unwrap().is_empty(), "another database is another store");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Decision, Durability, Enqueued,
-    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, Notice, Op, Owner, Payload, QueueName,
+    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, Notice, Op, Owner, Page, Payload, QueueName,
     Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku, SkuSpec,
     Store, TaskId, Ticket, Token, UnitChoice, Verbs,
 };
@@ -389,7 +389,10 @@ async fn a_user_of_an_access_list_and_a_database_work(kind: Kind) {
     let store = RedisStore::open(&url).await.unwrap();
     put(&store, 1).await.unwrap();
     assert!(!store.info().url.contains("pass-word"));
-    assert!(open(&server).await.queues().await.unwrap().is_empty(), "another database is another store");
+    assert!(
+        open(&server).await.queues(Page::default()).await.unwrap().is_empty(),
+        "another database is another store"
+    );
 }
 
 /// Gives the user in the URL these rights only.
@@ -415,10 +418,9 @@ async fn a_user_with_the_rights_that_the_hint_names_can_do_everything(kind: Kind
     store.open(&spec().id).await.unwrap();
     let Reserved::Reserved(hold) = store.reserve(wish("a")).await.unwrap() else { panic!("there is stock") };
     store.confirm(&spec().id, hold.id).await.unwrap();
-    let page = rushgate_core::Page::default;
-    assert_eq!(store.list(page()).await.unwrap().len(), 1);
-    assert_eq!(store.queues().await.unwrap().len(), 1);
-    assert_eq!(store.sales(page()).await.unwrap().len(), 1);
+    assert_eq!(store.list(Page::default()).await.unwrap().len(), 1);
+    assert_eq!(store.queues(Page::default()).await.unwrap().len(), 1);
+    assert_eq!(store.sales(Page::default()).await.unwrap().len(), 1);
     let functions = rushgate_redis::functions::Functions::connect(&common::as_user(&server.url())).await;
     functions.unwrap().state().await.unwrap();
 }

@@ -5,7 +5,7 @@ mod common;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{open, open_at, queue};
-use rushgate_core::{ClientId, Listing, NewTask, Op, Payload, TaskId, TaskState, Verbs};
+use rushgate_core::{ClientId, Listing, NewTask, Op, Page, Payload, TaskId, TaskState, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup};
 
@@ -43,7 +43,7 @@ async fn fill(store: &RedisStore, numbers: std::ops::Range<u32>) {
 }
 
 async fn page(store: &RedisStore, state: Option<TaskState>, after: &str, limit: u32) -> Vec<String> {
-    let listing = Listing { state, after: after.to_owned(), limit };
+    let listing = Listing { state, page: Page::after(after.to_owned(), limit) };
     let infos = store.tasks(&queue(), listing).await.unwrap();
     infos.into_iter().map(|info| String::from(info.task.ticket.id)).collect()
 }

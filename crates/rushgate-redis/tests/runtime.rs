@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use common::{ask, in_time, open, put, queue, token, until, until_unread};
-use rushgate_core::{Acquire, Acquired, LockName, Released, Store, Verbs};
+use rushgate_core::{Acquire, Acquired, LockName, Page, Released, Store, Verbs};
 use rushgate_redis::RedisStore;
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use tokio::runtime::{Builder, Runtime};
@@ -99,7 +99,9 @@ fn a_closed_store_says_so_and_keeps_no_connection() {
         assert_eq!(clients(), before + 2);
         store.close().await.unwrap();
         until(|| clients() == before).await;
-        for error in [store.acquire(ask(1)).await.unwrap_err(), store.queues().await.unwrap_err()] {
+        for error in
+            [store.acquire(ask(1)).await.unwrap_err(), store.queues(Page::default()).await.unwrap_err()]
+        {
             assert!(error.to_string().contains("closed") && !error.may_have_happened(), "{error:?}");
         }
     }));

@@ -16,11 +16,6 @@ use crate::shop::Shop;
 
 /// Interval for finding sales and schedules made by other processes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// Page size of reads.
-const PAGE: u32 = 1_000;
-/// Reads one schedule, to find out whether there is any.
-const ONE: Page = Page { after: String::new(), limit: 1 };
-
 /// Runs the services until `shutdown`, then waits for the work under way.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
     let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };
@@ -67,20 +62,10 @@ impl Clerks {
     }
 
     async fn send_to_new_sales(&mut self) -> Result<()> {
-        let mut page = Page { after: String::new(), limit: PAGE };
-        loop {
-            let sales = self.shop.gate.sales(page.clone()).await?;
-            let is_last = sales.len() < PAGE as usize;
-            if let Some(last) = sales.last() {
-                page.after = last.spec.id.as_str().to_owned();
-            }
-            for sale in sales.into_iter().filter(has_work) {
-                self.send(sale);
-            }
-            if is_last {
-                return Ok(());
-            }
-        }
+        let gate = &self.shop.gate;
+        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.spec.id.as_str()).await?;
+        sales.into_iter().filter(has_work).for_each(|sale| self.send(sale));
+        Ok(())
     }
 
     fn send(&mut self, state: SaleState) {
@@ -108,13 +93,14 @@ impl Clerks {
     }
 
     async fn send_to_new_schedules(&mut self) -> Result<()> {
-        for name in self.shop.gate.queues().await? {
+        let gate = &self.shop.gate;
+        for name in Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await? {
             let charge = Charge::Schedules(name.clone());
             if self.at_work.contains(&charge) {
                 continue;
             }
             let queue = self.shop.gate.queue(&name)?;
-            if queue.schedules(ONE).await?.is_empty() {
+            if queue.schedules(Page::first(1)).await?.is_empty() {
                 continue;
             }
             self.at_work.insert(charge.clone());

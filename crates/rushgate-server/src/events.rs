@@ -131,7 +131,7 @@ impl Watcher {
     async fn next(&mut self) -> Option<Bytes> {
         loop {
             if *self.latest.borrow_and_update() > self.after {
-                match self.sale.events(self.after, PAGE).await {
+                match self.sale.events(Page::after(self.after, PAGE)).await {
                     Ok(events) if !events.is_empty() => return Some(self.write(&events)),
                     Ok(_) => {}
                     Err(error) => {
@@ -253,10 +253,10 @@ fn now_us() -> u64 {
 
 impl Snapshot {
     async fn take(gate: &Rushgate, attempts: &Attempts, recently: &mut Recently) -> Result<Self> {
-        let page = Page { after: String::new(), limit: SNAPSHOT_MAX };
+        let page = Page::first(SNAPSHOT_MAX);
         let (sales, locks) = (gate.sales(page.clone()).await?, gate.locks(page).await?);
         let mut queues = Vec::new();
-        for queue in gate.queues().await?.into_iter().take(SNAPSHOT_MAX as usize) {
+        for queue in gate.queues(Page::first(SNAPSHOT_MAX)).await? {
             let stats = gate.queue(&queue)?.stats().await?;
             queues.push(QueueReport { queue, stats });
         }

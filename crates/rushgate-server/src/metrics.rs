@@ -91,7 +91,7 @@ impl Metrics {
         let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
         let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-        let sales = gate.sales(Page { after: String::new(), limit: THINGS_MAX }).await?;
+        let sales = gate.sales(Page::first(THINGS_MAX)).await?;
         for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
             let id = ("sale", sale.spec.id.to_string());
             halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
@@ -158,8 +158,12 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     let tasks = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let oldest = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
     let dropped = Family::<NameLabels, Counter>::default();
-    let queues = gate.queues().await?.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
-    for queue in queues.take(THINGS_MAX as usize) {
+    let queues = gate
+        .queues(Page::first(THINGS_MAX))
+        .await?
+        .into_iter()
+        .filter(|queue| caller.may(Kind::Queue, queue.as_str()));
+    for queue in queues {
         let stats = gate.queue(&queue)?.stats().await?;
         let name = ("queue", queue.to_string());
         let states = [
@@ -187,7 +191,7 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
 }
 
 async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
-    let locks = gate.locks(Page { after: String::new(), limit: THINGS_MAX }).await?;
+    let locks = gate.locks(Page::first(THINGS_MAX)).await?;
     let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
     let held = Gauge::<u64, AtomicU64>::default();
     held.set(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);

@@ -36,6 +36,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Ask, Stand, eventually, new_token};
+use rushgate::store::Page;
 use rushgate_server::Role;
 use rushgate_test::servers::{Kind, RedisSetup};
 use serde_json::{Value, json};
@@ -150,7 +151,7 @@ async fn names_that_cannot_be_are_refused() {
     for path in ["/v1/queues/%7Ba%7D", "/v1/locks/a%0Ab", "/v1/sales/a%00b"] {
         assert_eq!(stand.get(path).await.code(), "invalid", "{path}");
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty());
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
     stand.end().await;
 }
 
@@ -162,7 +163,7 @@ async fn batches_have_one_to_a_thousand() {
         let said = stand.post("/v1/queues/q/batch", json!({ "tasks": tasks(n) })).await;
         assert_eq!((said.status, said.code().as_str()), (422, "invalid"), "{n}");
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty());
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
     stand.post("/v1/queues/q/batch", json!({ "tasks": tasks(1_000) })).await.ok(200);
     let tickets: Vec<Value> = Vec::new();
     assert_eq!(stand.post("/v1/queues/q/complete", json!({ "tickets": tickets })).await.code(), "invalid");
@@ -270,7 +271,7 @@ async fn nothing_is_smuggled_behind_a_second_length() {
         read.expect("the server closes the connection").unwrap();
         let said = String::from_utf8(said).unwrap();
         assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{first}: {said}");
-        let queues = stand.gate.queues().await.unwrap();
+        let queues = stand.gate.queues(Page::default()).await.unwrap();
         assert!(queues.iter().all(|queue| queue.as_str() != "evil"), "{first}: {said}");
     }
     stand.end().await;

@@ -3,6 +3,7 @@
 mod common;
 
 use common::{Ask, Said, Stand};
+use rushgate::store::Page;
 use rushgate_server::TokenFile;
 use serde_json::json;
 
@@ -43,7 +44,7 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
     assert_eq!(stand.ask(put_in(SHOP)).await.code(), "bad_origin");
     let looked = stand.ask(Ask::new("GET", "/v1/queues").header("origin", SHOP)).await;
     assert_eq!((looked.status, cors(&looked).len(), looked.header("vary")), (200, 0, ""));
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -126,7 +127,7 @@ async fn other_origins_stay_out_however_alike_they_are() {
             assert_eq!(said.header("vary"), "origin", "{origin}");
         }
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -159,7 +160,7 @@ async fn a_write_that_a_browser_sends_for_another_site_is_refused_without_an_ori
         let with_cookie = ask().header("sec-fetch-site", site).header("cookie", "session=1");
         assert_eq!(stand.ask(with_cookie).await.code(), "bad_origin", "{site}");
     }
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     for site in ["same-origin", "none"] {
         assert!(stand.ask(ask().header("sec-fetch-site", site)).await.status < 300, "{site}");
     }

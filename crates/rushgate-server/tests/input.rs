@@ -5,6 +5,7 @@ mod common;
 use std::time::Duration;
 
 use common::{Ask, Stand};
+use rushgate::store::Page;
 use rushgate_server::Server;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -61,7 +62,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
     );
     let said = stand.post("/v1/queues/q/batch", json!({ "tasks": [["a"]] })).await;
     assert_eq!((said.code().as_str(), said.json()["field"].as_str()), ("invalid", Some("tasks[0]")));
-    assert!(stand.gate.queues().await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -251,7 +252,7 @@ async fn a_body_that_breaks_off_changes_nothing() {
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(b"{\"id\":\"a\"}").await.unwrap();
     drop(stream);
-    assert!(stand.gate.queues().await.unwrap().is_empty());
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
     assert!(stand.end().await.is_orderly);
 }
 
@@ -266,7 +267,7 @@ async fn who_sends_too_slowly_loses_the_connection() {
     );
     let said = raw(&stand, head.as_bytes()).await;
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("request_timeout"), "{said}");
-    assert!(stand.gate.queues().await.unwrap().is_empty());
+    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
     stand.end().await;
 }
 

@@ -301,7 +301,7 @@ async fn shown_by_a_worker() -> String {
         async {}
     });
     let metrics = worker.metrics();
-    worker.run_until(shutdown.cancelled_owned()).await.unwrap();
+    worker.run(shutdown).await.unwrap();
     prometheus([&metrics.snapshot()])
 }
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Left, LockName,
-    LockState, Notice, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token, WaiterState,
+    LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token,
+    WaiterState,
 };
 use rusqlite::Row;
 
@@ -450,8 +451,8 @@ pub(crate) fn show(reader: &Reader<'_>, name: &LockName) -> Result<LockState> {
     Ok(LockState { name: name.clone(), holders, waiters })
 }
 
-pub(crate) fn list(reader: &Reader<'_>, after: &str, limit: u32) -> Result<Vec<LockState>> {
-    let params = (after, stored(reader.now), limit);
+pub(crate) fn list(reader: &Reader<'_>, page: &Page) -> Result<Vec<LockState>> {
+    let params = (&page.after, stored(reader.now), page.limit);
     let names = reader.rows(sql!("lock/list", "names"), params, |row| row.get::<_, String>(0))?;
     names.iter().map(|name| show(reader, &LockName::new(name)?)).collect()
 }

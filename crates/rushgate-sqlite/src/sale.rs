@@ -11,7 +11,7 @@ mod units;
 
 use rushgate_core::{
     BuyerId, Created, Decision, Error, Event, EventKind, HaltReason, Hold, HoldState, Line, Log, MAX_UNITS,
-    Op, OrderIntent, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, Timestamp,
+    Op, OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, Timestamp,
     UnitChoice, Verdict,
 };
 use rusqlite::{Row, params};
@@ -475,8 +475,9 @@ pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
     Ok(row.state(next, orders::state(reader, &row)?, reader.now))
 }
 
-pub(crate) fn sales(reader: &Reader<'_>, after: &str, limit: u32) -> Result<Vec<SaleState>> {
-    let ids = reader.rows(sql!("sale/row", "ids"), (after, limit), |row| parsed::<SaleId>(row, 0))?;
+pub(crate) fn sales(reader: &Reader<'_>, page: &Page) -> Result<Vec<SaleState>> {
+    let ids =
+        reader.rows(sql!("sale/row", "ids"), (&page.after, page.limit), |row| parsed::<SaleId>(row, 0))?;
     ids.iter().map(|id| sale(reader, id)).collect()
 }
 
@@ -498,8 +499,8 @@ fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
     })
 }
 
-pub(crate) fn events(reader: &Reader<'_>, id: &SaleId, after: u64, limit: u32) -> Result<Vec<Event>> {
+pub(crate) fn events(reader: &Reader<'_>, id: &SaleId, page: &Page<u64>) -> Result<Vec<Event>> {
     let sale = read_whole(reader, id)?;
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    reader.rows(sql!("sale/event", "after"), (sale.no, after, limit), |row| read_event(row, &sale.skus))
+    let after = i64::try_from(page.after).unwrap_or(i64::MAX);
+    reader.rows(sql!("sale/event", "after"), (sale.no, after, page.limit), |row| read_event(row, &sale.skus))
 }

@@ -21,7 +21,7 @@ impl SqliteStore {
             Request::ReleaseAll(v) => self.change(v, |step, v| lock::release_all(step, v.client)),
             Request::ForceRelease(v) => self.change(v, |step, v| lock::force_release(step, &v.name)),
             Request::Show(v) => self.look(v, |reader, v| lock::show(reader, &v.name)),
-            Request::List(v) => self.look(v, |reader, v| lock::list(reader, &v.page.after, v.page.limit)),
+            Request::List(v) => self.look(v, |reader, v| lock::list(reader, &v.page)),
             // Queues
             Request::Enqueue(v) => self.change(v, |step, v| {
                 step.once(v.op, Vec::len, |step| queue::enqueue(step, &v.queue, &v.tasks))
@@ -68,7 +68,7 @@ impl SqliteStore {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::wait::waits(reader, &v.queue, &v.id))
             }
             Request::Waited(v) => self.look_into(v.queue.clone(), v, |reader, v| {
-                queue::wait::waited(reader, &v.queue, &v.id, &v.after, v.limit)
+                queue::wait::waited(reader, &v.queue, &v.id, &v.page)
             }),
             Request::Task(v) => {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::task(reader, &v.queue, &v.id))
@@ -79,15 +79,15 @@ impl SqliteStore {
             Request::Stats(v) => {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::stats(reader, &v.queue))
             }
-            Request::Queues(v) => self.look(v, |reader, _| queue::queues(reader)),
+            Request::Queues(v) => self.look(v, |reader, v| queue::queues(reader, &v.page)),
             Request::Pause(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, true)),
             Request::Resume(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, false)),
             Request::Limit(v) => self.change(v, |step, v| queue::limit(step, &v.queue, v.limits)),
-            Request::TaskEvents(v) => self.look_into(v.queue.clone(), v, |reader, v| {
-                queue::event::events(reader, &v.queue, v.after, v.limit)
-            }),
-            Request::Dead(v) => self
-                .look_into(v.queue.clone(), v, |reader, v| queue::dead(reader, &v.queue, &v.after, v.limit)),
+            Request::TaskEvents(v) => self
+                .look_into(v.queue.clone(), v, |reader, v| queue::event::events(reader, &v.queue, &v.page)),
+            Request::Dead(v) => {
+                self.look_into(v.queue.clone(), v, |reader, v| queue::dead(reader, &v.queue, &v.page))
+            }
             Request::DeadLetter(v) => {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::dead_letter(reader, &v.queue, &v.id))
             }
@@ -122,7 +122,7 @@ impl SqliteStore {
                 self.change(v, |step, v| sale::orders::follow_orders(step, &v.follow))
             }
             Request::FailedOrders(v) => {
-                self.look(v, |reader, v| sale::orders::failed_orders(reader, &v.sale, v.after, v.limit))
+                self.look(v, |reader, v| sale::orders::failed_orders(reader, &v.sale, &v.page))
             }
             Request::RetryOrders(v) => self.change(v, |step, v| sale::orders::retry_orders(step, &v.sale)),
             Request::HaltSale(v) => {
@@ -136,9 +136,9 @@ impl SqliteStore {
             Request::Restore(v) => self.change(v, |step, v| sale::restore(step, &v.receipt)),
             Request::Stock(v) => self.change(v, |step, v| sale::stock(step, v.op, &v.sale, &v.sku, v.change)),
             Request::Sale(v) => self.look(v, |reader, v| sale::sale(reader, &v.sale)),
-            Request::Sales(v) => self.look(v, |reader, v| sale::sales(reader, &v.page.after, v.page.limit)),
+            Request::Sales(v) => self.look(v, |reader, v| sale::sales(reader, &v.page)),
             Request::Reservation(v) => self.look(v, |reader, v| sale::reservation(reader, &v.sale, v.id)),
-            Request::Events(v) => self.look(v, |reader, v| sale::events(reader, &v.sale, v.after, v.limit)),
+            Request::Events(v) => self.look(v, |reader, v| sale::events(reader, &v.sale, &v.page)),
             Request::Books(v) => self.look(v, |reader, v| sale::books(reader, &v.sale)),
             // Waiting rooms
             Request::SetRoom(v) => self.change(v, |step, v| room::set(step, &v.sale, v.rules, v.secret)),

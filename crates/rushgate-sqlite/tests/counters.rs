@@ -22,7 +22,7 @@ async fn a_read_is_a_call_and_its_statements_and_no_write_transaction() {
     let (_folder, path) = fresh();
     let store = SqliteStore::open(&url(&path)).unwrap();
     let before = store.calls();
-    store.queues().await.unwrap();
+    store.queues(Page::default()).await.unwrap();
     // BEGIN, one query, COMMIT.
     assert_eq!(done(before, store.calls()), (1, 0, 3));
 }
@@ -31,7 +31,7 @@ async fn a_read_is_a_call_and_its_statements_and_no_write_transaction() {
 async fn in_memory_a_read_is_carried_out_by_the_writer_and_counted_once() {
     let store = SqliteStore::open("sqlite::memory:").unwrap();
     let before = store.calls();
-    store.queues().await.unwrap();
+    store.queues(Page::default()).await.unwrap();
     assert_eq!(done(before, store.calls()), (1, 1, 3));
 }
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{
     Process, claim, fresh, integrity, op, queue, refused, say, store, task, this_program, with_child,
 };
-use rushgate_core::{Store, Verbs};
+use rushgate_core::{Page, Store, Verbs};
 
 #[tokio::test]
 async fn after_damage_was_found_nothing_is_written() {
@@ -28,7 +28,7 @@ async fn after_damage_was_found_nothing_is_written() {
     refused(store.claim(op(1_000), &queue("q"), claim(1_000)).await, "corrupt", "is damaged");
     refused(store.enqueue(op(1_001), &queue("other"), vec![task("a", 1)]).await, "corrupt", "is damaged");
     // Readable data is still served.
-    assert_eq!(store.queues().await.unwrap(), [queue("q")]);
+    assert_eq!(store.queues(Page::default()).await.unwrap(), [queue("q")]);
     store.close().await.unwrap();
     assert!(fs::read(&path).unwrap() == bytes, "the file was changed");
 }
@@ -183,7 +183,7 @@ async fn child_writes_as_a_crowd() {
         let error = answer.await.unwrap_err();
         say(format_args!("{}, may have happened: {}", error.code(), error.may_have_happened()));
     }
-    store.queues().await.unwrap();
+    store.queues(Page::default()).await.unwrap();
     say("a read was answered");
     store.close().await.unwrap();
 }

@@ -46,7 +46,7 @@ async fn a_worker_runs_a_delayed_task_when_the_clock_passes_its_delay() {
         async move { drop(done.send(job.payload)) }
     });
     let shutdown = CancellationToken::new();
-    let running = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let running = tokio::spawn(worker.run(shutdown.clone()));
     // Its first claim finds nothing, so it sleeps until the task is due.
     let calls = gate.calls().calls;
     while gate.calls().calls < calls + 1 {

@@ -34,7 +34,7 @@ async fn main() -> rushgate::Result<()> {
     let (sent, mut phones) = unbounded_channel();
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&codes).state(sent).register("code", send_code);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     assert_eq!(phones.recv().await.as_deref(), Some("118-350"));
     println!("bob has his code");
 

@@ -38,7 +38,7 @@ async fn main() -> rushgate::Result<()> {
     let (told, mut desk) = unbounded_channel();
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&books).state(told).register("count", count).register("bind", bind);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     let story = desk.recv().await.unwrap_or_default();
     println!("{story}");
     assert_eq!(story, "Haiku has 11 words on 3 pages");

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use rushgate::store::Page;
 use rushgate::worker::{Attempt, Backoff, Outcome, State};
 use rushgate::{CancellationToken, Rushgate, TaskId, Worker};
 use serde::{Deserialize, Serialize};
@@ -66,7 +67,7 @@ async fn main() -> rushgate::Result<()> {
         .timeout(Duration::from_secs(30))
         .concurrency(1);
     let metrics = worker.metrics();
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     while metrics.snapshot().total().done + metrics.snapshot().total().dead < 2 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -75,6 +76,6 @@ async fn main() -> rushgate::Result<()> {
     assert_eq!(report.done, 1);
     assert_eq!(report.dead, 1);
     assert!(report.retried >= 1);
-    assert_eq!(payments.dead("", 10).await?[0].error, "the bank refuses it");
+    assert_eq!(payments.dead(Page::first(10)).await?[0].error, "the bank refuses it");
     gate.close().await
 }

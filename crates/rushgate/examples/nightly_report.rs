@@ -24,7 +24,7 @@ async fn main() -> rushgate::Result<()> {
         let nightly = Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?.missed(Missed::Once);
         queue.schedule("sales", "sales of the day".to_owned(), nightly).kind("report").save().await?;
         let worker = Worker::new(&queue).state(written.clone()).register("report", report);
-        fleet.push((gate, tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()))));
+        fleet.push((gate, tokio::spawn(worker.run(shutdown.clone()))));
     }
 
     // Enqueue one now instead of waiting for the night.

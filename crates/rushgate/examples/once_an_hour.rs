@@ -22,7 +22,7 @@ async fn main() -> rushgate::Result<()> {
     let (written, mut desk) = unbounded_channel();
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&reports).state(written).register("report", report);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     let visit = || reports.enqueue("shop:7", "shop 7".to_owned()).kind("report").unique_for(HOUR).send();
 
     assert!(matches!(visit().await?, Enqueued::Added { .. }));

@@ -56,7 +56,7 @@ async fn main() -> rushgate::Result<()> {
     let shutdown = CancellationToken::new();
     let relay = tokio::spawn(OutboxRelay::new(&gate, outbox.clone()).run(shutdown.clone()));
     let worker = Worker::new(&mail).state(letters).register("*", thank);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     for _ in 0..2 {
         println!("{}", written.recv().await.unwrap_or_default());
     }

@@ -41,7 +41,7 @@ async fn main() -> rushgate::Result<()> {
         .timeout(Duration::from_secs(60))
         .concurrency(4);
     let metrics = worker.metrics();
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     while metrics.snapshot().total().done < 11 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

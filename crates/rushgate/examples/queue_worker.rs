@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use rushgate::store::Page;
 use rushgate::worker::{Backoff, Outcome};
 use rushgate::{CancellationToken, Job, Rushgate, Worker};
 use serde::{Deserialize, Serialize};
@@ -38,7 +39,7 @@ async fn main() -> rushgate::Result<()> {
     let shutdown = CancellationToken::new();
     let quickly = Backoff { base: Duration::from_millis(10), ..Backoff::default() };
     let worker = Worker::new(&mail).register("*", send).concurrency(4).retry_policy(quickly);
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     loop {
         let stats = mail.stats().await?;
         if stats.ready + stats.scheduled + stats.leased == 0 {
@@ -51,7 +52,7 @@ async fn main() -> rushgate::Result<()> {
 
     println!("{report:#?}");
     assert_eq!((report.done, report.retried, report.dead), (2, 1, 1));
-    for letter in mail.dead("", 10).await? {
+    for letter in mail.dead(Page::first(10)).await? {
         println!("dead letter {}: {}", letter.id, letter.error);
     }
     gate.close().await

@@ -29,7 +29,7 @@ async fn main() -> rushgate::Result<()> {
 
     let stop = CancellationToken::new();
     let worker = Worker::new(&sums).register("*", sum);
-    let (report, over) = tokio::join!(worker.run_until(stop.cancelled()), async {
+    let (report, over) = tokio::join!(worker.run(stop.clone()), async {
         let over = sums.wait_for("first", Duration::from_secs(30)).await;
         stop.cancel();
         over

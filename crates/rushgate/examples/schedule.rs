@@ -30,7 +30,7 @@ async fn main() -> rushgate::Result<()> {
             async { Ok::<_, std::io::Error>(()) }
         };
         let worker = Worker::new(&queue).register("*", handler);
-        let worker = worker.run_until(shutdown.clone().cancelled_owned());
+        let worker = worker.run(shutdown.clone());
         fleet.push((gate, tokio::spawn(worker)));
     }
 

@@ -42,7 +42,7 @@ async fn main() -> rushgate::Result<()> {
 
     let (log, shutdown) = (Log::default(), CancellationToken::new());
     let worker = Worker::new(&pages).state(Arc::clone(&log)).register("*", rebuild);
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     while log.lock().expect("the lock is not poisoned").len() < 51 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }

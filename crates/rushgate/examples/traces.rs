@@ -110,7 +110,7 @@ async fn order_a_pizza() -> rushgate::Result<()> {
     order.instrument(info_span!("checkout")).await?;
     let done = CancellationToken::new();
     let worker = Worker::new(&orders).state(done.clone()).register("bake", bake);
-    worker.run_until(done.cancelled_owned()).await?;
+    worker.run(done).await?;
     gate.close().await
 }
 

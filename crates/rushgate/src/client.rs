@@ -111,9 +111,9 @@ impl Rushgate {
         self.ask(|| self.store().list(page.clone())).await
     }
 
-    /// Names of the queues, sorted.
-    pub async fn queues(&self) -> Result<Vec<QueueName>> {
-        self.ask(|| self.store().queues()).await
+    /// Names of the queues, sorted. [`Page::read_all`] reads the whole list.
+    pub async fn queues(&self, page: Page) -> Result<Vec<QueueName>> {
+        self.ask(|| self.store().queues(page.clone())).await
     }
 
     /// Sales, sorted by ID.

@@ -18,6 +18,7 @@ use std::time::Duration;
 use common::parts::{Lines, path, play, say, signal};
 use common::{eventually, in_time, ms};
 use rushgate::queue::Selection;
+use rushgate::store::Page;
 use rushgate::worker::{Backoff, Outcome, State, WorkerReport};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
@@ -56,7 +57,7 @@ impl Scene {
         let shutdown = CancellationToken::new();
         let diary = Diary::open(self.folder.path().join("diary").to_str().unwrap());
         let worker = Worker::new(&self.queue).state(diary).register("*", note);
-        let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        let working = tokio::spawn(worker.run(shutdown.clone()));
         in_time(eventually(async || is_empty(&self.queue).await)).await;
         shutdown.cancel();
         working.await.unwrap().unwrap()
@@ -156,14 +157,14 @@ async fn worker_in_its_handler() {
         std::future::pending::<()>().await;
     };
     let queue = store_of_the_scene().await;
-    worker(&queue).prefetch(1).register("*", handler).run_until(std::future::pending::<()>()).await.unwrap();
+    worker(&queue).prefetch(1).register("*", handler).run(CancellationToken::new()).await.unwrap();
 }
 
 #[tokio::test]
 #[ignore = "a part: a worker that dies when its handler is done and nobody knows"]
 async fn worker_that_dies_before_its_answer() {
     let worker = worker(&store_of_the_scene().await).layer(DiesAfterLayer).register("*", note);
-    worker.run_until(std::future::pending::<()>()).await.unwrap();
+    worker.run(CancellationToken::new()).await.unwrap();
 }
 
 #[tokio::test]
@@ -179,7 +180,7 @@ async fn worker_that_hears_of_its_loss() {
     let stop = shutdown.clone();
     let worker = worker(&store_of_the_scene().await).register("*", handler);
     let metrics = worker.metrics();
-    let working = tokio::spawn(worker.run_until(shutdown.cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown));
     eventually(async || metrics.snapshot().total().lost == 1).await;
     stop.cancel();
     let report = working.await.unwrap().unwrap();
@@ -197,7 +198,7 @@ async fn worker_that_is_poisoned() {
         }
     };
     let worker = worker(&store_of_the_scene().await).register("*", handler);
-    worker.run_until(std::future::pending::<()>()).await.unwrap();
+    worker.run(CancellationToken::new()).await.unwrap();
 }
 
 // ── scenarios ──────────────────────────────────────────────────────────────────────────────────────────────
@@ -242,7 +243,7 @@ async fn a_task_that_kills_its_worker_is_a_dead_letter_in_the_end(scene: Scene) 
         play("worker_that_is_poisoned", &scene.folder).wait().unwrap();
     }
     assert_eq!(scene.work_off().await.dead, 0, "there is no fourth attempt");
-    let dead = scene.queue.dead("", 10).await.unwrap();
+    let dead = scene.queue.dead(Page::first(10)).await.unwrap();
     assert_eq!((dead.len(), dead[0].id.as_str(), dead[0].attempts), (1, "0", 3));
     assert_eq!(scene.runs(), ["0 1", "0 2", "0 3", "1 1", "2 1", "3 1"]);
     assert_eq!(scene.queue.delete_dead(Selection::All).await.unwrap(), 1);
@@ -278,7 +279,7 @@ async fn a_store_killed_and_started_again_during_work_loses_no_task_and_doubles_
     let worker = Worker::new(&queue).lease(LEASE).concurrency(8).register("*", handler);
     let metrics = worker.metrics();
     let outages = || metrics.snapshot().total().outages;
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     for let_go in [100, 300] {
         in_time(eventually(async || ended.load(SeqCst) >= let_go)).await;
         let before = outages();

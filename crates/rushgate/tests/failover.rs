@@ -92,7 +92,7 @@ async fn outlive(url: &str, long: &str, short: &str, queue: &str, kill: impl Asy
     };
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&numbers).concurrency(2).lease(secs(5)).register("*", handler);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     eventually(async || done.lock().unwrap().len() > 3).await;
 
     let start = Instant::now();

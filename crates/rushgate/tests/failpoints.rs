@@ -19,7 +19,7 @@ use common::parts::{path, play};
 use common::{eventually, in_time, secs};
 use rushgate::queue::{Listing, TaskInfo, TaskState};
 use rushgate::schedule::Missed;
-use rushgate::store::Store;
+use rushgate::store::{Page, Store};
 use rushgate::worker::{Backoff, Outcome, State};
 use rushgate::{CancellationToken, Enqueued, Job, Queue, Recurrence, Rushgate, Timestamp, Worker};
 use rushgate_core::{Verb, verb};
@@ -157,7 +157,7 @@ async fn worker_that_dies_at_its_failpoint() {
     let later = Backoff { base: LATER, factor: 1.0, max: LATER, jitter: false };
     let worker = Worker::new(&trapped().await.queue("tasks").unwrap()).lease(LEASE).concurrency(1);
     let worker = worker.retry_policy(later).state(diary).register("*", carry_out);
-    worker.run_until(std::future::pending::<()>()).await.unwrap();
+    worker.run(CancellationToken::new()).await.unwrap();
 }
 
 #[tokio::test]
@@ -216,7 +216,7 @@ impl Scene {
 
     /// All live tasks in the store.
     async fn look(&self) -> BTreeMap<String, TaskInfo> {
-        let all = Listing { state: None, after: String::new(), limit: 1_000 };
+        let all = Listing { state: None, page: Page::first(1_000) };
         let tasks = self.queue.tasks(all).await.unwrap();
         tasks.into_iter().map(|info| (info.task.ticket.id.to_string(), info)).collect()
     }
@@ -225,7 +225,7 @@ impl Scene {
     async fn work_off<F: Future<Output = bool>>(&self, is_over: impl FnMut() -> F) {
         let shutdown = CancellationToken::new();
         let worker = Worker::new(&self.queue).state(self.diary.clone()).register("*", carry_out);
-        let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        let working = tokio::spawn(worker.run(shutdown.clone()));
         in_time(eventually(is_over)).await;
         shutdown.cancel();
         let report = working.await.unwrap().unwrap();
@@ -291,7 +291,7 @@ async fn a_worker_dies(scene: Scene, step: Step, moment: Moment) {
         let until = left[&run.id].lease_until;
         assert!(until.is_none_or(|until| run.claimed >= until), "{run:?} under a lease until {until:?}");
     }
-    let dead = scene.queue.dead("", 10).await.unwrap();
+    let dead = scene.queue.dead(Page::first(10)).await.unwrap();
     assert_eq!(dead.len(), usize::from(step.way == "gives-up"), "{dead:?}");
 }
 

@@ -155,7 +155,7 @@ async fn every_task_is_done_once(wires: Wires) {
     let shutdown = CancellationToken::new();
     let quickly = Backoff { base: ms(5), ..Backoff::default() };
     let worker = Worker::new(&wires.bad(2).queue("numbers").unwrap()).concurrency(8).retry_policy(quickly);
-    let working = tokio::spawn(worker.register("*", handler).run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.register("*", handler).run(shutdown.clone()));
     let seen = wires.good().queue("numbers").unwrap();
     eventually(async || {
         let stats = seen.stats().await.unwrap();
@@ -237,7 +237,7 @@ async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
     };
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&queue).lease(ms(400)).register("*", handler);
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     let cancel = told.recv().await.unwrap();
     bench.client().close().await.unwrap();
     in_time(cancel.cancelled()).await;

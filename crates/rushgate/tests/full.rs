@@ -111,7 +111,7 @@ async fn a_worker_waits_for_room_to_claim_and_does_each_task_once() {
     };
     // A claim records the worker's name, which needs space.
     let worker = Worker::new(&queue).label("w".repeat(200)).register("*", handler);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     small.refuses().await;
     assert!(seen.lock().unwrap().is_empty());
     small.make_room().await;
@@ -151,7 +151,7 @@ async fn an_answer_that_waits_for_room_does_not_hold_up_those_that_make_it() {
     };
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&queue).register("*", handler);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     for _ in 0..TASKS {
         in_time(started.recv()).await.unwrap();
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{eventually, secs};
 use rushgate::queue::{ContentType, Due, Listing, NewTask, Payload, TaskState};
-use rushgate::store::Store;
+use rushgate::store::{Page, Store};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, TaskId, Timestamp, Worker};
 use rushgate_core::verb::ExtendTasks;
 use rushgate_test::MemoryStore;
@@ -70,7 +70,7 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
                     done.fetch_add(1, SeqCst);
                 }
             });
-            workers.spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+            workers.spawn(worker.run(shutdown.clone()));
         }
     }
     // By now every worker has polled once and sleeps.
@@ -284,7 +284,7 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
                 done.fetch_add(1, SeqCst);
                 std::future::ready(())
             });
-            workers.spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+            workers.spawn(worker.run(shutdown.clone()));
         }
     }
     let queue = gates[0].queue("rush").unwrap();
@@ -357,14 +357,14 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
         }
     });
     let start = Instant::now();
-    let working = tokio::spawn(worker.grace(Duration::ZERO).run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.grace(Duration::ZERO).run(shutdown.clone()));
     tokio::time::timeout(secs(30), eventually(async || store.calls_of::<ExtendTasks>() >= BEATS))
         .await
         .unwrap();
     // The heartbeat comes at a third of the lease, or at a quarter if the last one was not answered by then.
     assert!(start.elapsed() >= lease / 4 * BEATS as u32, "{BEATS} calls in {:?}", start.elapsed());
     assert_eq!(running.load(SeqCst), HANDLERS);
-    let listing = Listing { state: Some(TaskState::Leased), after: String::new(), limit: 1_000 };
+    let listing = Listing { state: Some(TaskState::Leased), page: Page::first(1_000) };
     let leases: Vec<_> =
         queue.tasks(listing).await.unwrap().into_iter().map(|task| task.lease_until.unwrap()).collect();
     assert_eq!(leases.len() as u64, HANDLERS, "all tasks are leased");

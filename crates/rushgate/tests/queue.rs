@@ -9,6 +9,7 @@ use rushgate::queue::{
     Closed, Completed, Dequeued, Followed, IfDead, KeyLimits, OnDuplicate, QueueLimits, Rate, Retried, Retry,
     Selection, Task, TaskKey, UniqueCleared, Unmet, Why,
 };
+use rushgate::store::Page;
 use rushgate::{Enqueued, Error, Queue, Rushgate};
 use serde::{Deserialize, Serialize};
 
@@ -176,7 +177,7 @@ async fn dead_letters_can_be_retried_and_deleted(bench: Bench) {
         let failed = Retry { ticket, delay: ms(0), error: "no such address".to_owned(), give_up: true };
         assert_eq!(queue.retry(vec![failed]).await.unwrap(), [Retried::Dead]);
     }
-    let dead = queue.dead("", 10).await.unwrap();
+    let dead = queue.dead(Page::first(10)).await.unwrap();
     assert_eq!((dead.len(), dead[0].error.as_str()), (2, "no such address"));
     let one = Selection::Ids(vec![dead[0].id.clone()]);
     assert_eq!(queue.requeue_dead(one).await.unwrap().requeued, 1);
@@ -253,7 +254,7 @@ async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(b
     for n in 2..5 {
         assert_eq!(told(events.next().await.unwrap()), (n + 4, n.to_string()));
     }
-    let page = queue.events(7, 10).await.unwrap();
+    let page = queue.events(Page::after(7, 10)).await.unwrap();
     assert_eq!((page.events.len(), page.first, page.last), (1, 6, 8));
     // A follower ahead of the queue gets `Missed`: the store may have lost writes.
     let mut ahead = queue.follow().after(100);

@@ -11,7 +11,7 @@ use rushgate::sale::{
     Created, Decision, Foreseen, HoldState, LedgerEntry, OrderReport, SaleStatus, SkuState, StockChanged,
     Sweeper, UnitChoice, UnitRange,
 };
-use rushgate::store::StoreInfo;
+use rushgate::store::{Page, StoreInfo};
 use rushgate::{
     BuyerId, CancellationToken, Error, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku,
@@ -460,10 +460,11 @@ async fn one_worker_follows_a_sale_and_another_takes_over(bench: Bench) {
 async fn what_is_behind_is_shown(bench: Bench) {
     let sale = open(&bench.client(), phones(20).ledger()).await;
     some_trade(&sale).await;
-    let (state, first) = (sale.state().await.unwrap(), sale.events(1, 1).await.unwrap().remove(0));
+    let (state, first) =
+        (sale.state().await.unwrap(), sale.events(Page::after(1, 1)).await.unwrap().remove(0));
     let orders = state.orders.unwrap();
     assert_eq!((orders.through, orders.failed, orders.worker_until), (0, 0, None));
-    let opened = sale.events(0, 1).await.unwrap().remove(0);
+    let opened = sale.events(Page::first(1)).await.unwrap().remove(0);
     assert_eq!(orders.behind_since, Some(opened.at));
     assert!(first.at >= opened.at && state.seq >= 17);
     let alone = open_as(&bench.client(), "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
@@ -492,11 +493,11 @@ async fn an_order_that_the_ledger_rejects_fails_alone(bench: Bench) {
     assert!(audit.ok, "a failed order is not lost: {audit:#?}");
 
     // It is retried until the ledger accepts it.
-    let failed = async || sale.failed_orders(0, 10).await.unwrap();
+    let failed = async || sale.failed_orders(Page::first(10)).await.unwrap();
     eventually(async || failed().await.first().is_some_and(|order| order.attempts > 2)).await;
     for order in failed().await {
         assert!(order.reason.contains("unwanted"), "{order:?}");
-        let event = sale.events(order.seq - 1, 1).await.unwrap().remove(0);
+        let event = sale.events(Page::after(order.seq - 1, 1)).await.unwrap().remove(0);
         assert_eq!(event.reservation, Some(unwanted.id));
     }
     ledger.recover();
@@ -544,21 +545,21 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
     }
     all_fail(&bench, &sale).await;
     all_fail(&bench, &other).await;
-    let all = sale.failed_orders(0, 10).await.unwrap();
+    let all = sale.failed_orders(Page::first(10)).await.unwrap();
     // The first event opens the sale.
     assert_eq!(all.iter().map(|order| order.seq).collect::<Vec<_>>(), [2, 3, 4]);
     assert!(all.iter().all(|order| order.attempts == 1 && order.reason == "boom"), "{all:?}");
-    assert_eq!(sale.failed_orders(2, 1).await.unwrap(), all[1..2]);
-    assert_eq!(sale.failed_orders(4, 10).await.unwrap(), []);
+    assert_eq!(sale.failed_orders(Page::after(2, 1)).await.unwrap(), all[1..2]);
+    assert_eq!(sale.failed_orders(Page::after(4, 10)).await.unwrap(), []);
     for n in [0, 1_001] {
-        assert!(sale.failed_orders(0, n).await.unwrap_err().is_invalid(), "{n}");
+        assert!(sale.failed_orders(Page::first(n)).await.unwrap_err().is_invalid(), "{n}");
     }
 
-    let theirs = other.failed_orders(0, 10).await.unwrap();
+    let theirs = other.failed_orders(Page::first(10)).await.unwrap();
     assert_eq!(sale.retry_orders().await.unwrap(), 3);
     let now = sale.state().await.unwrap().now;
-    assert!(sale.failed_orders(0, 10).await.unwrap().iter().all(|order| order.retry_at <= now));
-    assert_eq!(other.failed_orders(0, 10).await.unwrap(), theirs);
+    assert!(sale.failed_orders(Page::first(10)).await.unwrap().iter().all(|order| order.retry_at <= now));
+    assert_eq!(other.failed_orders(Page::first(10)).await.unwrap(), theirs);
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     delivered(&sale).await;
@@ -567,7 +568,10 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
     assert_eq!(other.state().await.unwrap().orders.unwrap().failed, 3);
 
     let alone = open_as(&gate, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
-    assert_eq!((alone.failed_orders(0, 10).await.unwrap(), alone.retry_orders().await.unwrap()), (vec![], 0));
+    assert_eq!(
+        (alone.failed_orders(Page::first(10)).await.unwrap(), alone.retry_orders().await.unwrap()),
+        (vec![], 0)
+    );
     let worker = OrderWorker::new(alone, Arc::clone(&ledger)).run(CancellationToken::new()).await;
     assert!(worker.unwrap_err().is_invalid());
     for batch in [0, 1_001] {
@@ -575,7 +579,7 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
         assert!(worker.run(CancellationToken::new()).await.unwrap_err().is_invalid(), "a batch of {batch}");
     }
     let nothing = gate.sale("nosuch").unwrap();
-    assert!(nothing.failed_orders(0, 10).await.unwrap_err().is_not_found());
+    assert!(nothing.failed_orders(Page::first(10)).await.unwrap_err().is_not_found());
     assert!(nothing.retry_orders().await.unwrap_err().is_not_found());
 }
 

@@ -89,7 +89,7 @@ async fn a_worker_fires_the_schedules_of_its_queue(bench: Bench) {
         }
     };
     let worker = Worker::new(&queue).register("*", handler);
-    let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let worker = tokio::spawn(worker.run(shutdown.clone()));
     assert_eq!((hears.recv().await, hears.recv().await), (Some(7), Some(7)));
     shutdown.cancel();
     assert!(worker.await.unwrap().unwrap().done >= 2);

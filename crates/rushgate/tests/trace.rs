@@ -55,7 +55,7 @@ async fn a_tasks_span_goes_on_from_where_it_was_put_in() {
         tell.send((job.payload, job.traceparent())).unwrap();
         async {}
     });
-    let working = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+    let working = tokio::spawn(worker.run(shutdown.clone()));
     let mut seen = Vec::new();
     for _ in 0..4 {
         seen.push(in_time(told.recv()).await.unwrap());

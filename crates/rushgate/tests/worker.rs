@@ -12,6 +12,7 @@ use rushgate::queue::{
     ContentType, Dequeued, Finish, Over, Payload, Priority, QueueLimits, QueueName, Retention, Selection,
     TaskKey, TaskProgress, Ticket, TraceParent,
 };
+use rushgate::store::Page;
 use rushgate::worker::{Attempt, Backoff, Outcome, Output, Progress, State, WorkerReport};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, TaskId, Worker};
 use tokio::sync::{Notify, Semaphore};
@@ -88,7 +89,7 @@ impl Running {
 
     fn just<S: Clone + Send + Sync + 'static>(worker: Worker<S>) -> Self {
         let shutdown = CancellationToken::new();
-        let worker = tokio::spawn(worker.run_until(shutdown.clone().cancelled_owned()));
+        let worker = tokio::spawn(worker.run(shutdown.clone()));
         Self { worker, shutdown }
     }
 
@@ -147,7 +148,7 @@ async fn a_panic_is_a_failed_attempt(bench: Bench) {
     eventually(async || queue.stats().await.unwrap().dead == 1).await;
     let report = running.stop().await;
     assert_eq!((report.panicked, report.retried, report.dead), (2, 1, 1));
-    let dead = queue.dead("", 1).await.unwrap();
+    let dead = queue.dead(Page::first(1)).await.unwrap();
     assert!(dead[0].error.contains("one is not two"), "{}", dead[0].error);
 }
 
@@ -189,7 +190,7 @@ async fn a_handler_is_stopped_at_its_tasks_deadline(bench: Bench) {
     eventually(async || queue.stats().await.unwrap().dead == 1).await;
     let report = running.stop().await;
     assert_eq!((report.timed_out, report.dead, report.retried), (1, 1, 0));
-    let dead = queue.dead("", 1).await.unwrap();
+    let dead = queue.dead(Page::first(1)).await.unwrap();
     assert!(dead[0].error.contains("deadline"), "{}", dead[0].error);
 }
 
@@ -221,7 +222,7 @@ async fn a_deadline_of_one_stops_a_batch_and_costs_the_others_no_attempt(bench: 
     .await;
     let report = running.stop().await;
     assert_eq!((report.done, report.dead, report.retried), (1, 1, 0), "{report:?}");
-    assert_eq!(queue.dead("", 10).await.unwrap()[0].id.as_str(), "late");
+    assert_eq!(queue.dead(Page::first(10)).await.unwrap()[0].id.as_str(), "late");
 }
 
 async fn a_task_that_is_given_up_is_a_dead_letter(bench: Bench) {
@@ -343,7 +344,7 @@ async fn a_cancelled_task_that_fails_is_over(bench: Bench) {
     eventually(async || is_empty(&queue).await).await;
     let report = running.stop().await;
     assert_eq!((report.claimed, report.cancelled, report.done, report.dead), (1, 1, 1, 0));
-    assert_eq!(queue.dead("", 1).await.unwrap(), []);
+    assert_eq!(queue.dead(Page::first(1)).await.unwrap(), []);
 }
 
 async fn a_long_task_keeps_its_lease(bench: Bench) {
@@ -515,7 +516,7 @@ async fn a_task_of_an_unknown_kind_waits_for_a_worker_that_knows_it(bench: Bench
     eventually(async || queue.stats().await.unwrap().dead == 1).await;
     let report = running.stop().await;
     assert_eq!((report.unknown, report.retried, report.dead), (3, 2, 1));
-    let letter = &queue.dead("", 1).await.unwrap()[0];
+    let letter = &queue.dead(Page::first(1)).await.unwrap()[0];
     assert!(letter.error.contains("no handler for the kind `new`"), "{}", letter.error);
     queue.requeue_dead(Selection::All).await.unwrap();
     let running = Running::just(Worker::new(&queue).register("new", async |_: u32| ()));
@@ -920,7 +921,7 @@ async fn a_worker_that_is_put_together_wrongly_says_so() {
         (worker().register("*", none).timeout_of("a", ms(1)), "for the kind `a`, but no handler"),
         (worker().register_batches("*", 0, async |jobs: Vec<Job<u32>>| vec![(); jobs.len()]), "the batch"),
     ] {
-        let error = common::in_time(worker.run_until(std::future::pending::<()>())).await.unwrap_err();
+        let error = common::in_time(worker.run(CancellationToken::new())).await.unwrap_err();
         assert!(error.is_invalid() && error.to_string().contains(part), "{error}");
     }
 }

@@ -93,7 +93,7 @@ pub async fn work(settings: &Settings) -> Result<()> {
     };
     let worker = Worker::new(&queue).register("*", handler).concurrency(settings.get("concurrency") as u32);
     let worker = worker.prefetch(settings.get("prefetch") as u32);
-    worker.run_until(std::future::pending::<()>()).await?;
+    worker.run(CancellationToken::new()).await?;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ const UNATTENDED: Duration = Duration::from_secs(60);
 /// Returns the open sales. A failed read is a finding. All reads run concurrently, because each may take long
 /// to fail.
 pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleState> {
-    let page = || Page { limit: 10_000, ..Page::default() };
+    let page = || Page::first(10_000);
     let (queues, locks, sales) = tokio::join!(queues(gate), gate.locks(page()), gate.sales(page()));
     let queues = read("queues", queues, findings);
     findings.queues = queues.len();
@@ -33,7 +33,7 @@ pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleSt
 
 async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
     let mut queues = Vec::new();
-    for name in gate.queues().await? {
+    for name in gate.queues(Page::first(10_000)).await? {
         let stats = gate.queue(&name)?.stats().await?;
         queues.push((name, stats));
     }

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::output::{Output, Table, moment};
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
-    let locks = gate.locks(Page { after: args.after, limit: args.n }).await?;
+    let locks = gate.locks(Page::after(args.after, args.n)).await?;
     let rows = locks.iter().map(|lock| {
         let holder = lock.holders.first();
         [

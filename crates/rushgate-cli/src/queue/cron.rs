@@ -60,7 +60,7 @@ fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
 }
 
 async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
-    let page = Page { after: args.after, limit: args.n };
+    let page = Page::after(args.after, args.n);
     let schedules = gate.queue(&args.queue)?.schedules(page).await?;
     if let Some(last) = schedules.last().filter(|_| schedules.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.id));

@@ -2,6 +2,7 @@
 
 use anyhow::Result;
 use rushgate::queue::Selection;
+use rushgate::store::Page;
 use rushgate::{Rushgate, TaskId};
 use serde_json::json;
 
@@ -12,7 +13,7 @@ use crate::exit::Exit;
 use crate::output::Output;
 
 pub(super) async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
-    let letters = gate.queue(&args.queue)?.dead(&args.after, args.n).await?;
+    let letters = gate.queue(&args.queue)?.dead(Page::after(args.after, args.n)).await?;
     if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.id));
     }

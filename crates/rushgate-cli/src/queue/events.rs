@@ -3,6 +3,7 @@
 use anyhow::{Context, Result};
 use rushgate::Rushgate;
 use rushgate::queue::{Followed, TaskChange, TaskEvent, TaskEvents};
+use rushgate::store::Page;
 
 use super::shown::printable;
 use crate::args::queue::EventsArgs;
@@ -23,7 +24,7 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
         ));
     }
     loop {
-        let page = queue.events(after, TaskEvents::MAX).await?;
+        let page = queue.events(Page::after(after, TaskEvents::MAX)).await?;
         if page.last < after {
             output.warn(format_args!("event {after} does not exist; the latest is {}", page.last));
         } else if page.is_missed(after) && (args.after.is_some() || after > 0) {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rushgate::Queue;
 use rushgate::queue::{DeadLetter, Listing, Payload, TaskInfo, TaskState};
+use rushgate::store::Page;
 
 use crate::args::queue::FilterArgs;
 use crate::output::{CLEAR_LINE, Output};
@@ -43,7 +44,8 @@ impl<'a> Chosen<'a> {
     /// Matching tasks of the next page; `None` after the last.
     pub(super) async fn tasks(&mut self) -> Result<Option<Vec<TaskInfo>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
-        let page = self.queue.tasks(Listing { state: self.state, after, limit: self.page }).await?;
+        let page =
+            self.queue.tasks(Listing { state: self.state, page: Page::after(after, self.page) }).await?;
         self.turn(page.iter().map(|info| (info.task.ticket.id.as_str(), &info.task.payload)));
         let chosen = |info: &TaskInfo| self.filter.takes(info.task.ticket.id.as_str(), &info.task.payload);
         Ok(Some(page.into_iter().filter(chosen).collect()))
@@ -52,7 +54,7 @@ impl<'a> Chosen<'a> {
     /// Matching dead letters of the next page; `None` after the last.
     pub(super) async fn dead(&mut self) -> Result<Option<Vec<DeadLetter>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
-        let page = self.queue.dead(&after, self.page).await?;
+        let page = self.queue.dead(Page::after(after, self.page)).await?;
         self.turn(page.iter().map(|letter| (letter.id.as_str(), &letter.payload)));
         Ok(Some(
             page.into_iter()

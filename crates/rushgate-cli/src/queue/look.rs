@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rushgate::Rushgate;
 use rushgate::queue::{Listing, QueueName, TaskInfo, TaskState, Waits};
+use rushgate::store::Page;
 use rushgate::wire::QueueReport;
 use serde::Serialize;
 
@@ -29,9 +30,14 @@ fn waits_line(waits: &Waits) -> String {
     format!("waits for    {left} left, {over} finished, {dead} dead{open}\n")
 }
 
+/// The names of all queues.
+pub(super) async fn all_queues(gate: &Rushgate) -> rushgate::Result<Vec<QueueName>> {
+    Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await
+}
+
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let Some(queue) = args.queue else {
-        let queues = gate.queues().await?;
+        let queues = all_queues(gate).await?;
         let text: String = queues.iter().map(|queue| format!("{queue}\n")).collect();
         if queues.is_empty() {
             output.remark("no queues");
@@ -41,7 +47,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     };
     let state = args.state;
     let filtered = state.is_some() || !args.after.is_empty();
-    let tasks = gate.queue(&queue)?.tasks(Listing { state, after: args.after, limit: args.n }).await?;
+    let tasks = gate.queue(&queue)?.tasks(Listing { state, page: Page::after(args.after, args.n) }).await?;
     if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.task.ticket.id));
     }
@@ -77,7 +83,7 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
 
 pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
     let one = args.queue.is_some();
-    let known = gate.queues().await?;
+    let known = all_queues(gate).await?;
     let asked = args.queue.map(QueueName::new).transpose()?;
     let unknown = asked.as_ref().is_some_and(|queue| !known.contains(queue));
     if let Some(queue) = asked.as_ref().filter(|_| unknown) {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use rushgate::queue::{Listing, QueueStats, TaskProgress, TaskState};
+use rushgate::store::Page;
 use rushgate::{Rushgate, Timestamp};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
@@ -85,7 +86,7 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
 
 async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) -> rushgate::Result<Vec<Look>> {
     let names = match queues {
-        [] => gate.queues().await?.iter().map(ToString::to_string).collect(),
+        [] => super::look::all_queues(gate).await?.iter().map(ToString::to_string).collect(),
         named => named.to_vec(),
     };
     let mut looks = Vec::with_capacity(names.len());
@@ -101,7 +102,7 @@ async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate
     let now = Instant::now();
     let (mut workers, mut progress) = (BTreeMap::new(), Vec::new());
     if stats.leased > 0 {
-        let leased = Listing { state: Some(TaskState::Leased), after: String::new(), limit: LEASES };
+        let leased = Listing { state: Some(TaskState::Leased), page: Page::first(LEASES) };
         for info in queue.tasks(leased).await? {
             *workers.entry(info.worker.unwrap_or_default()).or_default() += 1;
             let id = info.task.ticket.id;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rushgate::sale::{OrderReport, Sweeper};
+use rushgate::store::Page;
 use rushgate::{CancellationToken, OrderWorker, Rushgate, Sale, Timestamp};
 use serde_json::json;
 use tokio::time::sleep;
@@ -100,5 +101,5 @@ async fn until_empty(sale: &Sale, wanted: bool, shutdown: &CancellationToken) ->
 
 /// Whether a failed order is due, so that the order worker retries it now.
 async fn is_due(sale: &Sale, now: Timestamp) -> Result<bool> {
-    Ok(sale.failed_orders(0, FAILED_MAX).await?.iter().any(|order| order.retry_at <= now))
+    Ok(sale.failed_orders(Page::first(FAILED_MAX)).await?.iter().any(|order| order.retry_at <= now))
 }

@@ -71,7 +71,7 @@ pub(super) fn stock(skus: &[SkuState]) -> Table<7> {
 }
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
-    let sales = gate.sales(Page { after: args.after, limit: args.n }).await?;
+    let sales = gate.sales(Page::after(args.after, args.n)).await?;
     let row = |state: &SaleState| {
         let sum = |of: fn(&SkuState) -> u32| {
             state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
@@ -92,7 +92,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
 }
 
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
-    let events = gate.sale(&args.id)?.events(args.after, args.n).await?;
+    let events = gate.sale(&args.id)?.events(Page::after(args.after, args.n)).await?;
     if let Some(last) = events.last().filter(|_| events.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.seq));
     }

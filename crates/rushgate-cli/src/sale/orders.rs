@@ -3,6 +3,7 @@
 use anyhow::Result;
 use rushgate::Rushgate;
 use rushgate::sale::FailedOrder;
+use rushgate::store::Page;
 use serde_json::json;
 
 use crate::args::sale::{OrdersLsArgs, OrdersRetryArgs, OrdersVerb};
@@ -17,7 +18,7 @@ pub(super) async fn run(gate: &Rushgate, verb: OrdersVerb, output: Output) -> Re
 }
 
 async fn ls(gate: &Rushgate, args: OrdersLsArgs, output: Output) -> Result<Exit> {
-    let failed = gate.sale(&args.id)?.failed_orders(args.after, args.n).await?;
+    let failed = gate.sale(&args.id)?.failed_orders(Page::after(args.after, args.n)).await?;
     if let Some(last) = failed.last().filter(|_| failed.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.seq));
     }

@@ -82,7 +82,7 @@ async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
         output.note(format_args!("metrics at {}", page.url()?));
     }
     let report = tokio::select! {
-        report = worker.run_until(shutdown.cancelled()) => report?,
+        report = worker.run(shutdown.clone()) => report?,
         _ = second_signal => {
             output.note("stopped immediately; running tasks become available when their leases expire");
             return Ok(Exit::Done);

@@ -4,16 +4,16 @@
 -- Counts tasks that start now against a rate limit. The history is written once, when the call ends.
 local function count_starts(q, key, n, per, given)
   if not n or given == 0 then return end
-  local field = (key or '') .. '\0s'
-  local starts = q.started[field] or read(q.keys, field) or ''
-  q.started[field] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
+  local of = hash_of(q, 'starts')
+  local starts = q.started[key or ''] or read(of, key or '') or ''
+  q.started[key or ''] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
     -- Each new entry deletes up to two expired ones, so that they do not accumulate.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.moot, '-inf', now, 'LIMIT', 0, 2)) do
-      redis.call('ZREM', q.moot, other)
-      if other ~= key then set_field(q.keys, other .. '\0s', false) end
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now, 'LIMIT', 0, 2)) do
+      redis.call('ZREM', q.starts_until, other)
+      if other ~= key then set_field(of, other, false) end
     end
-    redis.call('ZADD', q.moot, int(now + per), key)
+    redis.call('ZADD', q.starts_until, int(now + per), key)
   end
 end
 
@@ -25,7 +25,7 @@ local function allowed(q)
     most = math.max(q.concurrency - redis.call('ZCARD', q.leases.key), 0)
   end
   if q.rate_n then
-    local starts, since = read(q.keys, '\0s') or '', now - q.rate_us
+    local starts, since = read(hash_of(q, 'starts'), '') or '', now - q.rate_us
     -- Binary search for the first start that is still within the period.
     local from, to = 1, #starts / 7 + 1
     while from < to do
@@ -56,7 +56,7 @@ end
 -- A task with a key was claimed or popped: counts it against the limits of its key, and moves its key group to the end.
 local function take_turn(q, t, leased)
   local name = line_name(t.key, t.priority)
-  redis.call('ZREM', q.lines, name .. stand_of(t))
+  redis.call('ZREM', q.blocked, name .. stand_of(t))
   local line = read_line(q, name)
   q.arrival, q.turn, q.lines_waiting = q.arrival + 1, nil, q.lines_waiting - 1
   line.turn, line.place, line.moment, line.first = now, struct.pack('>I6', q.arrival) .. '\0', 0, ''
@@ -93,9 +93,9 @@ local function give_out(q, n, leased)
           ids[#ids + 1] = id
           records[#ids], runs[#ids] = record, run
           local byte = string.byte(record, PRIORITY_AT)
-          if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(id, record)) end
+          if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, id) end
           if byte >= DATED then
-            redis.call('ZREM', q.dead_ids, date_of(id, struct.unpack('>I7', record, HEADER_BYTES + 1)))
+            redis.call('ZREM', q.by_deadline, id)
             byte = byte - DATED
           end
           if byte >= KEYED then

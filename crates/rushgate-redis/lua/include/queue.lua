@@ -1,4 +1,4 @@
--- A queue. Its 21 keys, in this order:
+-- A queue. Its 36 keys, in this order:
 --   meta       HASH  counters and settings, by field:
 --                    counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
 --                      revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
@@ -24,39 +24,34 @@
 --                    of 255 is none
 --   newcomers  HASH  id -> a record: the pending replacement of a leased task
 --   leases     ZSET  claim(7) turn(1) id -> lease until
---   dead       HASH  entries of five kinds:
---                    id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
---                      [past's length(2) past] body: a dead letter
---                    NUL id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
---                      that is kept. The result is a body, or empty
---                    ENQ place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at
---                      that place
---                    ACK finished(7) NUL id -> how(1) result or error: a finished task whose dependents are not all
---                      updated yet
---                    BS number(7) -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error: an event.
---                      Attempt and due are 0 if they do not apply
---   dead_ids   ZSET  members of seven kinds, all with score 0:
---                    id: a dead letter
---                    NUL finished(7) id: a finished task that is kept
---                    SOH first(7) id: a waiting task, if the queue drops its oldest
---                    STX deadline(7) id: a waiting task with a deadline
---                    ETX other NUL if dead(1) place(7) id: a link to a dependency, by the dependency
---                    EOT place(7) if dead(1) other: the same by the dependent; without `other`, an open batch
---                    ENQ.. and ACK..: the fields of `dead` that begin with these, and ACK finished(7) SOH place(7) id:
---                      a removed task whose links are still to be deleted
 --   listeners  ZSET  inbox -> since, of processes that wait for a task to claim
 --   waiting    ZSET  ten of them, one per priority: place(7) id -> due
---   lines      ZSET  members of two kinds, all with score 0:
---                    key NUL priority(1) due(7) place(7) id: a waiting task with a key
---                    NUL priority(1) due(7) place(7) id: a task that waits for others
---   keys       HASH  fields of five kinds:
---                    key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
---                      last three are its first task's. Moment + 1 is 0 while the group is blocked
---                    key -> number of leased tasks
---                    key NUL s -> when the latest tasks started(7 each), for the rate of the key; NUL s for the queue's
---                    NUL w id -> inboxes(16 each) to notify when the task finishes
---                    NUL e -> inboxes(16 each) to notify of events
---   moot       ZSET  key -> when its start times no longer matter
+--   blocked    ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
+--   held       ZSET  id -> due, of tasks that wait for others
+--   groups     HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
+--                    last three are its first task's. Moment + 1 is 0 while the group is blocked
+--   key_leases HASH  key -> number of its leased tasks
+--   starts     HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
+--   starts_until ZSET  key -> when its start times no longer matter
+--   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
+--                    [past's length(2) past] body: a dead letter
+--   dead_ids   ZSET  id -> 0, of dead letters
+--   done       HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
+--                    that is kept. The result is a body, or empty
+--   done_ids   ZSET  id -> finished
+--   by_age     ZSET  id -> first, of waiting tasks, if the queue drops its oldest
+--   by_deadline ZSET  id -> deadline, of waiting tasks that have one
+--   dependents ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
+--   dependencies ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
+--   results    HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
+--   result_ids ZSET  place(7) other -> 0, of these
+--   unsettled  HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
+--                    updated yet
+--   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
+--                    deleted
+--   events     HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
+--                    if they do not apply
+--   watchers   HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
 -- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
 -- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
@@ -77,7 +72,7 @@
 -- include: draft
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local HEADER_BYTES = 30
-local PLACE_BYTES, FIRST_FROM, FIRST_TO, DUE_FROM, DUE_TO = 7, 14, 20, 21, 27
+local PLACE_BYTES, FIRST_FROM, DUE_FROM, DUE_TO = 7, 14, 21, 27
 local RUN = '>I7I1I2I1I7I7'
 local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
@@ -89,11 +84,10 @@ local DATE_BYTES = 7
 -- How a task ended, and how a run ended.
 local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
 local runs_as = { failed = 0, lost = 1, snoozed = 2 }
--- Overflow policies, and prefixes of the members of dead_ids.
-local DROP_NEW, DROP_OLDEST, BY_AGE, BY_DEADLINE, BEHIND_DEADLINES = 1, 2, '\1', '\2', '\3'
--- Prefixes of links in dead_ids: by dependency, by dependent, finished dependencies, ends that dependents have not been
--- updated with, and the end of them all.
-local linked_by = { other = '\3', own = '\4', over = '\5', ended = '\6', behind = '\7' }
+-- Overflow policies.
+local DROP_NEW, DROP_OLDEST = 1, 2
+-- The kinds of members of unsettled_ids, and where a member has its kind.
+local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
 -- The most dependents that one call updates.
 local TOLD_MAX = 500
 -- Error of a task whose deadline passed.
@@ -127,9 +121,13 @@ local function queue_keys(first)
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = {
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), dead = KEYS[first + 5],
-    dead_ids = KEYS[first + 6], listeners = KEYS[first + 7], waiting = {}, first = first + 8,
-    lines = KEYS[first + 18], keys = hash(KEYS[first + 19]), moot = KEYS[first + 20],
+    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
+    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
+    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
+    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
+    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
+    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
+    events = KEYS[first + 34],
     moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
     revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
     is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
@@ -137,6 +135,17 @@ local function queue_keys(first)
   }
   if row[4] then read_limits(q, row[4]) end
   return q
+end
+
+-- Hashes that most calls do not need, and their places among the keys.
+local PLACES = { groups = 18, key_leases = 19, starts = 20, watchers = 35 }
+local function hash_of(q, name)
+  local of = q.hashes[name]
+  if not of then
+    of = hash(KEYS[q.first + PLACES[name]])
+    q.hashes[name] = of
+  end
+  return of
 end
 
 -- Events other than a task's end, how they are kept, and how processes are notified.
@@ -152,7 +161,6 @@ local events = {
     local packed = struct.pack('>I7I1I2I7I1', at, what, attempt or 0, due or 0, #id) .. id .. (text or '')
     noted[n + 1], q.noted = { at = at, place = n, packed = packed }, noted
   end,
-  field = function(number) return '\8' .. struct.pack('>I7', number) end,
   -- The number of the first event kept, or of the next one if none is; and the number of the latest.
   range = function(q)
     local row = redis.call('HMGET', q.meta, 'latest_event', 'first_event')
@@ -173,33 +181,35 @@ local events = {
     end
     local n = #noted
     local latest = redis.call('HINCRBY', q.meta, 'latest_event', n)
-    local of, before = hash(q.dead), latest - n
+    local of, before = hash(q.events), latest - n
     for at = math.max(n - most, 0) + 1, n do
-      add(of, '\8' .. struct.pack('>I7', before + at), noted[at].packed)
+      add(of, int(before + at), noted[at].packed)
     end
     for old = math.max(before - most, 0) + 1, math.min(latest - most, before) do
-      take_out(of, '\8' .. struct.pack('>I7', old))
+      take_out(of, int(old))
     end
     write_back(of)
     q.latest_event = latest
   end,
-  -- Stores a process's inbox in a field of `keys`, for one notification. The latest 64 are kept; other processes find
-  -- out by polling.
-  leave_inbox = function(q, field, inbox)
-    local inboxes, kept_bytes = read(q.keys, field) or '', 16 * 63
+  -- Stores the inbox of a process that watches a task, or the events, for one notification. The latest 64 are kept;
+  -- other processes find out by polling.
+  leave_inbox = function(q, watched, inbox)
+    local watchers, kept_bytes = hash_of(q, 'watchers'), 16 * 63
+    local inboxes = read(watchers, watched) or ''
     if not string.find(inboxes, inbox, 1, true) then
-      set_field(q.keys, field, string.sub(inboxes, -kept_bytes) .. inbox)
+      set_field(watchers, watched, string.sub(inboxes, -kept_bytes) .. inbox)
     end
   end,
-  -- Notifies every inbox stored in a field, once.
-  tell = function(q, field, what)
-    local inboxes = read(q.keys, field)
+  -- Notifies every process that watches, once.
+  tell = function(q, watched, what)
+    local watchers = hash_of(q, 'watchers')
+    local inboxes = read(watchers, watched)
     if not inboxes then return end
     local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
       redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
     end
-    set_field(q.keys, field, false)
+    set_field(watchers, watched, false)
   end,
 }
 
@@ -212,11 +222,13 @@ local function is_used(q, priority)
   return bit.band(q.used, bit.lshift(1, priority)) ~= 0
 end
 
+-- Place of the first waiting set among the keys.
+local FIRST_WAITING = 6
 -- The waiting set of a priority.
 local function waiting(q, priority)
   local of = q.waiting[priority]
   if not of then
-    of = sorted_set(KEYS[q.first + priority])
+    of = sorted_set(KEYS[q.first + FIRST_WAITING + priority])
     q.waiting[priority], q.used = of, bit.bor(q.used, bit.lshift(1, priority))
   end
   return of
@@ -227,11 +239,13 @@ local function write_back_queue(q)
   write_back(q.records)
   write_back(q.runs)
   write_back(q.leases)
-  for field, starts in pairs(q.started) do
-    set_field(q.keys, field, starts)
+  for key, starts in pairs(q.started) do
+    set_field(hash_of(q, 'starts'), key, starts)
   end
   q.started = {}
-  write_back(q.keys)
+  for _, of in pairs(q.hashes) do
+    write_back(of)
+  end
   for _, of in pairs(q.waiting) do
     write_back(of)
   end
@@ -377,22 +391,21 @@ end
 local function free_from(q, key)
   local n, per = q.rate_n, q.rate_us
   if key then n, per = q.key_rate_n, q.key_rate_us end
-  local field = (key or '') .. '\0s'
-  local starts = n and (q.started[field] or read(q.keys, field))
+  local starts = n and (q.started[key or ''] or read(hash_of(q, 'starts'), key or ''))
   if not starts or #starts < 7 * n then return 0 end
   return struct.unpack('>I7', starts, #starts - 7 * n + 1) + per
 end
 
 local function leased_of(q, key)
-  return tonumber(read(q.keys, key) or 0)
+  return tonumber(read(hash_of(q, 'key_leases'), key) or 0)
 end
 
 local function count_leased(q, key, change)
   local n = leased_of(q, key) + change
-  set_field(q.keys, key, n > 0 and n)
+  set_field(hash_of(q, 'key_leases'), key, n > 0 and n)
 end
 
--- A task's member of `lines`, without the name of its key group.
+-- A task's member of `blocked`, without the name of its key group.
 local function stand_of(t)
   return struct.pack('>I7', has(t, IN_PLACE) and t.asked or t.due) .. string.sub(t.record, 1, PLACE_BYTES) .. t.id
 end
@@ -400,13 +413,13 @@ end
 local LINE = '>I7c7I7'
 local STAND_FROM, ID_FROM = 22, 15
 
--- The name of a key group: its field in `keys`, and the prefix of its members in `lines`.
+-- The name of a key group: its field in `groups`, and the prefix of its members in `blocked`.
 local function line_name(key, priority)
   return key .. '\0' .. string.char(priority)
 end
 
 local function read_line(q, name)
-  local packed = read(q.keys, name)
+  local packed = read(hash_of(q, 'groups'), name)
   if not packed then return { turn = 0, moment = 0, first = '' } end
   local line = { packed = packed, first = string.sub(packed, STAND_FROM) }
   line.turn, line.place, line.moment = struct.unpack(LINE, packed)
@@ -415,7 +428,7 @@ end
 
 local function store_line(q, name, line)
   local packed = struct.pack(LINE, line.turn, line.place, line.moment) .. line.first
-  if packed ~= line.packed then set_field(q.keys, name, packed) end
+  if packed ~= line.packed then set_field(hash_of(q, 'groups'), name, packed) end
   line.packed = packed
 end
 
@@ -440,10 +453,10 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.lines, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
   if not first then
     unseat(q, priority, line)
-    if line.packed then set_field(q.keys, name, false) end
+    if line.packed then set_field(hash_of(q, 'groups'), name, false) end
     return
   end
   first = string.sub(first, #name + 1)
@@ -473,9 +486,9 @@ local function seat_touched(q, wake)
       for priority = 0, 9 do
         names[priority + 1] = line_name(key, priority)
       end
-      fetch(q.keys, names)
+      fetch(hash_of(q, 'groups'), names)
       for priority = 0, 9 do
-        if read(q.keys, names[priority + 1]) then priorities[priority] = true end
+        if read(hash_of(q, 'groups'), names[priority + 1]) then priorities[priority] = true end
       end
     end
     for priority = 0, 9 do
@@ -490,25 +503,15 @@ local function touch_line(q, t)
   q.touched[t.key][t.priority] = true
 end
 
--- A task's member of the index by age.
-local function age_of(id, record)
-  return BY_AGE .. string.sub(record, FIRST_FROM, FIRST_TO) .. id
-end
-
 -- Indexes a waiting task by age, if the queue may drop it.
 local function stand_by_age(q, id, record)
-  if q.overflow == DROP_OLDEST then redis.call('ZADD', q.dead_ids, 0, age_of(id, record)) end
-end
-
--- A task's member of the index by deadline.
-local function date_of(id, deadline)
-  return BY_DEADLINE .. struct.pack('>I7', deadline) .. id
+  if q.overflow == DROP_OLDEST then redis.call('ZADD', q.by_age, int(struct.unpack('>I7', record, FIRST_FROM)), id) end
 end
 
 -- Indexes a waiting task by its deadline, if it has one.
 local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
-  redis.call('ZADD', q.dead_ids, 0, date_of(id, deadline))
+  redis.call('ZADD', q.by_deadline, int(deadline), id)
   if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
   q.dated = true
 end
@@ -518,10 +521,10 @@ local function stand(q, t, wake)
   stand_by_age(q, t.id, t.record)
   stand_by_deadline(q, t.id, t.deadline)
   if t.held then
-    redis.call('ZADD', q.lines, 0, line_name('', t.priority) .. stand_of(t))
+    redis.call('ZADD', q.held, int(t.due), t.id)
     q.changed = true
   elseif t.key then
-    redis.call('ZADD', q.lines, 0, line_name(t.key, t.priority) .. stand_of(t))
+    redis.call('ZADD', q.blocked, 0, line_name(t.key, t.priority) .. stand_of(t))
     touch_line(q, t)
     q.changed = true
   else
@@ -551,10 +554,10 @@ local function lift(q, t)
       touch_line(q, t)
     end
   elseif t.held then
-    redis.call('ZREM', q.lines, line_name('', t.priority) .. stand_of(t))
+    redis.call('ZREM', q.held, t.id)
   elseif t.key then
     local name, of = line_name(t.key, t.priority), stand_of(t)
-    redis.call('ZREM', q.lines, name .. of)
+    redis.call('ZREM', q.blocked, name .. of)
     local line = read_line(q, name)
     if line.first == of then
       unseat(q, t.priority, line)
@@ -565,31 +568,31 @@ local function lift(q, t)
     take_out(waiting(q, t.priority), place(t))
   end
   if has(t, LEASED) then return end
-  if q.overflow == DROP_OLDEST then redis.call('ZREM', q.dead_ids, age_of(t.id, t.record)) end
-  if t.deadline then redis.call('ZREM', q.dead_ids, date_of(t.id, t.deadline)) end
+  if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, t.id) end
+  if t.deadline then redis.call('ZREM', q.by_deadline, t.id) end
 end
 
--- The first members of dead_ids that have this prefix.
-local function beginning(q, with, most)
-  return redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+-- The first members of a set that have this prefix.
+local function beginning(set, with, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
 end
 
 -- A record is gone: its links are to be deleted.
 local function forget_waits(q, id, record)
   if not q.linked then return end
   local place = string.sub(record, 1, PLACE_BYTES)
-  if beginning(q, linked_by.own .. place, 1)[1] or beginning(q, linked_by.over .. place, 1)[1] then
-    redis.call('ZADD', q.dead_ids, 0, linked_by.ended .. struct.pack('>I7', now) .. '\1' .. place .. id)
+  if beginning(q.dependencies, place, 1)[1] or beginning(q.result_ids, place, 1)[1] then
+    redis.call('ZADD', q.unsettled_ids, 0, struct.pack('>I7', now) .. TASK_GONE .. place .. id)
     q.ended = true
   end
 end
 
 -- A task has ended, with a result or an error: its dependents are to be updated.
 local function has_ended(q, id, at, how, what)
-  if not q.linked or not beginning(q, linked_by.other .. id .. '\0', 1)[1] then return end
-  local field = linked_by.ended .. struct.pack('>I7', at) .. '\0' .. id
-  redis.call('ZADD', q.dead_ids, 0, field)
-  redis.call('HSET', q.dead, field, string.char(how) .. what)
+  if not q.linked or not beginning(q.dependents, id .. '\0', 1)[1] then return end
+  local field = struct.pack('>I7', at) .. TASK_ENDED .. id
+  redis.call('ZADD', q.unsettled_ids, 0, field)
+  redis.call('HSET', q.unsettled, field, string.char(how) .. what)
   q.ended = true
 end
 
@@ -599,7 +602,7 @@ local function remove(q, t, wake)
   q.size = q.size and q.size - 1
   if t.ran then set_field(q.runs, t.id, false) end
   seat_touched(q, wake)
-  if q.keep_n then events.tell(q, '\0w' .. t.id, 'T' .. t.id) end
+  if q.keep_n then events.tell(q, t.id, 'T' .. t.id) end
   forget_waits(q, t.id, t.record)
 end
 
@@ -609,18 +612,16 @@ local function finish_task(q, t, at, how, result, wake)
   events.note(q, at, t.id, how, t.attempts)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
-  local field, run = '\0' .. t.id, t.ran and pack_run(t) or ''
-  local old = redis.call('HGET', q.dead, field)
-  if old then redis.call('ZREM', q.dead_ids, '\0' .. string.sub(old, 1, 7) .. t.id) end
+  local run = t.ran and pack_run(t) or ''
   local kept = struct.pack('>I7I1I4', at, how, #result) .. result .. struct.pack('>I4', #run) .. run .. t.record
-  redis.call('HSET', q.dead, field, kept)
-  redis.call('ZADD', q.dead_ids, 0, '\0' .. struct.pack('>I7', at) .. t.id)
+  redis.call('HSET', q.done, t.id, kept)
+  redis.call('ZADD', q.done_ids, int(at), t.id)
   q.finished = true
 end
 
--- Counts the finished tasks that are kept, up to a moment. They sort before the dead letters, by when they finished.
+-- Counts the finished tasks that are kept, up to a moment.
 local function count_finished(q, till)
-  return redis.call('ZLEXCOUNT', q.dead_ids, '-', till and '(\0' .. struct.pack('>I7', till + 1) or '(\1')
+  return redis.call('ZCOUNT', q.done_ids, '-inf', till and int(till) or '+inf')
 end
 
 -- Deletes the finished tasks that exceed the retention. True if more are left than one call deletes.
@@ -628,18 +629,15 @@ local function forget_finished(q, most)
   local n = count_finished(q)
   if q.keep_n then n = math.max(n - q.keep_n, count_finished(q, now - q.keep_us)) end
   if n == 0 then return false end
-  local first = redis.call('ZRANGE', q.dead_ids, 0, math.min(n, most) - 1)
-  for at, member in ipairs(first) do
-    first[at] = '\0' .. string.sub(member, LEASE_BYTES + 1)
-  end
-  in_chunks('HDEL', q.dead, first)
-  redis.call('ZREMRANGEBYRANK', q.dead_ids, 0, #first - 1)
+  local first = redis.call('ZRANGE', q.done_ids, 0, math.min(n, most) - 1)
+  in_chunks('HDEL', q.done, first)
+  redis.call('ZREMRANGEBYRANK', q.done_ids, 0, #first - 1)
   return n > most
 end
 
 -- The entry of a finished task, if the retention still covers it.
 local function finished_task(q, id)
-  local kept = q.keep_n and redis.call('HGET', q.dead, '\0' .. id)
+  local kept = q.keep_n and redis.call('HGET', q.done, id)
   return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
 end
 
@@ -718,7 +716,7 @@ end
 
 -- Lets a held task run, if it has no dependency left.
 local function go_on(q, t, at)
-  if beginning(q, linked_by.own .. string.sub(t.record, 1, PLACE_BYTES), 1)[1] then return end
+  if beginning(q.dependencies, string.sub(t.record, 1, PLACE_BYTES), 1)[1] then return end
   lift(q, t)
   t.held = nil
   store_record(q, t, body_of(t.record))
@@ -727,27 +725,33 @@ local function go_on(q, t, at)
   q.moment = now
 end
 
+-- Keeps the end of a dependency for its dependent. A field is a place and the id of the dependency.
+local function keep_result(q, field, at, how, what)
+  redis.call('ZADD', q.result_ids, 0, field)
+  redis.call('HSET', q.results, field, struct.pack('>I7I1', at, how) .. what)
+end
+
 -- Updates the dependents of a task that ended, up to `most` of them. Returns how many there were.
 local function tell(q, ended, most)
-  local at, id, kept = struct.unpack('>I7', ended, 2), string.sub(ended, 10), redis.call('HGET', q.dead, ended)
+  local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = linked_by.other .. id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
   -- Dependents that keep waiting for a dead task are skipped.
   local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dead_ids, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
   if #told < most then
-    redis.call('ZREM', q.dead_ids, ended)
-    redis.call('HDEL', q.dead, ended)
+    redis.call('ZREM', q.unsettled_ids, ended)
+    redis.call('HDEL', q.unsettled, ended)
   end
   for _, member in ipairs(told) do
     local policy, first = string.sub(member, #with + 1, #with + 1), #with + 2
     local place = string.sub(member, first, first + PLACE_BYTES - 1)
-    redis.call('ZREM', q.dead_ids, member, linked_by.own .. place .. policy .. id)
+    redis.call('ZREM', q.dependents, member)
+    redis.call('ZREM', q.dependencies, place .. policy .. id)
     local t = load(q, string.sub(member, first + PLACE_BYTES))
     if t and t.held and string.sub(t.record, 1, PLACE_BYTES) == place then
       if well or policy == '2' then
-        redis.call('ZADD', q.dead_ids, 0, linked_by.over .. place .. id)
-        redis.call('HSET', q.dead, linked_by.over .. place .. id, struct.pack('>I7I1', at, how) .. what)
+        keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
         local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
@@ -761,18 +765,18 @@ end
 
 -- Deletes the links of a task that is gone, up to `most` of them. Returns how many there were.
 local function unlink(q, gone, most)
-  local place, id = string.sub(gone, 10, 9 + PLACE_BYTES), string.sub(gone, 10 + PLACE_BYTES)
-  local links, over = beginning(q, linked_by.own .. place, most), beginning(q, linked_by.over .. place, most)
-  if #links + #over < most then redis.call('ZREM', q.dead_ids, gone) end
-  in_chunks('ZREM', q.dead_ids, links)
-  in_chunks('ZREM', q.dead_ids, over)
-  in_chunks('HDEL', q.dead, over)
+  local place, id = string.sub(gone, KIND_AT + 1, KIND_AT + PLACE_BYTES), string.sub(gone, KIND_AT + 1 + PLACE_BYTES)
+  local links, over = beginning(q.dependencies, place, most), beginning(q.result_ids, place, most)
+  if #links + #over < most then redis.call('ZREM', q.unsettled_ids, gone) end
+  in_chunks('ZREM', q.dependencies, links)
+  in_chunks('ZREM', q.result_ids, over)
+  in_chunks('HDEL', q.results, over)
   -- The same links by their dependencies.
   for at, link in ipairs(links) do
-    local policy, other = string.sub(link, PLACE_BYTES + 2, PLACE_BYTES + 2), string.sub(link, PLACE_BYTES + 3)
-    links[at] = linked_by.other .. other .. '\0' .. policy .. place .. id
+    local policy, other = string.sub(link, PLACE_BYTES + 1, PLACE_BYTES + 1), string.sub(link, PLACE_BYTES + 2)
+    links[at] = other .. '\0' .. policy .. place .. id
   end
-  in_chunks('ZREM', q.dead_ids, links)
+  in_chunks('ZREM', q.dependents, links)
   return #links + #over
 end
 
@@ -781,12 +785,12 @@ local function settle(q)
   if not q.ended then return false end
   local room = TOLD_MAX
   while room > 0 do
-    local first = beginning(q, linked_by.ended, 1)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
     if not first then
       q.ended = nil
       return false
     end
-    local n = string.byte(first, 9) == 0 and tell(q, first, room) or unlink(q, first, room)
+    local n = string.sub(first, KIND_AT, KIND_AT) == TASK_ENDED and tell(q, first, room) or unlink(q, first, room)
     room = room - n - 1
   end
   return true
@@ -795,8 +799,8 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, '(' .. BEHIND_DEADLINES, 'LIMIT', 0, 1)[1]
-  if first then return (struct.unpack('>I7', first, 2)) end
+  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
 end
@@ -845,7 +849,7 @@ local function finish(q)
   if settle(q) then q.woken = q.woken + 1 end
   if q.finished then forget_finished(q, FORGOTTEN_MAX) end
   events.write(q)
-  if q.latest_event then events.tell(q, '\0e', 'E' .. int(q.latest_event)) end
+  if q.latest_event then events.tell(q, '', 'E' .. int(q.latest_event)) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end
   write_back_queue(q)
   if q.woken > 0 and not q.paused then
@@ -864,10 +868,9 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local till = '(' .. BY_DEADLINE .. struct.pack('>I7', now + 1)
-  local late = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_DEADLINE, till, 'LIMIT', 0, REAPED_MAX)
-  for _, member in ipairs(late) do
-    local t = load(q, string.sub(member, LEASE_BYTES + 1))
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  for _, id in ipairs(late) do
+    local t = load(q, id)
     q.moment = t.deadline
     die(q, t, t.deadline, LATE, true)
   end
@@ -881,10 +884,11 @@ end
 -- True if more is left than one call processes.
 local function reap(q)
   if q.linked then
-    local last = redis.call(
-      'ZREVRANGEBYLEX', q.dead_ids, '(' .. linked_by.behind, '[' .. linked_by.other, 'LIMIT', 0, 1)[1]
-    q.linked, q.ended = last, last and string.sub(last, 1, 1) == linked_by.ended
-    if not last then redis.call('HDEL', q.meta, 'has_dependencies') end
+    q.ended = redis.call('EXISTS', q.unsettled_ids) == 1
+    if not q.ended and redis.call('EXISTS', q.dependents, q.dependencies, q.result_ids) == 0 then
+      q.linked = nil
+      redis.call('HDEL', q.meta, 'has_dependencies')
+    end
   end
   if settle(q) then
     finish(q)

@@ -18,25 +18,25 @@ end
 
 -- Links a task to its dependencies. True if it must wait for them.
 local function link_to_others(q, id, place, of)
-  local added, policy, held, failed = {}, of.if_dead, of.open, {}
-  local function note(member)
-    added[#added + 1], added[#added + 2] = 0, member
+  local dependents, dependencies, policy, held, failed = {}, {}, of.if_dead, of.open, {}
+  local function note(members, member)
+    members[#members + 1], members[#members + 2] = 0, member
   end
-  if of.open then note(linked_by.own .. place .. policy) end
+  if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
     local is_known, at, how, what = what_is_known(q, other)
     if how and (how < ends_as.cancelled or policy == '2') then
-      note(linked_by.over .. place .. other)
-      redis.call('HSET', q.dead, linked_by.over .. place .. other, struct.pack('>I7I1', at, how) .. what)
+      keep_result(q, place .. other, at, how, what)
     else
       held = true
-      note(linked_by.other .. other .. '\0' .. policy .. place .. id)
-      note(linked_by.own .. place .. policy .. other)
+      note(dependents, other .. '\0' .. policy .. place .. id)
+      note(dependencies, place .. policy .. other)
       -- A dependency that is unknown now was dropped to make room for this task.
       if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
     end
   end
-  in_chunks('ZADD', q.dead_ids, added)
+  in_chunks('ZADD', q.dependents, dependents)
+  in_chunks('ZADD', q.dependencies, dependencies)
   if not q.linked then redis.call('HSET', q.meta, 'has_dependencies', 1) end
   q.linked = true
   for _, one in ipairs(failed) do
@@ -50,8 +50,8 @@ local function open_place(q, id)
   local record = q.linked and read(q.records, id)
   if not record then return nil end
   local place = string.sub(record, 1, PLACE_BYTES)
-  local first = beginning(q, linked_by.own .. place, 1)[1]
-  if first and #first == PLACE_BYTES + 2 then return place, string.sub(first, -1) end
+  local first = beginning(q.dependencies, place, 1)[1]
+  if first and #first == PLACE_BYTES + 1 then return place, string.sub(first, -1) end
 end
 
 -- Why a task cannot have the dependencies or the batch in its terms, and the id concerned: 0 unknown, 1 not open, 2
@@ -65,7 +65,7 @@ local function refusal(q, id, of)
   end
   if t or not of.hold then return nil end
   -- Others already wait for this id: its own dependencies could lead back to it.
-  if q.linked and beginning(q, linked_by.other .. id .. '\0', 1)[1] then return 2, id end
+  if q.linked and beginning(q.dependents, id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
     if not what_is_known(q, other) then return 0, other end
   end
@@ -75,10 +75,9 @@ end
 local function become_part(q, part, whole)
   local place, policy = open_place(q, whole)
   if not place then return end
-  redis.call('ZADD', q.dead_ids, 0, linked_by.other .. part .. '\0' .. policy .. place .. whole,
-    0, linked_by.own .. place .. policy .. part)
+  redis.call('ZADD', q.dependents, 0, part .. '\0' .. policy .. place .. whole)
+  redis.call('ZADD', q.dependencies, 0, place .. policy .. part)
   -- The id may have been a member before, under a record that has ended.
-  if redis.call('ZREM', q.dead_ids, linked_by.over .. place .. part) == 1 then
-    redis.call('HDEL', q.dead, linked_by.over .. place .. part)
-  end
+  redis.call('ZREM', q.result_ids, place .. part)
+  redis.call('HDEL', q.results, place .. part)
 end

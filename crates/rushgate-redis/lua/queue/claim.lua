@@ -1,8 +1,8 @@
 -- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
 -- than separate calls.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
 --                op: 8 bytes; unique per request; reuse it to retry
 --                how many: 1 to 1,000
@@ -18,7 +18,7 @@
 -- include: give
 -- include: once
 local WIDTH, TASKS_MOST = 4, 1000
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim, WIDTH)
+local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 local wanted = 0

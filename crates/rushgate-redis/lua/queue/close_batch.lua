@@ -1,7 +1,7 @@
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      id: name
 --
@@ -11,7 +11,7 @@
 -- include: now
 -- include: wait
 -- include: once
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
@@ -20,9 +20,8 @@ if t then
   local place, policy = open_place(q, t.id)
   outcome = place and 1 or 2
   if place then
-    local with = linked_by.own .. place
-    redis.call('ZREM', q.dead_ids, with .. policy)
-    left = redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with, '(' .. with .. '\255')
+    redis.call('ZREM', q.dependencies, place .. policy)
+    left = redis.call('ZLEXCOUNT', q.dependencies, '[' .. place, '(' .. place .. '\255')
     go_on(q, t, now)
   end
 end

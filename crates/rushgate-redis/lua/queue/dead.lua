@@ -1,6 +1,6 @@
 -- Returns dead letters, ordered by id.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -12,7 +12,7 @@
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
-local after = ARGV[1] == '' and '[ ' or '(' .. ARGV[1]
+local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
 local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
 local answer = {}
 local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}

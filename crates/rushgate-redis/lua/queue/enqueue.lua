@@ -1,9 +1,9 @@
 -- Enqueues tasks in the order given, for one or more requests. Tasks that are enqueued in one call cost the server much
 -- less than in separate calls.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
--- KEYS[24]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[39]     the uniqueness windows (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -25,7 +25,7 @@
 -- include: asked
 -- include: once
 local WIDTH = 4
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.enqueue, WIDTH)
+local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.enqueue, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 for request = 1, #once.ops do
@@ -42,7 +42,7 @@ end
 
 local ids = arguments(2, WIDTH)
 fetch(q.records, ids)
-fetch_unique(q, KEYS[24], ids)
+fetch_unique(q, KEYS[39], ids)
 local answers = answer_each(once, WIDTH, answer_item)
 write_periods(q)
 finish(q)

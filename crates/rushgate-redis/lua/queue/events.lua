@@ -1,6 +1,6 @@
 -- Returns events of a queue, by number.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -17,7 +17,7 @@ finish(q)
 local first, latest = events.range(q)
 local from, fields = math.max(first, tonumber(ARGV[1]) + 1), {}
 for number = from, math.min(latest, from + tonumber(ARGV[2]) - 1) do
-  fields[#fields + 1] = events.field(number)
+  fields[#fields + 1] = int(number)
 end
-local kept = #fields > 0 and redis.call('HMGET', q.dead, unpack(fields)) or {}
+local kept = #fields > 0 and redis.call('HMGET', q.events, unpack(fields)) or {}
 return { first, latest, from, unpack(kept) }

@@ -1,8 +1,8 @@
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-24]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-39]  the schedules (include/schedule.lua)
 -- ARGV[1]      id: name
 -- ARGV[2]      revision: 1 to 9,007,199,254,740,991; as it was read
 -- ARGV[3]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
@@ -15,7 +15,7 @@
 -- include: now
 -- include: put
 -- include: schedule
-local q, of = queue_keys(1), schedule_keys(22)
+local q, of = queue_keys(1), schedule_keys(37)
 local s = read_schedule(of, ARGV[1])
 local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
 if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end

@@ -1,6 +1,6 @@
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that the process knows
 --
@@ -15,6 +15,6 @@ if reap(q) then return AGAIN end
 events.write(q)
 local _, latest = events.range(q)
 local is_latest = latest == tonumber(ARGV[2])
-if is_latest then events.leave_inbox(q, '\0e', ARGV[1]) end
+if is_latest then events.leave_inbox(q, '', ARGV[1]) end
 finish(q)
 return is_latest and 1 or 0

@@ -1,6 +1,6 @@
 -- Sets the limits of a queue.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
@@ -24,13 +24,6 @@ end
 -- Waiting tasks that one call reads in order to index them.
 local PAGE = 500
 
--- Deletes the index by age. True if more of it is left.
-local function forget_ages(q)
-  local some = redis.call('ZRANGEBYLEX', q.dead_ids, '[' .. BY_AGE, '(' .. BY_DEADLINE, 'LIMIT', 0, FORGOTTEN_MAX)
-  in_chunks('ZREM', q.dead_ids, some)
-  return #some == FORGOTTEN_MAX
-end
-
 -- Continues to index waiting tasks by age. True if more are left.
 local function go_on_by_age(q)
   local from = redis.call('HGET', q.meta, 'age_cursor')
@@ -53,9 +46,9 @@ local function forget_events(q, most)
   local wanted, fields = math.max(first, latest - most + 1), {}
   local to = math.min(wanted, first + FORGOTTEN_MAX)
   for number = first, to - 1 do
-    fields[#fields + 1] = events.field(number)
+    fields[#fields + 1] = int(number)
   end
-  in_chunks('HDEL', q.dead, fields)
+  in_chunks('HDEL', q.events, fields)
   redis.call('HSET', q.meta, 'first_event', int(to))
   return to < wanted
 end
@@ -86,10 +79,7 @@ end
 -- From this call on, new waiting tasks are indexed by age. Existing ones follow page by page.
 local by_age = tonumber(ARGV[11]) == DROP_OLDEST
 if by_age and q.overflow ~= DROP_OLDEST then
-  if forget_ages(q) then
-    finish(q)
-    return AGAIN
-  end
+  redis.call('UNLINK', q.by_age)
   redis.call('HSET', q.meta, 'age_cursor', 0)
 end
 
@@ -106,34 +96,37 @@ redis.call('HSET', q.meta, 'capacity', ARGV[1], 'limits', text)
 if text == '- - - - - - 0 - - 0 -' then redis.call('HDEL', q.meta, 'limits') end
 
 -- A rate that changes starts with an empty history.
-if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(q.keys, '\0s', false) end
+local starts = hash_of(q, 'starts')
+if old_rate[1] ~= q.rate_n or old_rate[2] ~= q.rate_us then set_field(starts, '', false) end
 local same_rate = old_key.n == q.key_rate_n and old_key.us == q.key_rate_us
 if not same_rate then
-  for _, key in ipairs(redis.call('ZRANGE', q.moot, 0, -1)) do
-    set_field(q.keys, key .. '\0s', false)
+  for _, key in ipairs(redis.call('ZRANGE', q.starts_until, 0, -1)) do
+    set_field(starts, key, false)
   end
-  redis.call('DEL', q.moot)
+  redis.call('DEL', q.starts_until)
 end
-write_back(q.keys)
 if not same_rate or old_key.most ~= q.key_concurrency then
-  for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
+  local groups = hash_of(q, 'groups')
+  write_back(groups)
+  for _, name in ipairs(redis.call('HKEYS', groups.key)) do
     local key, priority = string.match(name, '^(.+)%z(.)$')
-    if key and priority ~= 's' then touch_line(q, { key = key, priority = string.byte(priority) }) end
+    touch_line(q, { key = key, priority = string.byte(priority) })
   end
   seat_touched(q, true)
 end
 if told and not q.keep_n then
   -- Without a retention there are no more notifications, so all watchers are notified now.
-  for _, name in ipairs(redis.call('HKEYS', q.keys.key)) do
-    local id = string.match(name, '^%zw(.+)$')
-    if id then events.tell(q, '\0w' .. id, 'T' .. id) end
+  local watchers = hash_of(q, 'watchers')
+  write_back(watchers)
+  for _, id in ipairs(redis.call('HKEYS', watchers.key)) do
+    if id ~= '' then events.tell(q, id, 'T' .. id) end
   end
 end
 if by_age then
   more = go_on_by_age(q)
 else
   redis.call('HDEL', q.meta, 'age_cursor')
-  more = forget_ages(q)
+  redis.call('UNLINK', q.by_age)
 end
 q.woken = math.max(q.woken, WOKEN_MAX)
 finish(q)

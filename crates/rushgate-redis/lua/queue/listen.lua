@@ -1,6 +1,6 @@
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
 --

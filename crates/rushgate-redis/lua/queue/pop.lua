@@ -1,7 +1,7 @@
 -- Removes the first due tasks and returns them.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      how many: 1 to 1,000
 --
@@ -11,7 +11,7 @@
 -- include: now
 -- include: give
 -- include: once
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.claim)
+local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
@@ -21,7 +21,7 @@ if not q.paused then
   for at, id in ipairs(ids) do
     set_field(q.records, id, false)
     if runs[at] then set_field(q.runs, id, false) end
-    if q.keep_n then events.tell(q, '\0w' .. id, 'T' .. id) end
+    if q.keep_n then events.tell(q, id, 'T' .. id) end
     events.note(q, now, id, ends_as.popped)
     forget_waits(q, id, records[at])
     has_ended(q, id, now, ends_as.popped, '')

@@ -1,9 +1,9 @@
 -- Answers requests that were executed before, as `rushgate_1_queue_enqueue` does, when the server's memory is full. For a
 -- new request, the error is `OOM`.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
--- KEYS[24]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[39]     the uniqueness windows (include/unique.lua)
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
 --                id: name
@@ -15,6 +15,6 @@
 -- flags: no-writes
 -- include: now
 -- include: once
-local once = replay_keys(22, ARGV[1], op_of.enqueue, 4)
+local once = replay_keys(37, ARGV[1], op_of.enqueue, 4)
 local answered = remembered_all(once)
 return once.known == #once.ops and answered or FULL

@@ -1,7 +1,7 @@
 -- Requeues dead letters, due at once.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
@@ -15,14 +15,14 @@
 -- include: put
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(22, ARGV[1], op_of.other)
+local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
 -- While pages are left, the stored answer has a third part: the last id of the latest page.
 local answer = remembered(once) or { 0, 0, '' }
 if not answer[3] then return answer end
 if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
-  local after = answer[3] == '' and '[ ' or '(' .. answer[3]
+  local after = answer[3] == '' and '-' or '(' .. answer[3]
   ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
   answer[3] = #ids == PAGE and ids[PAGE] or nil
 else

@@ -1,6 +1,6 @@
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
@@ -24,8 +24,9 @@ end
 local finished = q.keep_n and count_finished(q) or 0
 local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
 return {
-  ready, all - ready, redis.call('ZCARD', q.leases.key), redis.call('ZCARD', q.lines) - q.lines_waiting,
-  redis.call('ZLEXCOUNT', q.dead_ids, '[ ', '+'), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
+  ready, all - ready, redis.call('ZCARD', q.leases.key), 
+  redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
+  redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
   now - oldest, free > now and int(free) or '',
   int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
   redis.call('HGET', q.meta, 'limits') or '',

@@ -1,12 +1,12 @@
 -- Returns tasks by id.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
 --
 -- {now, id, record, run or '', moment, ...}  for each task that is live, or finished and kept:
---   record and run: as stored. Of a finished task, record is '' and run is its entry in `dead`
+--   record and run: as stored. Of a finished task, record is '' and run is its entry in `done`
 --   moment: when a task with a key may be claimed, µs; '' if the task is blocked; 0 without a key, or if the task is
 --   leased or finished
 --

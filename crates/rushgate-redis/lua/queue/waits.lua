@@ -1,6 +1,6 @@
 -- Returns what a task waits for, and how far its dependencies are.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     id: name
 --
 -- {open, if dead, left, over, dead, id, is dead, error, ...}
@@ -19,16 +19,16 @@ finish(q)
 local record = q.linked and read(q.records, ARGV[1])
 if not record then return {} end
 local place = string.sub(record, 1, PLACE_BYTES)
-local function count(with)
-  return redis.call('ZLEXCOUNT', q.dead_ids, '[' .. with .. place, '(' .. with .. place .. '\255')
+local function count(set)
+  return redis.call('ZLEXCOUNT', set, '[' .. place, '(' .. place .. '\255')
 end
 local open = open_place(q, ARGV[1]) and 1 or 0
-local left, over = count(linked_by.own) - open, count(linked_by.over)
+local left, over = count(q.dependencies) - open, count(q.result_ids)
 if open + left + over == 0 then return {} end
 local policy, ids, dead, live, n = 0, {}, {}, {}, 0
-for at, member in ipairs(beginning(q, linked_by.own .. place, LOOKED_AT + open)) do
-  policy = tonumber(string.sub(member, PLACE_BYTES + 2, PLACE_BYTES + 2))
-  if at > open then ids[#ids + 1] = string.sub(member, PLACE_BYTES + 3) end
+for at, member in ipairs(beginning(q.dependencies, place, LOOKED_AT + open)) do
+  policy = tonumber(string.sub(member, PLACE_BYTES + 1, PLACE_BYTES + 1))
+  if at > open then ids[#ids + 1] = string.sub(member, PLACE_BYTES + 2) end
 end
 local scores = #ids > 0 and redis.call('ZMSCORE', q.dead_ids, unpack(ids)) or {}
 for at, id in ipairs(ids) do

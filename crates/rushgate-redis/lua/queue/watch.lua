@@ -1,6 +1,6 @@
 -- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
--- KEYS[1-21]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue (include/queue.lua)
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --
@@ -13,6 +13,6 @@
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 local awaited = q.keep_n and redis.call('HEXISTS', q.records.key, ARGV[2]) == 1
-if awaited then events.leave_inbox(q, '\0w' .. ARGV[2], ARGV[1]) end
+if awaited then events.leave_inbox(q, ARGV[2], ARGV[1]) end
 finish(q)
 return awaited and 1 or 0

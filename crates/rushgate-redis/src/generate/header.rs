@@ -4,7 +4,7 @@
 //! ```text
 //! -- What it does.
 //! --
-//! -- KEYS[1-21]   the queue (include/queue.lua)
+//! -- KEYS[1-36]   the queue (include/queue.lua)
 //! -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs; from now
 //! -- ARGV[2..]    for each task, 1 to 1,000 of them:
 //! --                id: name
@@ -35,7 +35,7 @@ pub(super) struct Header<'a> {
 pub(super) struct Keys<'a> {
     /// The kind of the group.
     pub(super) group: Group,
-    /// Positions of the keys, such as `1-21`.
+    /// Positions of the keys, such as `1-36`.
     pub(super) numbers: &'a str,
     /// Description of the group.
     pub(super) what: &'a str,
@@ -296,8 +296,8 @@ mod tests {
 -- Does this
 -- and that.
 --
--- KEYS[1-21]   the queue (include/queue.lua)
--- KEYS[22-23]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
 -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3..]    for each task, 1 to 1,000 of them:
@@ -314,7 +314,7 @@ local x = 1
         let header = Header::of(file);
         assert_eq!(header.story, ["Does this", "and that."]);
         let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
-        assert_eq!(keys, [(Group::Queue, 21), (Group::Answers, 2)]);
+        assert_eq!(keys, [(Group::Queue, 36), (Group::Answers, 2)]);
         let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
         assert_eq!((lease.name, lease.remark, lease.optional), ("lease", "from now", true));
         assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));

@@ -4,6 +4,7 @@
 //! The library consists of `lua/library.lua`, the shared pieces in `lua/include`, and the functions. What a header says
 //! about the arguments becomes code that checks them, because a caller may be written in any language.
 
+mod contract;
 mod header;
 mod reference;
 mod tests;

@@ -1,6 +1,6 @@
 //! Dead letters.
 
-use rushgate_core::{DeadLetter, DeadRequeued, Op, QueueName, Result, Selection, TaskId, Timestamp};
+use rushgate_core::{DeadLetter, DeadRequeued, Op, Page, QueueName, Result, Selection, TaskId, Timestamp};
 
 use super::row::{PAST_BEFORE, read_line, read_past};
 use super::{call, once, read_body};
@@ -8,8 +8,8 @@ use crate::command::Call;
 use crate::function::Function;
 use crate::reply::{Packed, Reply, str_of};
 
-pub(crate) fn dead(queue: &QueueName, after: &str, limit: u32) -> Call {
-    call(Function::QueueDead, queue).arg(after).number(limit.into())
+pub(crate) fn dead(queue: &QueueName, page: &Page) -> Call {
+    call(Function::QueueDead, queue).arg(&page.after).number(page.limit.into())
 }
 
 pub(crate) fn dead_letter(queue: &QueueName, id: &TaskId) -> Call {

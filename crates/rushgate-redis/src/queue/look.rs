@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Finish, Finished, IfDead, KeyLimits, Overflow, QueueLimits, QueueName, QueueStats, Rate, Result,
+    Finish, Finished, IfDead, KeyLimits, Overflow, Page, QueueLimits, QueueName, QueueStats, Rate, Result,
     Retention, TaskEnd, TaskId, TaskInfo, TaskState, Timestamp, Waited, Waits, WaitsFor,
 };
 
@@ -43,8 +43,8 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
     Ok(Some(waits))
 }
 
-pub(crate) fn waited(queue: &QueueName, id: &TaskId, after: &str, limit: u32) -> Call {
-    call(Function::QueueWaited, queue).arg(id.as_str()).arg(after).number(limit.into())
+pub(crate) fn waited(queue: &QueueName, id: &TaskId, page: &Page) -> Call {
+    call(Function::QueueWaited, queue).arg(id.as_str()).arg(&page.after).number(page.limit.into())
 }
 
 /// Finished dependencies, packed as in `lua/include/queue.lua`.

@@ -1,7 +1,7 @@
 //! How order workers follow a sale.
 
 use rushgate_core::{
-    Delivery, Error, FailedOrder, Follow, Followed, Hold, LedgerEntry, OrderBatch, OrderIntent,
+    Delivery, Error, FailedOrder, Follow, Followed, Hold, LedgerEntry, OrderBatch, OrderIntent, Page,
     ReservationId, Result, Timestamp,
 };
 
@@ -61,8 +61,8 @@ fn read_delivery(home: &Home, mut fields: Fields) -> Result<Delivery> {
     Ok(Delivery { seq, attempts, entry })
 }
 
-pub(crate) fn failed_orders(home: &Home, after: u64, limit: u32) -> Call {
-    home.call(Function::SaleFailedOrders).number(after).number(limit.into())
+pub(crate) fn failed_orders(home: &Home, page: &Page<u64>) -> Call {
+    home.call(Function::SaleFailedOrders).number(page.after).number(page.limit.into())
 }
 
 pub(crate) fn read_failed(reply: Reply) -> Result<Vec<FailedOrder>> {

@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rushgate_core::{DeadLetter, Listing, QueueName, Result, TaskId, TaskInfo, TaskState};
+use rushgate_core::{DeadLetter, Listing, Page, QueueName, Result, TaskId, TaskInfo, TaskState};
 
 use super::{Inner, SCAN_COUNT};
 use crate::ahead::{self, Ahead, Ids};
 use crate::command::Command;
 use crate::keys::{self, QueueSet};
 use crate::queue;
-use crate::reply::strange;
+use crate::reply::{Fields, strange};
 
 /// The most entries that one call of a listing reads.
 const PAGE: usize = 500;
@@ -58,20 +58,34 @@ impl Inner {
         true
     }
 
-    pub(crate) async fn queues(self: Arc<Self>) -> Result<Vec<QueueName>> {
-        let all = Command::new("ZRANGE").arg(keys::QUEUES).arg("0").arg("-1");
-        let mut entered = self.driver.command(all).await?.list()?;
-        let mut asked = Vec::new();
-        while !entered.is_empty() {
-            let name = QueueName::as_stored(entered.text()?)?;
-            let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
-            asked.push((name, self.driver.command(exists)));
+    pub(crate) async fn queues(self: Arc<Self>, mut page: Page) -> Result<Vec<QueueName>> {
+        let (mut names, limit) = (Vec::new(), page.limit as usize);
+        loop {
+            let mut entered = self.entries(keys::QUEUES, &page).await?;
+            let mut asked = Vec::new();
+            while !entered.is_empty() {
+                let name = QueueName::as_stored(entered.text()?)?;
+                let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
+                asked.push((name, self.driver.command(exists)));
+            }
+            let is_last = asked.len() < limit;
+            for (name, exists) in asked {
+                name.as_str().clone_into(&mut page.after);
+                names.extend((exists.await?.int()? == 1).then_some(name));
+            }
+            names.truncate(limit);
+            if is_last || names.len() == limit {
+                return Ok(names);
+            }
         }
-        let mut names = Vec::new();
-        for (name, exists) in asked {
-            names.extend((exists.await?.int()? == 1).then_some(name));
-        }
-        Ok(names)
+    }
+
+    /// A page of a directory of names.
+    pub(super) async fn entries(&self, directory: &str, page: &Page) -> Result<Fields> {
+        let from = if page.after.is_empty() { "-".to_owned() } else { format!("({}", page.after) };
+        let names = Command::new("ZRANGEBYLEX").arg(directory).arg(from).arg("+");
+        let names = names.arg("LIMIT").arg("0").arg(page.limit.to_string());
+        self.driver.command(names).await?.list()
     }
 
     pub(crate) async fn tasks(
@@ -80,7 +94,7 @@ impl Inner {
         mut listing: Listing,
     ) -> Result<Vec<TaskInfo>> {
         let now = self.driver.call(queue::reap(&queue)).await?.int()?;
-        let (mut infos, limit) = (Vec::new(), listing.limit as usize);
+        let (mut infos, limit) = (Vec::new(), listing.page.limit as usize);
         let over = listing.state == Some(TaskState::Done);
         loop {
             // The set of key groups also has each group's first task, which is not blocked. So more IDs than requested
@@ -100,7 +114,7 @@ impl Inner {
             infos.truncate(limit);
             match ids.last() {
                 Some(last) if infos.len() < limit && ids.len() == most => {
-                    last.as_str().clone_into(&mut listing.after)
+                    last.as_str().clone_into(&mut listing.page.after)
                 }
                 _ => return Ok(infos),
             }
@@ -115,7 +129,7 @@ impl Inner {
         listing: &Listing,
         most: usize,
     ) -> Result<Vec<TaskId>> {
-        let Listing { state, after, .. } = listing;
+        let Listing { state, page: Page { after, .. } } = listing;
         let suits = Ahead::suits(*state);
         let (reading, kept) = suits.then(|| self.ahead.take(queue, *state, after)).unzip();
         let mut ahead = match kept.flatten().filter(|kept| kept.ids.len() >= most || !kept.more) {
@@ -161,12 +175,12 @@ impl Inner {
         ids: &mut BTreeSet<TaskId>,
     ) -> Result<bool> {
         let wanted = |score: f64| match listing.state {
-            None => of != QueueSet::Over,
-            Some(TaskState::Done) => of == QueueSet::Over,
+            None => of != QueueSet::Done,
+            Some(TaskState::Done) => of == QueueSet::Done,
             Some(TaskState::Leased) => of == QueueSet::Leases,
             Some(TaskState::Ready) => of == QueueSet::Waiting && score <= now as f64,
             Some(TaskState::Scheduled) => of == QueueSet::Waiting && score > now as f64,
-            Some(TaskState::Blocked) => of == QueueSet::Lines,
+            Some(TaskState::Blocked) => matches!(of, QueueSet::Blocked | QueueSet::Held),
         };
         let walk = self.driver.walk_to(set).await?;
         let (mut cursor, mut more) = ("0".to_owned(), false);
@@ -178,7 +192,9 @@ impl Inner {
             while !found.is_empty() {
                 let id = of.id(&found.bytes()?)?;
                 let score = found.text()?.parse().map_err(|_| strange("not a number"))?;
-                ids.extend(id.filter(|id| id.as_str() > listing.after.as_str() && wanted(score)));
+                if id.as_str() > listing.page.after.as_str() && wanted(score) {
+                    ids.insert(id);
+                }
             }
             while ids.len() > most {
                 ids.pop_last();
@@ -190,20 +206,19 @@ impl Inner {
         }
     }
 
-    pub(crate) async fn dead(
-        self: Arc<Self>,
-        queue: QueueName,
-        mut after: String,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>> {
-        let mut letters = Vec::new();
+    pub(crate) async fn dead(self: Arc<Self>, queue: QueueName, page: Page) -> Result<Vec<DeadLetter>> {
+        let (mut letters, limit) = (Vec::new(), page.limit as usize);
+        let mut part = page;
         loop {
-            let wanted = (limit as usize - letters.len()).min(PAGE);
-            let page = queue::read_dead(self.driver.call(queue::dead(&queue, &after, wanted as u32)).await?)?;
-            let more = page.len() == wanted;
-            letters.extend(page);
+            let wanted = (limit - letters.len()).min(PAGE);
+            part.limit = wanted as u32;
+            let some = queue::read_dead(self.driver.call(queue::dead(&queue, &part)).await?)?;
+            let is_last = some.len() < wanted;
+            letters.extend(some);
             match letters.last() {
-                Some(last) if more && letters.len() < limit as usize => after = last.id.as_str().to_owned(),
+                Some(last) if !is_last && letters.len() < limit => {
+                    last.id.as_str().clone_into(&mut part.after);
+                }
                 _ => return Ok(letters),
             }
         }

@@ -73,19 +73,16 @@ impl Inner {
         sale::read_created(self.driver.call(sale::create(&Home::new(spec))).await?)
     }
 
-    pub(crate) async fn sales(self: Arc<Self>, page: Page) -> Result<Vec<SaleState>> {
-        let (mut after, mut states) = (page.after, Vec::new());
+    pub(crate) async fn sales(self: Arc<Self>, mut page: Page) -> Result<Vec<SaleState>> {
+        let mut states = Vec::new();
         loop {
-            let from = if after.is_empty() { "-".to_owned() } else { format!("({after}") };
-            let ids = Command::new("ZRANGEBYLEX").arg(keys::SALES).arg(from).arg("+");
-            let ids = ids.arg("LIMIT").arg("0").arg(page.limit.to_string());
-            let mut ids = self.driver.command(ids).await?.list()?;
+            let mut ids = self.entries(keys::SALES, &page).await?;
             if ids.is_empty() {
                 return Ok(states);
             }
             while !ids.is_empty() {
                 let id = SaleId::as_stored(ids.text()?)?;
-                after = id.as_str().to_owned();
+                id.as_str().clone_into(&mut page.after);
                 let state = Arc::clone(&self).step_of_sale(
                     id,
                     (),

@@ -69,7 +69,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
         return Err(Problem::plain(Code::Closing));
     }
     // The cheapest call that every store must answer itself.
-    call.shop.gate.sales(Page { after: String::new(), limit: 1 }).await?;
+    call.shop.gate.sales(Page::first(1)).await?;
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",

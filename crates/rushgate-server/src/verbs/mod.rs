@@ -38,7 +38,7 @@ pub(crate) struct PageQuery {
 }
 
 fn page_limit() -> u32 {
-    Page::default().limit
+    Page::<String>::default().limit
 }
 
 impl From<&PageQuery> for Page {
@@ -68,14 +68,14 @@ impl<T> PageView<T> {
     /// The same for entries with payloads, which are read in chunks so that one request cannot fill the server's
     /// memory.
     async fn read<E, F: Future<Output = rushgate::Result<Vec<E>>>>(
-        Page { after, limit }: Page,
+        whole: Page,
         ask: impl Fn(Page) -> F,
         name: impl Fn(&E) -> &str,
         content: impl Fn(&E) -> &Payload,
         view: impl Fn(E) -> T,
     ) -> Answer<Self> {
-        let whole = Page { after, limit };
         whole.check()?;
+        let limit = whole.limit;
         let (mut items, mut weight) = (Vec::new(), 0);
         let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
         let next = loop {

@@ -31,17 +31,10 @@ pub(crate) struct QueueView {
     name: QueueName,
 }
 
-/// The queues that the caller may see.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct QueuesView {
-    /// The queues, sorted by name.
-    items: Vec<QueueView>,
-}
-
-pub(crate) async fn list(call: Call) -> Answer<QueuesView> {
-    let queues = call.shop.gate.queues().await?.into_iter();
-    let seen = queues.filter(|queue| call.caller.may(Kind::Queue, queue.as_str()));
-    Ok(Reply::ok(QueuesView { items: seen.map(|name| QueueView { name }).collect() }))
+pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<QueueView>> {
+    let queues = call.shop.gate.queues((&call.query).into()).await?;
+    let seen = |name: QueueName| call.caller.may(Kind::Queue, name.as_str()).then_some(QueueView { name });
+    Ok(Reply::ok(PageView::of(queues, call.query.limit, QueueName::as_str, seen)))
 }
 
 pub(crate) async fn stats(call: Call) -> Answer<QueueReport> {
@@ -411,7 +404,7 @@ fn waited_limit() -> u32 {
 
 pub(crate) async fn waited(call: Call<Nothing, WaitedQuery>) -> Answer<PageView<Waited>> {
     let limit = call.query.limit;
-    let page = call.queue()?.waited(call.path.get("task"), &call.query.after, limit).await?;
+    let page = call.queue()?.waited(call.path.get("task"), Page::after(call.query.after, limit)).await?;
     Ok(Reply::ok(PageView::of(page, limit, |one| one.id.as_str(), Some)))
 }
 
@@ -480,12 +473,11 @@ pub(crate) struct TasksQuery {
 }
 
 pub(crate) async fn tasks(call: Call<Nothing, TasksQuery>) -> Answer<PageView<TaskInfo>> {
-    let TasksQuery { state, after, limit } = &call.query;
-    let (queue, state) = (call.queue()?, *state);
-    let page = Page { after: after.clone(), limit: *limit };
+    let queue = call.queue()?;
+    let TasksQuery { state, after, limit } = call.query;
     PageView::read(
-        page,
-        |Page { after, limit }| queue.tasks(Listing { state, after, limit }),
+        Page::after(after, limit),
+        |page| queue.tasks(Listing { state, page }),
         |info| info.task.ticket.id.as_str(),
         |info| &info.task.payload,
         |info| info,
@@ -543,10 +535,10 @@ pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<
 }
 
 pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<DeadLetter>> {
-    let queue = &call.queue()?;
+    let queue = call.queue()?;
     PageView::read(
         (&call.query).into(),
-        |page| async move { queue.dead(&page.after, page.limit).await },
+        |page| queue.dead(page),
         |letter| letter.id.as_str(),
         |letter| &letter.payload,
         |letter| letter,

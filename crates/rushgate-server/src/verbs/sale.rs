@@ -9,7 +9,7 @@ use rushgate::sale::{
     RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState, StockChange,
     StockChanged, UnitChoice,
 };
-use rushgate::store::Op;
+use rushgate::store::{Op, Page};
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ pub(crate) struct FailedView {
 pub(crate) async fn failed_orders(call: Call<Nothing, FailedQuery>) -> Answer<FailedView> {
     let FailedQuery { after, limit } = call.query;
     let sale = call.sale()?;
-    let items = sale.failed_orders(after, limit).await?;
+    let items = sale.failed_orders(Page::after(after, limit)).await?;
     let next = items.last().filter(|_| items.len() >= limit as usize).map(|last| last.seq);
     Ok(Reply::ok(FailedView { items, next }))
 }

@@ -27,5 +27,5 @@ WHERE id = ?1;
 -- name: give_way
 UPDATE task SET gives_way = ?2 WHERE queue = ?1 AND gives_way <> ?2;
 
--- name: all
-SELECT name FROM queue ORDER BY name;
+-- name: names
+SELECT name FROM queue WHERE name > ?1 ORDER BY name LIMIT ?2;

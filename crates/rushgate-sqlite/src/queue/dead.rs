@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rushgate_core::{DeadLetter, DeadRequeued, QueueName, Selection, TaskChange, TaskEnd, TaskId};
+use rushgate_core::{DeadLetter, DeadRequeued, Page, QueueName, Selection, TaskChange, TaskEnd, TaskId};
 use rusqlite::Row;
 
 use super::{Access, Queue, kept, key, on_queue, payload, priority, read_line};
@@ -33,13 +33,8 @@ pub(crate) fn delete_dead(step: &mut Step<'_>, queue: &QueueName, which: &Select
     Ok(on_queue(step, queue, Access::Known, |queue| queue.delete_dead(which))?.unwrap_or_default())
 }
 
-pub(crate) fn dead(
-    reader: &Reader<'_>,
-    queue: &QueueName,
-    after: &str,
-    limit: u32,
-) -> Result<Vec<DeadLetter>> {
-    reader.rows(sql!("queue/dead", "page"), (queue.as_str(), after, limit), read_dead)
+pub(crate) fn dead(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<DeadLetter>> {
+    reader.rows(sql!("queue/dead", "page"), (queue.as_str(), &page.after, page.limit), read_dead)
 }
 
 pub(crate) fn dead_letter(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<DeadLetter>> {

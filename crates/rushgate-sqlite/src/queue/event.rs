@@ -1,6 +1,6 @@
 //! Events of a queue's tasks.
 
-use rushgate_core::{Error, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp};
+use rushgate_core::{Error, Page, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp};
 use rusqlite::{Row, params};
 
 use super::Queue;
@@ -119,13 +119,14 @@ impl Queue<'_, '_> {
     }
 }
 
-pub(crate) fn events(reader: &Reader<'_>, queue: &QueueName, after: u64, limit: u32) -> Result<TaskEvents> {
+pub(crate) fn events(reader: &Reader<'_>, queue: &QueueName, page: &Page<u64>) -> Result<TaskEvents> {
     let kept = reader.row(sql!("queue/event", "kept"), [queue.as_str()], |row| {
         Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
     })?;
     let (first, last) = kept.unwrap_or((1, 0));
-    let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let events = reader.rows(sql!("queue/event", "page"), (queue.as_str(), after, limit), read_event)?;
+    let after = i64::try_from(page.after).unwrap_or(i64::MAX);
+    let params = (queue.as_str(), after, page.limit);
+    let events = reader.rows(sql!("queue/event", "page"), params, read_event)?;
     Ok(TaskEvents { events, first, last })
 }
 

@@ -1,7 +1,7 @@
 //! Retention of finished tasks and of unsuccessful runs.
 
 use rushgate_core::{
-    Error, Fence, Finish, Finished, Listing, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd,
+    Error, Fence, Finish, Finished, Page, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd,
     TaskId, TaskInfo, TaskState, Timestamp,
 };
 use rusqlite::{Row, params};
@@ -155,12 +155,8 @@ pub(super) fn finished(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> R
     reader.row(sql!("queue/finish", "one"), params, read_finished)
 }
 
-pub(super) fn all_finished(
-    reader: &Reader<'_>,
-    queue: &QueueName,
-    listing: &Listing,
-) -> Result<Vec<TaskInfo>> {
-    let params = (queue.as_str(), listing.after.as_str(), stored(reader.now), listing.limit);
+pub(super) fn all_finished(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<TaskInfo>> {
+    let params = (queue.as_str(), &page.after, stored(reader.now), page.limit);
     reader.rows(sql!("queue/finish", "many"), params, read_finished)
 }
 

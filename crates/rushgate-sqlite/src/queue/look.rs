@@ -1,7 +1,8 @@
 //! Reads tasks and statistics.
 
 use rushgate_core::{
-    Fence, Listing, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskProgress, TaskState, Timestamp,
+    Fence, Listing, Page, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskProgress, TaskState,
+    Timestamp,
 };
 use rusqlite::Row;
 
@@ -61,9 +62,9 @@ pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -
         Some(TaskState::Ready) => 2,
         Some(TaskState::Leased) => 3,
         Some(TaskState::Blocked) => 4,
-        Some(TaskState::Done) => return kept::all_finished(reader, queue, listing),
+        Some(TaskState::Done) => return kept::all_finished(reader, queue, &listing.page),
     };
-    let params = (queue.as_str(), listing.after.as_str(), state, stored(reader.now), listing.limit);
+    let params = (queue.as_str(), &listing.page.after, state, stored(reader.now), listing.page.limit);
     reader.rows(sql!("queue/tasks", "many"), params, |row| read_info(row, reader.now))
 }
 
@@ -112,6 +113,6 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
     Ok(stats)
 }
 
-pub(crate) fn queues(reader: &Reader<'_>) -> Result<Vec<QueueName>> {
-    reader.rows(sql!("queue/row", "all"), [], |row| parsed(row, 0))
+pub(crate) fn queues(reader: &Reader<'_>, page: &Page) -> Result<Vec<QueueName>> {
+    reader.rows(sql!("queue/row", "names"), (&page.after, page.limit), |row| parsed(row, 0))
 }

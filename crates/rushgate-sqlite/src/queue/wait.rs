@@ -1,8 +1,8 @@
 //! Tasks that wait for other tasks.
 
 use rushgate_core::{
-    Closed, DeadLetter, Enqueued, IfDead, NewTask, PastRun, Payload, QueueName, Selection, TaskEnd, TaskId,
-    TaskKey, Unmet, Waited, Waits, WaitsFor,
+    Closed, DeadLetter, Enqueued, IfDead, NewTask, Page, PastRun, Payload, QueueName, Selection, TaskEnd,
+    TaskId, TaskKey, Unmet, Waited, Waits, WaitsFor,
 };
 use rusqlite::{Row, params};
 
@@ -409,10 +409,10 @@ pub(crate) fn waited(
     reader: &Reader<'_>,
     queue: &QueueName,
     id: &TaskId,
-    after: &str,
-    limit: u32,
+    page: &Page,
 ) -> Result<Vec<Waited>> {
-    reader.rows(sql!("queue/wait", "page"), (queue.as_str(), id.as_str(), after, limit), |row| {
+    let params = (queue.as_str(), id.as_str(), &page.after, page.limit);
+    reader.rows(sql!("queue/wait", "page"), params, |row| {
         Ok(Waited {
             id: parsed(row, 0)?,
             end: read_end(row, 1)?,

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rushgate_core::{
     Delivery, Error, Event, EventKind, FailedOrder, Failure, Follow, Followed, LedgerEntry, OrderBatch,
-    OrderIntent, OrdersState, ReservationId, SaleId,
+    OrderIntent, OrdersState, Page, ReservationId, SaleId,
 };
 use rusqlite::Row;
 
@@ -195,14 +195,9 @@ pub(crate) fn retry_orders(step: &mut Step<'_>, id: &SaleId) -> Result<u32> {
     })
 }
 
-pub(crate) fn failed_orders(
-    reader: &Reader<'_>,
-    id: &SaleId,
-    after: u64,
-    limit: u32,
-) -> Result<Vec<FailedOrder>> {
+pub(crate) fn failed_orders(reader: &Reader<'_>, id: &SaleId, page: &Page<u64>) -> Result<Vec<FailedOrder>> {
     let sale = read_whole(reader, id)?;
-    read_failed(reader, &sale, after, limit.into())
+    read_failed(reader, &sale, page.after, page.limit.into())
 }
 
 /// Failed entries after an event, or all of them for a limit of -1.

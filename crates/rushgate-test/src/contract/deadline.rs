@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Completed, DeadLetter, Due, Enqueued, KeyLimits, NewTask, OnDuplicate, OutboxId, PastEnd, QueueLimits,
-    QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskRelease, TaskState, Verbs,
+    Completed, DeadLetter, Due, Enqueued, KeyLimits, NewTask, OnDuplicate, OutboxId, Page, PastEnd,
+    QueueLimits, QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
 use super::desk::*;
@@ -20,7 +20,7 @@ fn within(mut task: NewTask, time: Duration) -> NewTask {
 }
 
 async fn dead(desk: &Desk) -> Vec<DeadLetter> {
-    desk.store.dead(&q(), "", 10).await.unwrap()
+    desk.store.dead(&q(), Page::first(10)).await.unwrap()
 }
 
 async fn top(desk: &Desk) -> Vec<String> {

@@ -23,7 +23,7 @@ async fn limit(desk: &Desk, limits: QueueLimits) {
 }
 
 async fn page(desk: &Desk, after: u64) -> TaskEvents {
-    desk.store.task_events(&q(), after, TaskEvents::MAX).await.unwrap()
+    desk.store.task_events(&q(), Page::after(after, TaskEvents::MAX)).await.unwrap()
 }
 
 /// An event as text, without its times.
@@ -78,7 +78,7 @@ pub(super) async fn a_queue_keeps_no_events_unless_it_is_told_to(desk: Desk) {
     assert_eq!(page(&desk, 0).await, none, "earlier changes produce no events");
     desk.put(task("b")).await;
     assert_eq!(story(&desk, 0).await, ["added b"]);
-    let other = desk.store.task_events(&queue_name("other"), 0, 1).await.unwrap();
+    let other = desk.store.task_events(&queue_name("other"), Page::first(1)).await.unwrap();
     assert_eq!(other, none, "each queue has its own numbering");
 }
 
@@ -293,7 +293,7 @@ pub(super) async fn only_the_latest_events_are_kept(desk: Desk) {
     assert_eq!(story(&desk, 3).await, ["added d", "added e"]);
     assert_eq!(page(&desk, 5).await, TaskEvents { events: vec![], first: 3, last: 5 });
     assert_eq!(page(&desk, u64::MAX).await, TaskEvents { events: vec![], first: 3, last: 5 });
-    let one = desk.store.task_events(&q(), 2, 1).await.unwrap();
+    let one = desk.store.task_events(&q(), Page::after(2, 1)).await.unwrap();
     assert_eq!((one.events.len(), one.events[0].seq), (1, 3), "the first one in the requested range");
     // One call may write more events than are kept.
     desk.put_all((0..10).map(|n| task(&format!("many-{n}"))).collect()).await;
@@ -371,7 +371,7 @@ pub(super) async fn who_follows_a_queue_hears_of_what_happens(desk: Desk) {
         let (here, there) = (desk.store.next_event(&queue, after), peer.next_event(&queue, after));
         let put = async {
             // The other client's listening call must reach the store before the change.
-            peer.task_events(&queue, 0, 1).await.unwrap();
+            peer.task_events(&queue, Page::first(1)).await.unwrap();
             desk.put(task(id)).await;
         };
         let (here, there, ()) = tokio::join!(soon(here), soon(there), put);
@@ -387,6 +387,6 @@ pub(super) async fn events_outside_the_limits_are_refused(desk: Desk) {
         let limits = QueueLimits { events: Some(events), ..QueueLimits::default() };
         refused(desk.store.limit(&q(), limits).await);
     }
-    refused(desk.store.task_events(&q(), 0, 0).await);
-    refused(desk.store.task_events(&q(), 0, TaskEvents::MAX + 1).await);
+    refused(desk.store.task_events(&q(), Page::first(0)).await);
+    refused(desk.store.task_events(&q(), Page::first(TaskEvents::MAX + 1)).await);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Completed, Completion, ContentType, Finish, Finished, Heartbeat, Listing, OnDuplicate,
+    Cancelled, Completed, Completion, ContentType, Finish, Finished, Heartbeat, Listing, OnDuplicate, Page,
     PastEnd, Payload, QueueLimits, QueueName, Retention, Retry, Selection, Task, TaskExtended, TaskInfo,
     TaskProgress, TaskRelease, TaskState, Verbs,
 };
@@ -41,7 +41,7 @@ async fn done(desk: &Desk) -> Vec<TaskInfo> {
 }
 
 async fn page(desk: &Desk, after: &str, limit: u32) -> Vec<TaskInfo> {
-    let listing = Listing { state: Some(TaskState::Done), after: after.to_owned(), limit };
+    let listing = Listing { state: Some(TaskState::Done), page: Page::after(after.to_owned(), limit) };
     desk.store.tasks(&q(), listing).await.unwrap()
 }
 
@@ -79,7 +79,7 @@ pub(super) async fn a_task_that_is_done_is_kept_with_its_result(desk: Desk) {
     assert!(of.at.as_micros() >= began, "{of:?}");
     let stats = desk.store.stats(&q()).await.unwrap();
     assert_eq!((stats.done, stats.dead, stats.leased), (1, 0, 0));
-    assert!(desk.store.dead(&q(), "", 10).await.unwrap().is_empty());
+    assert!(desk.store.dead(&q(), Page::first(10)).await.unwrap().is_empty());
 }
 
 pub(super) async fn a_task_that_was_discarded_or_cancelled_says_so(desk: Desk) {
@@ -179,7 +179,7 @@ pub(super) async fn a_live_task_hides_an_earlier_one_of_its_id(desk: Desk) {
     desk.put(with(task("a"), "again", OnDuplicate::Keep)).await;
     assert_eq!(desk.info("a").await.state, TaskState::Ready);
     assert_eq!(finished(&done(&desk).await[0]).result, Some(json("1")));
-    let all = Listing { state: None, after: String::new(), limit: 10 };
+    let all = Listing { state: None, page: Page::first(10) };
     let live = desk.store.tasks(&q(), all).await.unwrap();
     assert_eq!((live.len(), live[0].state), (1, TaskState::Ready));
     let claimed = desk.claim_one().await;
@@ -197,7 +197,7 @@ pub(super) async fn what_is_done_is_listed_by_id_in_pages(desk: Desk) {
     assert_eq!(ids(&page(&desk, "", 2).await), ["a", "b"]);
     assert_eq!(ids(&page(&desk, "b", 2).await), ["c", "d"]);
     assert_eq!(ids(&page(&desk, "d", 2).await), [""; 0]);
-    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(10)).await.unwrap();
     assert_eq!(letters.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["dead"]);
     assert_eq!(desk.store.delete_dead(desk.op(), &q(), Selection::All).await.unwrap(), 1);
     assert_eq!(desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap().requeued, 0);

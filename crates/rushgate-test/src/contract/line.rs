@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Claimed, Completed, Due, KeyLimits, NewTask, OnDuplicate, Priority, QueueLimits, QueueName, Rate,
+    Claimed, Completed, Due, KeyLimits, NewTask, OnDuplicate, Page, Priority, QueueLimits, QueueName, Rate,
     Retried, Retry, Selection, Task, TaskKey, TaskState, Timestamp, Verbs,
 };
 
@@ -318,5 +318,5 @@ pub(super) async fn bad_limits_are_refused(desk: Desk) {
         let error = desk.store.limit(&q(), limits).await.unwrap_err();
         assert!(error.is_invalid() && error.to_string().contains(what), "{error}");
     }
-    assert!(desk.store.queues().await.unwrap().is_empty(), "nothing was made");
+    assert!(desk.store.queues(Page::default()).await.unwrap().is_empty(), "nothing was made");
 }

@@ -657,8 +657,8 @@ pub(super) async fn list_has_the_used_locks_by_name_in_pages(desk: Desk) {
         states.into_iter().map(|state| String::from(state.name)).collect::<Vec<_>>()
     };
     assert_eq!(names(Page::default()).await, ["a", "b", "c"]);
-    assert_eq!(names(Page { after: String::new(), limit: 2 }).await, ["a", "b"]);
-    assert_eq!(names(Page { after: "b".into(), limit: 2 }).await, ["c"]);
+    assert_eq!(names(Page::first(2)).await, ["a", "b"]);
+    assert_eq!(names(Page::after("b".into(), 2)).await, ["c"]);
     desk.advance(s(11)).await;
     assert!(names(Page::default()).await.is_empty());
 }
@@ -743,8 +743,8 @@ pub(super) async fn questions_outside_the_limits_are_refused(desk: Desk) {
     }
     refused(desk.store.extend(Vec::new()).await);
     refused(desk.store.extend(vec![extend_by(desk.token(), s(1)); 1_001]).await);
-    refused(desk.store.list(Page { after: String::new(), limit: 0 }).await);
-    refused(desk.store.list(Page { after: String::new(), limit: 10_001 }).await);
+    refused(desk.store.list(Page::first(0)).await);
+    refused(desk.store.list(Page::first(10_001)).await);
     assert_eq!(holder(&desk).await, None);
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Decision, Delivery, FailedOrder, Failure, Follow, Followed, HaltReason, Hold, LedgerEntry, LedgerOrder,
-    Load, Op, OrderBatch, OrderIntent, OrdersState, Rebuilt, Receipt, ReservationId, Restored, SaleId,
+    Load, Op, OrderBatch, OrderIntent, OrdersState, Page, Rebuilt, Receipt, ReservationId, Restored, SaleId,
     SaleStatus, Settled, StockChange, Stocktake, Switch, Token, Verbs, Verdict,
 };
 
@@ -92,7 +92,7 @@ async fn state(desk: &Desk) -> OrdersState {
 }
 
 async fn failed(desk: &Desk) -> Vec<FailedOrder> {
-    desk.store.failed_orders(&id(), 0, 1_000).await.unwrap()
+    desk.store.failed_orders(&id(), Page::first(1_000)).await.unwrap()
 }
 
 fn entry(hold: &Hold, intent: OrderIntent) -> LedgerEntry {
@@ -166,7 +166,7 @@ pub(super) async fn events_without_entries_need_no_report(desk: Desk) {
     let now = state(&desk).await;
     assert_eq!((now.through, now.behind_since, now.failed), (1, None, 0));
     buy_one(&desk, "ann").await;
-    let event = desk.store.events(&id(), 1, 1).await.unwrap().remove(0);
+    let event = desk.store.events(&id(), Page::after(1, 1)).await.unwrap().remove(0);
     assert_eq!(state(&desk).await.behind_since, Some(event.at));
 }
 
@@ -363,8 +363,8 @@ pub(super) async fn the_reason_of_a_failure_is_cut(desk: Desk) {
     };
     refused(desk.store.follow_orders(follow(1, vec![failure])).await);
     refused(desk.store.follow_orders(follow(1_001, vec![])).await);
-    refused(desk.store.failed_orders(&id(), 0, 0).await);
-    refused(desk.store.failed_orders(&id(), 0, 1_001).await);
+    refused(desk.store.failed_orders(&id(), Page::first(0)).await);
+    refused(desk.store.failed_orders(&id(), Page::first(1_001)).await);
 }
 
 pub(super) async fn a_failure_of_what_was_not_delivered_is_ignored(desk: Desk) {
@@ -414,7 +414,7 @@ pub(super) async fn failed_entries_are_paged_and_made_due_at_once(desk: Desk) {
     }
     worker.next().await;
     let page = async |after, limit| {
-        let page = desk.store.failed_orders(&id(), after, limit).await.unwrap();
+        let page = desk.store.failed_orders(&id(), Page::after(after, limit)).await.unwrap();
         page.iter().map(|failed| failed.seq).collect::<Vec<_>>()
     };
     assert_eq!((page(0, 2).await, page(3, 2).await, page(4, 2).await), (vec![2, 3], vec![4], vec![]));
@@ -445,7 +445,7 @@ pub(super) async fn a_sale_without_a_ledger_is_not_followed(desk: Desk) {
     assert_eq!(desk.store.retry_orders(&id()).await.unwrap(), 0);
     let unknown = Follow { sale: sale_id("other"), ..follow };
     assert!(desk.store.follow_orders(unknown).await.unwrap_err().is_not_found());
-    assert!(desk.store.failed_orders(&sale_id("other"), 0, 1).await.unwrap_err().is_not_found());
+    assert!(desk.store.failed_orders(&sale_id("other"), Page::first(1)).await.unwrap_err().is_not_found());
     assert!(desk.store.retry_orders(&sale_id("other")).await.unwrap_err().is_not_found());
     assert!(desk.store.next_sale_event(&sale_id("other"), 0).await.unwrap_err().is_not_found());
 }
@@ -492,7 +492,7 @@ pub(super) async fn a_rebuilt_sale_is_followed_from_behind_what_was_loaded(desk:
     worker.next().await;
     let before = state(&desk).await;
     let by = begin_with(&desk, &ann).await;
-    let halted = desk.store.events(&id(), 3, 1).await.unwrap().remove(0).at;
+    let halted = desk.store.events(&id(), Page::after(3, 1)).await.unwrap().remove(0).at;
     let unchanged = OrdersState { behind_since: Some(halted), ..before };
     assert_eq!((before.through, state(&desk).await), (3, unchanged), "until the switch");
     switch(&desk, by).await;

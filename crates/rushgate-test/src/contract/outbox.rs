@@ -1,6 +1,6 @@
 //! Contract of outboxes.
 
-use rushgate_core::{NewTask, OnDuplicate, OutboxId, Priority, QueueLimits, QueueName, Relay, Verbs};
+use rushgate_core::{NewTask, OnDuplicate, OutboxId, Page, Priority, QueueLimits, QueueName, Relay, Verbs};
 
 use super::desk::*;
 
@@ -72,10 +72,13 @@ pub(super) async fn a_full_queue_stops_a_relay_until_there_is_room(desk: Desk) {
 
 pub(super) async fn a_relay_without_tasks_says_how_far_it_got(desk: Desk) {
     assert_eq!(relay(&desk, "shop", vec![]).await, 0);
-    assert!(desk.store.queues().await.unwrap().is_empty(), "a query does not create the queue");
+    assert!(
+        desk.store.queues(Page::default()).await.unwrap().is_empty(),
+        "a query does not create the queue"
+    );
     relay(&desk, "shop", numbered([7])).await;
     assert_eq!(relay(&desk, "shop", vec![]).await, 7);
-    assert_eq!(desk.store.queues().await.unwrap(), [q()], "what is relayed makes one");
+    assert_eq!(desk.store.queues(Page::default()).await.unwrap(), [q()], "what is relayed makes one");
 }
 
 pub(super) async fn outboxes_and_queues_have_marks_of_their_own(desk: Desk) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    ContentType, Enqueued, Finish, NewTask, OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName,
-    QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskRelease, TaskState, Verbs,
+    ContentType, Enqueued, Finish, NewTask, OnDuplicate, OutboxId, Overflow, Page, Payload, QueueLimits,
+    QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
 use super::desk::*;
@@ -68,7 +68,7 @@ pub(super) async fn a_queue_that_drops_its_oldest_names_what_it_dropped(desk: De
     assert_eq!(top(&desk).await, ["e"]);
     let stats = stats(&desk).await;
     assert_eq!((stats.ready, stats.scheduled, stats.dropped), (1, 1, 3));
-    assert_eq!(desk.store.dead(&q(), "", 10).await.unwrap(), [], "what is dropped has not failed");
+    assert_eq!(desk.store.dead(&q(), Page::first(10)).await.unwrap(), [], "what is dropped has not failed");
 }
 
 pub(super) async fn the_oldest_is_what_was_first_put_in_and_of_equals_the_smallest_id(desk: Desk) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, Listing, NewTask,
-    OnDuplicate, Op, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
+    OnDuplicate, Op, Page, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
     TaskExtended, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, Verbs,
 };
 
@@ -77,7 +77,7 @@ async fn kill(desk: &Desk, id: &str) {
 }
 
 async fn dead(desk: &Desk) -> Vec<String> {
-    let letters = desk.store.dead(&q(), "", 1_000).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(1_000)).await.unwrap();
     letters.into_iter().map(|letter| String::from(letter.id)).collect()
 }
 
@@ -402,7 +402,7 @@ pub(super) async fn a_lease_that_ran_out_is_seen_by_every_question(desk: Desk) {
     desk.advance(s(11)).await;
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
     assert_eq!(top(&desk).await, ["a"]);
-    let ready = Listing { state: Some(TaskState::Ready), after: String::new(), limit: 10 };
+    let ready = Listing { state: Some(TaskState::Ready), page: Page::first(10) };
     assert_eq!(desk.store.tasks(&q(), ready).await.unwrap().len(), 1);
     assert_eq!(pop(&desk, 1).await, ["a"]);
 }
@@ -414,7 +414,7 @@ pub(super) async fn a_task_whose_last_attempt_ran_out_is_dead(desk: Desk) {
         desk.advance(s(11)).await;
     }
     assert!(desk.claim(1).await.tasks.is_empty());
-    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(10)).await.unwrap();
     assert_eq!((letters[0].id.as_str(), letters[0].attempts), ("a", 2));
     assert_eq!(letters[0].error, "lease expired");
 }
@@ -424,7 +424,7 @@ pub(super) async fn a_task_dies_when_its_last_lease_ends_and_not_when_somebody_l
     desk.claim_one().await;
     let info = desk.store.task(&q(), &task_id("a")).await.unwrap().expect("it is leased");
     desk.advance(s(60)).await;
-    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(10)).await.unwrap();
     assert_eq!(Some(letters[0].died_at), info.lease_until);
 }
 
@@ -432,7 +432,7 @@ pub(super) async fn an_empty_queue_has_nothing_and_a_stranger_is_empty(desk: Des
     assert!(top(&desk).await.is_empty() && pop(&desk, 1).await.is_empty());
     assert!(desk.claim(1).await.tasks.is_empty());
     assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
-    assert!(desk.store.queues().await.unwrap().is_empty());
+    assert!(desk.store.queues(Page::default()).await.unwrap().is_empty());
 }
 
 pub(super) async fn a_paused_queue_gives_nothing_out_and_takes_in(desk: Desk) {
@@ -463,7 +463,7 @@ pub(super) async fn tasks_are_listed_by_id_state_and_page(desk: Desk) {
     desk.put_all(vec![at("a"), task("c"), task("b"), after(task("d"), s(50))]).await;
     desk.claim(1).await;
     let list = |state, after: &str, limit| {
-        let listing = Listing { state, after: after.into(), limit };
+        let listing = Listing { state, page: Page::after(after.into(), limit) };
         let store = desk.store.clone();
         async move {
             let infos = store.tasks(&q(), listing).await.unwrap();
@@ -495,8 +495,13 @@ pub(super) async fn queues_are_listed_by_name(desk: Desk) {
         .limit(&queue_name("limited"), QueueLimits { bound: Some(1), ..QueueLimits::default() })
         .await
         .unwrap();
-    let names = desk.store.queues().await.unwrap();
-    assert_eq!(names, ["ant", "limited", "paused", "zebra"].map(queue_name));
+    let names = async |page: Page| desk.store.queues(page).await.unwrap();
+    assert_eq!(names(Page::default()).await, ["ant", "limited", "paused", "zebra"].map(queue_name));
+    assert_eq!(names(Page::first(2)).await, ["ant", "limited"].map(queue_name));
+    assert_eq!(names(Page::after("limited".into(), 1)).await, ["paused"].map(queue_name));
+    assert_eq!(names(Page::after("zebra".into(), 1)).await, []);
+    let all = Page::first(1).read_all(|page| desk.store.queues(page), QueueName::as_str).await.unwrap();
+    assert_eq!(all.len(), 4);
 }
 
 pub(super) async fn queues_do_not_disturb_each_other(desk: Desk) {
@@ -662,8 +667,9 @@ pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk)
     refused(desk.store.extend_tasks(&q(), Vec::new(), lease(s(1))).await);
     refused(desk.store.retry(desk.op(), &q(), vec![failed(&claimed, NewTask::DELAY_MAX + s(1))]).await);
     for limit in [0, 10_001] {
-        refused(desk.store.tasks(&q(), Listing { state: None, after: String::new(), limit }).await);
-        refused(desk.store.dead(&q(), "", limit).await);
+        refused(desk.store.tasks(&q(), Listing { state: None, page: Page::first(limit) }).await);
+        refused(desk.store.dead(&q(), Page::first(limit)).await);
+        refused(desk.store.queues(Page::first(limit)).await);
     }
     refused(desk.store.delete_dead(desk.op(), &q(), Selection::Ids(Vec::new())).await);
     refused(desk.store.requeue_dead(desk.op(), &q(), Selection::Ids(vec![task_id("a"); 1_001])).await);

@@ -2,8 +2,8 @@
 
 use rushgate_core::{
     BuyerId, Decision, EventKind, HaltReason, Hold, HoldState, LedgerEntry, LedgerOrder, Line, Load, Op,
-    OrderIntent, Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku, StockChange,
-    StockChanged, Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
+    OrderIntent, Page, Rebuilt, Receipt, ReservationId, Reserved, Restored, SaleId, Settled, Sku,
+    StockChange, StockChanged, Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
 };
 
 use super::desk::*;
@@ -187,7 +187,7 @@ pub(super) async fn a_rebuild_takes_the_place_of_the_sale(desk: Desk) {
     let state = desk.store.sale(&id()).await.unwrap();
     assert_eq!((state.generation, state.halted), (3, None));
     desk.audited().await;
-    let events = desk.store.events(&id(), 0, 1).await.unwrap();
+    let events = desk.store.events(&id(), Page::first(1)).await.unwrap();
     assert_eq!((events[0].seq, events[0].kind), (1, EventKind::Rebuilt));
 
     assert_eq!(desk.store.reservation(&id(), lost.id).await.unwrap(), None);

@@ -43,7 +43,7 @@ async fn state(desk: &Desk, hold: &Hold) -> HoldState {
 }
 
 async fn kinds(desk: &Desk) -> Vec<EventKind> {
-    let events = desk.store.events(&id(), 0, 10_000).await.unwrap();
+    let events = desk.store.events(&id(), Page::first(10_000)).await.unwrap();
     events.into_iter().map(|event| event.kind).collect()
 }
 
@@ -118,7 +118,7 @@ pub(super) async fn sales_are_listed_by_id_in_pages(desk: Desk) {
         sales.into_iter().map(|sale| String::from(sale.spec.id)).collect::<Vec<_>>()
     };
     assert_eq!(ids(Page::default()).await, ["x", "y", "z"]);
-    assert_eq!(ids(Page { after: "x".into(), limit: 1 }).await, ["y"]);
+    assert_eq!(ids(Page::after("x".into(), 1)).await, ["y"]);
 }
 
 pub(super) async fn an_unknown_sale_sku_or_reservation_is_said_to_be_unknown(desk: Desk) {
@@ -128,7 +128,7 @@ pub(super) async fn an_unknown_sale_sku_or_reservation_is_said_to_be_unknown(des
     unknown(desk.store.end(&nobody).await);
     unknown(desk.store.sale(&nobody).await);
     unknown(desk.store.books(&nobody).await);
-    unknown(desk.store.events(&nobody, 0, 1).await);
+    unknown(desk.store.events(&nobody, Page::first(1)).await);
     unknown(desk.store.expire(&nobody, 1).await);
     unknown(desk.store.reserve(wish.clone()).await);
     unknown(desk.store.confirm(&nobody, wish.id).await);
@@ -551,10 +551,10 @@ pub(super) async fn events_are_numbered_without_gaps_and_paged(desk: Desk) {
     use EventKind::*;
     let expected = [Opened, Reserved, Reserved, Confirmed, Cancelled, Reserved, Expired, Ended];
     assert_eq!(kinds(&desk).await, expected);
-    let page = desk.store.events(&id(), 3, 2).await.unwrap();
+    let page = desk.store.events(&id(), Page::after(3, 2)).await.unwrap();
     assert_eq!(page.iter().map(|event| event.seq).collect::<Vec<_>>(), [4, 5]);
     assert_eq!((page[0].reservation, page[0].units.clone()), (Some(hold.id), vec![(sku("a"), range(1, 1))]));
-    assert!(desk.store.events(&id(), 8, 10).await.unwrap().is_empty());
+    assert!(desk.store.events(&id(), Page::after(8, 10)).await.unwrap().is_empty());
     assert_eq!(desk.store.sale(&id()).await.unwrap().seq, 8);
     desk.audited().await;
 }
@@ -564,7 +564,7 @@ pub(super) async fn middle_states_have_events_without_units(desk: Desk) {
     let hold = buy_one(&desk, "ann").await;
     confirm(&desk, &hold).await;
     settle(&desk, &hold, Verdict::Confirmed).await;
-    let events = desk.store.events(&id(), 2, 10).await.unwrap();
+    let events = desk.store.events(&id(), Page::after(2, 10)).await.unwrap();
     let seen: Vec<_> = events.iter().map(|event| (event.kind, event.units.len())).collect();
     assert_eq!(seen, [(EventKind::Confirming, 0), (EventKind::Confirmed, 1)]);
 }
@@ -601,9 +601,9 @@ pub(super) async fn wishes_outside_the_limits_are_refused(desk: Desk) {
         refused(desk.store.expire(&id(), n).await);
     }
     refused(desk.store.settle(&id(), 1, Vec::new()).await);
-    refused(desk.store.events(&id(), 0, 0).await);
-    refused(desk.store.events(&id(), 0, 10_001).await);
-    refused(desk.store.sales(Page { after: String::new(), limit: 0 }).await);
+    refused(desk.store.events(&id(), Page::first(0)).await);
+    refused(desk.store.events(&id(), Page::first(10_001)).await);
+    refused(desk.store.sales(Page::first(0)).await);
     assert_eq!(kinds(&desk).await, [EventKind::Opened]);
 }
 

@@ -97,7 +97,7 @@ pub(super) async fn a_schedule_is_entered_as_it_was_said(desk: Desk) {
         revision,
     };
     assert_eq!(only(&desk).await, expected);
-    assert_eq!(desk.store.queues().await.unwrap(), [q()]);
+    assert_eq!(desk.store.queues(Page::default()).await.unwrap(), [q()]);
 }
 
 pub(super) async fn a_schedule_that_says_the_same_keeps_its_next_moment(desk: Desk) {
@@ -144,7 +144,7 @@ pub(super) async fn a_change_to_what_was_read_is_stale_after_another(desk: Desk)
     let other = |as_of| NewSchedule { recurrence: "weekly".into(), as_of, ..schedule("a", Some(at)) };
     let never = Some(Revision::from_u64(1));
     assert_eq!(enter(&desk, other(never)).await, Scheduled::Stale, "there is none");
-    assert_eq!(desk.store.queues().await.unwrap(), [q()], "who named it has used it");
+    assert_eq!(desk.store.queues(Page::default()).await.unwrap(), [q()], "who named it has used it");
     let read = Some(revision_of(enter(&desk, schedule("a", Some(at))).await));
     assert!(matches!(enter(&desk, other(read)).await, Scheduled::Changed { .. }));
     let paused = NewSchedule { paused: Some(true), as_of: read, ..schedule("a", Some(at)) };
@@ -302,7 +302,7 @@ pub(super) async fn schedules_are_listed_by_id_in_pages(desk: Desk) {
     for id in ["c", "a", "b"] {
         enter(&desk, schedule(id, Some(at))).await;
     }
-    let page = |after: &str, limit| desk.store.schedules(&q(), Page { after: after.into(), limit });
+    let page = |after: &str, limit| desk.store.schedules(&q(), Page::after(after.into(), limit));
     assert_eq!(ids(&page("", 2).await.unwrap()), ["a", "b"]);
     assert_eq!(ids(&page("b", 2).await.unwrap()), ["c"]);
     let other = queue_name("other");
@@ -327,7 +327,7 @@ pub(super) async fn schedules_outside_the_limits_are_refused(desk: Desk) {
     }
     refused(desk.store.due_schedules(&q(), 0).await);
     refused(desk.store.due_schedules(&q(), 1_001).await);
-    refused(desk.store.schedules(&q(), Page { after: String::new(), limit: 0 }).await);
+    refused(desk.store.schedules(&q(), Page::first(0)).await);
     let runs = vec![(task_id("a"), Timestamp::from_micros(1)); 1_001];
     let fire = Fire { id: schedule_id("a"), revision: Revision::from_u64(1), runs: runs.clone(), next: None };
     refused(desk.store.fire(&q(), fire).await);

@@ -202,7 +202,7 @@ pub(super) async fn a_task_that_is_dropped_leaves_its_id_unique(desk: Desk) {
 
 pub(super) async fn a_cleared_id_may_be_enqueued_again(desk: Desk) {
     assert_eq!(clear(&desk, "a").await, UniqueCleared::NotFound, "a queue that was never used");
-    assert!(desk.store.queues().await.unwrap().is_empty());
+    assert!(desk.store.queues(Page::default()).await.unwrap().is_empty());
     added(desk.put(unique("a", s(60))).await);
     let end = until(&desk, "a").await.expect("it was taken");
     work_off(&desk).await;

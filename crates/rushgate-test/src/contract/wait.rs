@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Closed, Completion, ContentType, Due, Enqueued, IfDead, KeyLimits, Listing, NewTask,
-    OnDuplicate, OutboxId, Overflow, Payload, QueueLimits, QueueName, Relay, Retention, Retry, Selection,
-    TaskEnd, TaskKey, TaskState, Unmet, Verbs, Waited, Waits,
+    OnDuplicate, OutboxId, Overflow, Page, Payload, QueueLimits, QueueName, Relay, Retention, Retry,
+    Selection, TaskEnd, TaskKey, TaskState, Unmet, Verbs, Waited, Waits,
 };
 
 use super::desk::*;
@@ -66,7 +66,7 @@ async fn left(desk: &Desk, id: &str) -> Vec<String> {
 }
 
 async fn waited(desk: &Desk, id: &str) -> Vec<Waited> {
-    desk.store.waited(&q(), &task_id(id), "", 100).await.unwrap()
+    desk.store.waited(&q(), &task_id(id), Page::first(100)).await.unwrap()
 }
 
 /// How the tasks ended that a task waited for.
@@ -100,7 +100,7 @@ pub(super) async fn a_task_runs_when_all_that_it_waits_for_are_done(desk: Desk) 
     let info = desk.info("c").await;
     assert_eq!((info.state, info.not_before), (TaskState::Blocked, None));
     assert_eq!(desk.store.stats(&q()).await.unwrap().blocked, 1);
-    let blocked = Listing { state: Some(TaskState::Blocked), after: String::new(), limit: 10 };
+    let blocked = Listing { state: Some(TaskState::Blocked), page: Page::first(10) };
     assert_eq!(desk.store.tasks(&q(), blocked).await.unwrap().len(), 1);
     let expected = Waits { open: false, if_dead: IfDead::Wait, left: 2, over: 0, dead: 0, first: Vec::new() };
     assert_eq!(waits(&desk, "c").await.map(|waits| Waits { first: Vec::new(), ..waits }), Some(expected));
@@ -173,7 +173,7 @@ pub(super) async fn results_are_given_to_who_waited_though_nothing_else_is_kept(
     let sum = desk.claim_one().await;
     let results: Vec<_> = waited(&desk, "sum").await.into_iter().map(|one| one.result).collect();
     assert_eq!(results, [Some(payload("a")), None, Some(payload("c"))]);
-    let page = desk.store.waited(&q(), &task_id("sum"), "a", 1).await.unwrap();
+    let page = desk.store.waited(&q(), &task_id("sum"), Page::after("a".into(), 1)).await.unwrap();
     assert_eq!((page.len(), page[0].id.as_str(), page[0].end), (1, "b", TaskEnd::Discarded));
     // They are kept for the next attempt too, and deleted with the task.
     let again = Retry { ticket: sum.ticket, delay: Duration::ZERO, error: "no".into(), give_up: false };
@@ -183,7 +183,7 @@ pub(super) async fn results_are_given_to_who_waited_though_nothing_else_is_kept(
     assert_eq!(waited(&desk, "sum").await, []);
     desk.put(task("sum")).await;
     assert_eq!((waits(&desk, "sum").await, waited(&desk, "sum").await), (None, Vec::new()));
-    assert!(desk.store.waited(&q(), &task_id("sum"), "", 101).await.unwrap_err().is_invalid());
+    assert!(desk.store.waited(&q(), &task_id("sum"), Page::first(101)).await.unwrap_err().is_invalid());
 }
 
 pub(super) async fn a_task_goes_on_waiting_for_one_that_is_dead(desk: Desk) {

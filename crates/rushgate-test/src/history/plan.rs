@@ -132,24 +132,27 @@ impl Plan {
 
     /// Queries that together show the whole state.
     pub(super) fn survey() -> Vec<Request> {
-        let mut calls =
-            vec![Request::list(Page::default()), Request::queues(), Request::sales(Page::default())];
+        let mut calls = vec![
+            Request::list(Page::default()),
+            Request::queues(Page::default()),
+            Request::sales(Page::default()),
+        ];
         calls.extend(LOCKS.iter().map(|name| Request::show(lock(name))));
         for name in QUEUES {
-            let all = Listing { state: None, after: String::new(), limit: 10_000 };
+            let all = Listing { state: None, page: Page::first(10_000) };
             let done = Listing { state: Some(TaskState::Done), ..all.clone() };
             calls.extend([Request::tasks(queue(name), all), Request::tasks(queue(name), done)]);
-            calls.extend([Request::stats(queue(name)), Request::dead(queue(name), String::new(), 10_000)]);
-            calls.push(Request::task_events(queue(name), 0, 1_000));
+            calls.extend([Request::stats(queue(name)), Request::dead(queue(name), Page::first(10_000))]);
+            calls.push(Request::task_events(queue(name), Page::first(1_000)));
             calls
                 .extend([Request::top(queue(name), 1_000), Request::schedules(queue(name), Page::default())]);
             calls.extend(TASKS.iter().map(|id| Request::unique_until(queue(name), task(id))));
             calls.extend(TASKS.iter().map(|id| Request::waits(queue(name), task(id))));
-            let waited = |id: &&str| Request::waited(queue(name), task(id), String::new(), 100);
+            let waited = |id: &&str| Request::waited(queue(name), task(id), Page::first(100));
             calls.extend(TASKS.iter().map(waited));
         }
         calls.extend([Request::sale(the_sale()), Request::books(the_sale()), Request::room(the_sale())]);
-        calls.push(Request::failed_orders(the_sale(), 0, 1_000));
+        calls.push(Request::failed_orders(the_sale(), Page::first(1_000)));
         calls
     }
 
@@ -489,8 +492,8 @@ impl Plan {
             40 => Request::unique_until(name, task(self.word(&TASKS))),
             41 => Request::close_batch(self.op(), name, task(self.word(&TASKS))),
             42 => Request::waits(name, task(self.word(&TASKS))),
-            43 => Request::waited(name, task(self.word(&TASKS)), "b".into(), n),
-            44 => Request::task_events(name, self.rng.random_range(0..60), n),
+            43 => Request::waited(name, task(self.word(&TASKS)), Page::after("b".into(), n)),
+            44 => Request::task_events(name, Page::after(self.rng.random_range(0..60), n)),
             _ => {
                 let states = [
                     TaskState::Scheduled,
@@ -500,7 +503,7 @@ impl Plan {
                     TaskState::Done,
                 ];
                 let state = states.choose(&mut self.rng).copied();
-                Request::tasks(name, Listing { state, after: "b".into(), limit: n })
+                Request::tasks(name, Listing { state, page: Page::after("b".into(), n) })
             }
         }
     }
@@ -666,7 +669,7 @@ impl Plan {
             32..=33 => Request::stock(self.op(), s, sku(self.word(&SKUS)), self.stock_change()),
             34 => Request::sale(s),
             35 => Request::reservation(s, id),
-            36 => Request::events(s, self.rng.random_range(0..30), 10_000),
+            36 => Request::events(s, Page::after(self.rng.random_range(0..30), 10_000)),
             37 => Request::open(s),
             38 if self.chance(3) => Request::end(s),
             _ => Request::reserve(self.wish()),

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Enqueued, Fence,
-    Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, PastEnd,
+    Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, Page, PastEnd,
     PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result, Retried, Retry,
     Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo,
     TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, UniqueCleared,
@@ -640,13 +640,13 @@ impl Model {
     pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
         let queue = self.queue(now, name);
         if listing.state == Some(TaskState::Done) {
-            let after = queue.done.into_iter().filter(|(id, _)| id.as_str() > listing.after.as_str());
-            return Ok(after.map(|(_, info)| info).take(listing.limit as usize).collect());
+            let after = queue.done.into_iter().filter(|(id, _)| id.as_str() > listing.page.after.as_str());
+            return Ok(after.map(|(_, info)| info).take(listing.page.limit as usize).collect());
         }
-        let after = queue.records.iter().filter(|(id, _)| id.as_str() > listing.after.as_str());
+        let after = queue.records.iter().filter(|(id, _)| id.as_str() > listing.page.after.as_str());
         let infos = after.map(|(id, record)| queue.info(id, record, now));
         let wanted = infos.filter(|info| listing.state.is_none_or(|state| state == info.state));
-        Ok(wanted.take(listing.limit as usize).collect())
+        Ok(wanted.take(listing.page.limit as usize).collect())
     }
 
     /// Whether a task with this ID is live and its end is published.
@@ -661,8 +661,9 @@ impl Model {
     }
 
     /// See [`Verbs::queues`](rushgate_core::Verbs::queues).
-    pub fn queues(&self) -> Result<Vec<QueueName>> {
-        Ok(self.queues.by_name.keys().cloned().collect())
+    pub fn queues(&self, page: &Page) -> Result<Vec<QueueName>> {
+        let names = self.queues.by_name.keys().filter(|name| name.as_str() > page.after.as_str());
+        Ok(names.take(page.limit as usize).cloned().collect())
     }
 
     /// See [`Verbs::pause`](rushgate_core::Verbs::pause).

@@ -678,9 +678,9 @@ impl Model {
     }
 
     /// See [`Verbs::events`](rushgate_core::Verbs::events).
-    pub fn events(&self, sale: &SaleId, after: u64, limit: u32) -> Result<Vec<Event>> {
+    pub fn events(&self, sale: &SaleId, page: &Page<u64>) -> Result<Vec<Event>> {
         let events = &self.sale_ref(sale)?.events;
-        Ok(events.iter().filter(|event| event.seq > after).take(limit as usize).cloned().collect())
+        Ok(events.iter().filter(|event| event.seq > page.after).take(page.limit as usize).cloned().collect())
     }
 
     /// See [`Verbs::books`](rushgate_core::Verbs::books).

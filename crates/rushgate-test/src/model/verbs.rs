@@ -34,18 +34,16 @@ impl Model {
             Request::ClearUnique(v) => self.clear_unique(now, v.op, &v.queue, &v.id).map(Reply::ClearUnique),
             Request::CloseBatch(v) => self.close_batch(now, v.op, &v.queue, &v.id).map(Reply::CloseBatch),
             Request::Waits(v) => self.waits(now, &v.queue, &v.id).map(Reply::Waits),
-            Request::Waited(v) => self.waited(now, &v.queue, &v.id, &v.after, v.limit).map(Reply::Waited),
+            Request::Waited(v) => self.waited(now, &v.queue, &v.id, &v.page).map(Reply::Waited),
             Request::Task(v) => self.task(now, &v.queue, &v.id).map(Reply::Task),
             Request::Tasks(v) => self.tasks(now, &v.queue, &v.listing).map(Reply::Tasks),
             Request::Stats(v) => self.stats(now, &v.queue).map(Reply::Stats),
-            Request::Queues(_) => self.queues().map(Reply::Queues),
+            Request::Queues(v) => self.queues(&v.page).map(Reply::Queues),
             Request::Pause(v) => self.set_paused(now, &v.queue, true).map(Reply::Pause),
             Request::Resume(v) => self.set_paused(now, &v.queue, false).map(Reply::Resume),
             Request::Limit(v) => self.limit(now, &v.queue, v.limits).map(Reply::Limit),
-            Request::TaskEvents(v) => {
-                self.task_events(now, &v.queue, v.after, v.limit).map(Reply::TaskEvents)
-            }
-            Request::Dead(v) => self.dead(now, &v.queue, &v.after, v.limit).map(Reply::Dead),
+            Request::TaskEvents(v) => self.task_events(now, &v.queue, &v.page).map(Reply::TaskEvents),
+            Request::Dead(v) => self.dead(now, &v.queue, &v.page).map(Reply::Dead),
             Request::DeadLetter(v) => self.dead_letter(now, &v.queue, &v.id).map(Reply::DeadLetter),
             Request::RequeueDead(v) => {
                 self.requeue_dead(now, v.op, &v.queue, &v.which).map(Reply::RequeueDead)
@@ -66,9 +64,7 @@ impl Model {
             Request::Expire(v) => self.expire(now, &v.sale, v.n).map(Reply::Expire),
             Request::Settle(v) => self.settle(now, &v.sale, v.generation, v.verdicts).map(Reply::Settle),
             Request::FollowOrders(v) => self.follow_orders(now, v.follow).map(Reply::FollowOrders),
-            Request::FailedOrders(v) => {
-                self.failed_orders(&v.sale, v.after, v.limit).map(Reply::FailedOrders)
-            }
+            Request::FailedOrders(v) => self.failed_orders(&v.sale, &v.page).map(Reply::FailedOrders),
             Request::RetryOrders(v) => self.retry_orders(now, &v.sale).map(Reply::RetryOrders),
             Request::HaltSale(v) => self.halt_sale(now, &v.sale, v.generation, v.reason).map(Reply::HaltSale),
             Request::BeginRebuild(v) => self.begin_rebuild(now, v.by, &v.sale).map(Reply::BeginRebuild),
@@ -79,7 +75,7 @@ impl Model {
             Request::Sale(v) => self.sale(now, &v.sale).map(Reply::Sale),
             Request::Sales(v) => self.sales(now, &v.page).map(Reply::Sales),
             Request::Reservation(v) => self.reservation(&v.sale, v.id).map(Reply::Reservation),
-            Request::Events(v) => self.events(&v.sale, v.after, v.limit).map(Reply::Events),
+            Request::Events(v) => self.events(&v.sale, &v.page).map(Reply::Events),
             Request::Books(v) => self.books(&v.sale).map(Reply::Books),
             Request::SetRoom(v) => self.set_room(now, &v.sale, v.rules, v.secret).map(Reply::SetRoom),
             Request::Room(v) => self.room(now, &v.sale).map(Reply::Room),

@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use rushgate_core::{Result, TaskEvent, TaskEvents, Verbs};
+use rushgate_core::{Page, Result, TaskEvent, TaskEvents, Verbs};
 use tokio::time::sleep;
 
 use super::Queue;
@@ -59,11 +59,11 @@ impl Follower {
             }
             let after = match self.after {
                 Some(after) => after,
-                None => *self.after.insert(self.queue.events(u64::MAX, 1).await?.last),
+                None => *self.after.insert(self.queue.events(Page::after(u64::MAX, 1)).await?.last),
             };
             // Listen first: an event between the read and the listening would be missed.
             let told = self.queue.gate.store().next_event(&self.queue.name, after);
-            let page = self.queue.events(after, TaskEvents::MAX).await?;
+            let page = self.queue.events(Page::after(after, TaskEvents::MAX)).await?;
             if page.is_missed(after) {
                 let next = if page.last < after { page.last + 1 } else { page.first };
                 self.after = Some(next - 1);
@@ -86,14 +86,13 @@ impl Follower {
 }
 
 impl<T> Queue<T> {
-    /// Events of the queue with numbers above `after`: the first `limit` (1 to 1,000). A queue keeps events
-    /// only if its [limits](rushgate_core::QueueLimits::events) say so.
+    /// Events of the queue in order: up to 1,000 a page. A queue keeps events only if its [limits](rushgate_core::QueueLimits::events) say so.
     ///
     /// # Errors
     /// [`is_invalid`](rushgate_core::Error::is_invalid) for a limit outside its range. Otherwise the store
     /// could not answer.
-    pub async fn events(&self, after: u64, limit: u32) -> Result<TaskEvents> {
-        self.gate.ask(|| self.gate.store().task_events(&self.name, after, limit)).await
+    pub async fn events(&self, page: Page<u64>) -> Result<TaskEvents> {
+        self.gate.ask(|| self.gate.store().task_events(&self.name, page.clone())).await
     }
 
     /// Follows the events of the queue, from now on or [from a given event](Follower::after). The queue must

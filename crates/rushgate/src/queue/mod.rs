@@ -10,7 +10,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Error, Field, Lease, ReleaseWith, ReleasedWith, Result, Timestamp, Verbs};
+use rushgate_core::{Error, Field, Lease, Page, ReleaseWith, ReleasedWith, Result, Timestamp, Verbs};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -344,12 +344,11 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().waits(&self.name, &id)).await
     }
 
-    /// Tasks that a live task waited for and that are over, with their results: at most `limit` (1 to 100),
-    /// by ID, after the ID `after` (empty for the first page). A handler reads them through
-    /// [`Results`](crate::worker::Results).
-    pub async fn waited(&self, id: impl AsRef<str>, after: &str, limit: u32) -> Result<Vec<Waited>> {
+    /// Tasks that a live task waited for and that are over, with their results, by ID: up to 100 a page. A handler
+    /// reads them through [`Results`](crate::worker::Results).
+    pub async fn waited(&self, id: impl AsRef<str>, page: Page) -> Result<Vec<Waited>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().waited(&self.name, &id, after, limit)).await
+        self.gate.ask(|| self.gate.store().waited(&self.name, &id, page.clone())).await
     }
 
     /// One task by ID, if it is live, or done and kept by the queue's [`Retention`].
@@ -415,9 +414,9 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().limit(&self.name, limits)).await
     }
 
-    /// Dead letters by ID: at most `limit` (1 to 10,000) after the ID `after` (empty for the first page).
-    pub async fn dead(&self, after: &str, limit: u32) -> Result<Vec<DeadLetter>> {
-        self.gate.ask(|| self.gate.store().dead(&self.name, after, limit)).await
+    /// Dead letters by ID.
+    pub async fn dead(&self, page: Page) -> Result<Vec<DeadLetter>> {
+        self.gate.ask(|| self.gate.store().dead(&self.name, page.clone())).await
     }
 
     /// One dead letter by ID.

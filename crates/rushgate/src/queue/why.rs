@@ -1,5 +1,5 @@
 use rushgate_core::{
-    DeadLetter, Fence, Finish, Finished, IfDead, Listing, QueueStats, Result, Task, TaskId, TaskInfo,
+    DeadLetter, Fence, Finish, Finished, IfDead, Listing, Page, QueueStats, Result, Task, TaskId, TaskInfo,
     TaskKey, TaskState, Timestamp, Waits, WaitsFor,
 };
 use serde::Serialize;
@@ -305,7 +305,7 @@ impl<T> Queue<T> {
     }
 
     async fn in_state(&self, state: TaskState, limit: u32) -> Result<Vec<TaskInfo>> {
-        self.tasks(Listing { state: Some(state), after: String::new(), limit }).await
+        self.tasks(Listing { state: Some(state), page: Page::first(limit) }).await
     }
 }
 

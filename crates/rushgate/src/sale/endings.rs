@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{ReservationId, Result};
+use rushgate_core::{Page, ReservationId, Result};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
@@ -159,7 +159,7 @@ impl Looker {
     async fn tell_of_events(&self, mut after: u64, last: u64) -> Result<()> {
         let sale = &self.sale;
         while after < last {
-            let events = sale.events(after, PAGE).await?;
+            let events = sale.events(Page::after(after, PAGE)).await?;
             let Some(latest) = events.last() else { break };
             after = latest.seq;
             events.iter().filter_map(|event| event.reservation).for_each(|id| sale.shared.endings.tell(id));

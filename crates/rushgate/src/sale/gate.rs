@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
-    EventKind, Line, MAX_LINES, MAX_UNITS_PER_LINE, ReservationId, Reserved, Result, SaleId, SaleSecret,
-    SaleSpec, SaleState, SaleStatus, Sku, SkuState, Store, Timestamp, Verbs,
+    EventKind, Line, MAX_LINES, MAX_UNITS_PER_LINE, Page, ReservationId, Reserved, Result, SaleId,
+    SaleSecret, SaleSpec, SaleState, SaleStatus, Sku, SkuState, Store, Timestamp, Verbs,
 };
 use tokio::sync::Mutex;
 
@@ -313,7 +313,7 @@ impl Gate {
             *cursor = (state.generation, 0);
         }
         while cursor.1 < state.seq {
-            let events = store.events(sale, cursor.1, PAGE).await?;
+            let events = store.events(sale, Page::after(cursor.1, PAGE)).await?;
             let Some(last) = events.last() else { break };
             cursor.1 = last.seq;
             let made = events.iter().filter(|event| event.kind == EventKind::Reserved);

@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{Durability, LedgerBooks, Meanwhile, Op, Reserve, Result, Verbs};
+use rushgate_core::{Durability, LedgerBooks, Meanwhile, Op, Page, Reserve, Result, Verbs};
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
@@ -430,9 +430,9 @@ impl Sale {
         ended
     }
 
-    /// Events with a number above `after`, in order, at most `limit` (1 to 10,000).
-    pub async fn events(&self, after: u64, limit: u32) -> Result<Vec<Event>> {
-        self.gate.ask(|| self.gate.store().events(self.id(), after, limit)).await
+    /// Events in order.
+    pub async fn events(&self, page: Page<u64>) -> Result<Vec<Event>> {
+        self.gate.ask(|| self.gate.store().events(self.id(), page.clone())).await
     }
 
     /// Waits until the sale may have an event with a number above `after`. Returns at once if it has one.
@@ -443,10 +443,9 @@ impl Sale {
         self.gate.store().next_sale_event(self.id(), after).await
     }
 
-    /// Entries that the ledger could not record, by event number: at most `limit` (1 to 1,000) after `after`. The
-    /// order worker retries them.
-    pub async fn failed_orders(&self, after: u64, limit: u32) -> Result<Vec<FailedOrder>> {
-        self.gate.ask(|| self.gate.store().failed_orders(self.id(), after, limit)).await
+    /// Entries that the ledger could not record, by event number: up to 1,000 a page. The order worker retries them.
+    pub async fn failed_orders(&self, page: Page<u64>) -> Result<Vec<FailedOrder>> {
+        self.gate.ask(|| self.gate.store().failed_orders(self.id(), page.clone())).await
     }
 
     /// Makes all [failed](Self::failed_orders) entries due now, and returns how many there are. The order worker
@@ -492,7 +491,7 @@ impl Sale {
         const PAGE: u32 = 10_000;
         let mut meanwhile = Meanwhile::default();
         loop {
-            let events = self.events(seq, PAGE).await?;
+            let events = self.events(Page::after(seq, PAGE)).await?;
             let Some(last) = events.last() else { return Ok(meanwhile) };
             seq = last.seq;
             meanwhile.extend(events);

@@ -137,7 +137,7 @@ impl<T> Queue<T> {
     /// One schedule by ID.
     pub async fn find_schedule(&self, id: impl AsRef<str>) -> Result<Option<Schedule>> {
         let id = ScheduleId::new(id)?;
-        let mut page = Page { after: String::new(), limit: PAGE };
+        let mut page = Page::first(PAGE);
         loop {
             let schedules = self.schedules(page.clone()).await?;
             let Some(last) = schedules.last() else { return Ok(None) };

@@ -89,7 +89,7 @@ impl Crew {
         }
     }
 
-    pub async fn work(mut self, signal: impl Future) -> Result<WorkerReport> {
+    pub async fn work(mut self, shutdown: CancellationToken) -> Result<WorkerReport> {
         let metrics = self.metrics.clone();
         metrics.start(
             self.label(&self.lines[0]),
@@ -103,7 +103,7 @@ impl Crew {
         }
         let claimed = tokio::select! {
             biased;
-            _ = signal => Ok(()),
+            () = shutdown.cancelled() => Ok(()),
             claimed = self.claim_all() => claimed,
         };
         self.finish().await;

@@ -206,7 +206,7 @@ impl KindSnapshot {
 }
 
 impl WorkerSnapshot {
-    /// Totals over all queues and kinds, as returned by [`run_until`](super::Worker::run_until).
+    /// Totals over all queues and kinds, as returned by [`run`](super::Worker::run).
     pub fn total(&self) -> WorkerReport {
         let kinds = self.queues.iter().flat_map(|queue| &queue.kinds).map(|kind| kind.tasks);
         let outages = self.queues.iter().map(|queue| queue.outages).sum();
@@ -254,7 +254,7 @@ const COUNTERS: [(&str, &str, Read); 5] = [
 ///     async {}
 /// });
 /// let metrics = worker.metrics();
-/// worker.run_until(shutdown.cancelled_owned()).await?;
+/// worker.run(shutdown).await?;
 ///
 /// let text = prometheus([&metrics.snapshot()]);
 /// let done = r#"rushgate_worker_tasks_total{worker="one",queue="mail",kind="welcome",outcome="done"} 1"#;

@@ -21,6 +21,7 @@ use std::future::Future;
 use std::time::Duration;
 
 use rushgate_core::{Claim, Error, Field, Lease, Result, check_range};
+use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -88,7 +89,7 @@ use service::Wrap;
 ///     .register("welcome", welcome)
 ///     .register("bill", bill)
 ///     .concurrency(1);
-/// let report = worker.run_until(shutdown.cancelled_owned()).await?;
+/// let report = worker.run(shutdown).await?;
 /// assert_eq!((report.claimed, report.done, report.discarded), (2, 1, 1));
 /// # gate.close().await
 /// # }
@@ -259,7 +260,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     ///     stop.cancel();
     ///     async {}
     /// });
-    /// assert_eq!(worker.run_until(shutdown.cancelled_owned()).await?.done, 1);
+    /// assert_eq!(worker.run(shutdown).await?.done, 1);
     /// # gate.close().await
     /// # }
     /// ```
@@ -364,29 +365,26 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.metrics.clone()
     }
 
-    /// Runs until `signal` completes, then shuts down in order: it stops claiming, returns tasks that were
+    /// Runs until `shutdown` is canceled, then shuts down in order: it stops claiming, returns tasks that were
     /// not started, waits for running handlers within the grace, returns those that did not end, and sends
     /// every answer.
     ///
-    /// The signal is any future, such as `tokio::signal::ctrl_c()` or a token's
-    /// [`cancelled_owned`](crate::CancellationToken::cancelled_owned).
-    ///
     /// # Cancel safety
     /// Dropping the future stops all handlers at their current await, except blocking ones. Their tasks
-    /// become available again when the leases expire. Complete the signal instead.
+    /// become available again when the leases expire. Cancel the token instead.
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a setting outside its range, two handlers for one kind, settings
     /// for a kind without a handler, or no handler at all. Any lasting error of a claim, after the same
     /// shutdown. Outages and a full store are not errors: the worker waits until they end.
-    pub async fn run_until(self, signal: impl Future) -> Result<WorkerReport> {
+    pub async fn run(self, shutdown: CancellationToken) -> Result<WorkerReport> {
         let Self { queues, plan, register, layers, metrics, fault, .. } = self;
         fault.map_or(Ok(()), Err)?;
         let lease = plan.check()?;
         for (_, weight) in &queues {
             check_range("the weight of a queue", (*weight).into(), 1, 1_000)?;
         }
-        Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics).work(signal).await
+        Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics).work(shutdown).await
     }
 }
 

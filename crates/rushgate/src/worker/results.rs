@@ -1,4 +1,4 @@
-use rushgate_core::{Error, Result, TaskId, Waited};
+use rushgate_core::{Error, Page, Result, TaskId, Waited};
 use serde::de::DeserializeOwned;
 
 use crate::Queue;
@@ -39,16 +39,7 @@ impl Results {
     /// # Errors
     /// The store could not answer. Nothing was changed.
     pub async fn all(&self) -> Result<Vec<Waited>> {
-        let mut all: Vec<Waited> = Vec::new();
-        loop {
-            let after = all.last().map_or_else(String::new, |last| last.id.to_string());
-            let page = self.queue.waited(&self.id, &after, PAGE).await?;
-            let is_last = page.len() < PAGE as usize;
-            all.extend(page);
-            if is_last {
-                return Ok(all);
-            }
-        }
+        Page::first(PAGE).read_all(|page| self.queue.waited(&self.id, page), |one| one.id.as_str()).await
     }
 
     /// Results of the tasks that have one, by ID, deserialized from JSON.

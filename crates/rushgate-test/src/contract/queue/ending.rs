@@ -56,7 +56,7 @@ pub(in crate::contract) async fn the_last_failure_makes_a_dead_letter(desk: Desk
     let claimed = desk.claim_one().await;
     assert_eq!(retry(&desk, failed(&claimed, Duration::ZERO)).await, Retried::Dead);
     assert!(desk.is_gone("a").await);
-    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(10)).await.unwrap();
     let letter = &letters[0];
     assert_eq!((letter.attempts, letter.max_attempts, letter.priority.get()), (2, 2, 3));
     assert_eq!((letter.error.as_str(), letter.payload.bytes()), ("boom", b"a".as_slice()));
@@ -71,7 +71,7 @@ pub(in crate::contract) async fn giving_up_makes_a_dead_letter_at_once_and_the_l
     let task = desk.claim_one().await;
     let how = Retry { give_up: true, error: "x".repeat(3_000), ..failed(&task, Duration::ZERO) };
     assert_eq!(retry(&desk, how).await, Retried::Dead);
-    let letters = desk.store.dead(&q(), "", 10).await.unwrap();
+    let letters = desk.store.dead(&q(), Page::first(10)).await.unwrap();
     assert_eq!(letters.len(), 1);
     assert_eq!((letters[0].payload.bytes(), letters[0].error.len()), (b"second life".as_slice(), 2_000));
 }
@@ -271,7 +271,7 @@ pub(in crate::contract) async fn dead_letters_are_listed_in_pages(desk: Desk) {
         kill(&desk, id).await;
     }
     assert_eq!(dead(&desk).await, ["a", "b", "c"]);
-    let page = desk.store.dead(&q(), "a", 1).await.unwrap();
+    let page = desk.store.dead(&q(), Page::after("a".into(), 1)).await.unwrap();
     assert_eq!(page.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
@@ -287,7 +287,7 @@ pub(in crate::contract) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
     }
     let found = find("ab").await.unwrap().expect("it is dead");
     assert_eq!((found.id.as_str(), found.error.as_str(), found.attempts), ("ab", "boom", 1));
-    assert_eq!(desk.store.dead(&q(), "", 10).await.unwrap()[1], found);
+    assert_eq!(desk.store.dead(&q(), Page::first(10)).await.unwrap()[1], found);
     assert_eq!(find("b").await.unwrap(), None, "it is live");
     let _lost = desk.claim_one().await;
     desk.advance(s(11)).await;

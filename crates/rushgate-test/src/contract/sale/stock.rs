@@ -27,7 +27,7 @@ pub(in crate::contract) async fn added_units_are_numbered_on(desk: Desk) {
     let StockChanged::Changed(now) = stock(&desk, StockChange::Add(3)).await else { panic!("there is room") };
     assert_eq!((now.total, now.free), (5, 5));
     assert_eq!(numbers(&reserved(desk.buy("ann", vec![line("a", 5)]).await)), [1, 2, 3, 4, 5]);
-    let events = desk.store.events(&id(), 0, 10).await.unwrap();
+    let events = desk.store.events(&id(), Page::first(10)).await.unwrap();
     assert_eq!(events[1].kind, EventKind::StockAdded);
     assert_eq!(events[1].units, [(sku("a"), range(3, 5))]);
     assert_eq!(desk.store.sale(&id()).await.unwrap().spec.skus[0].units, 2, "the spec stays");
@@ -48,7 +48,7 @@ pub(in crate::contract) async fn withdrawn_units_are_the_highest_free_ones(desk:
     assert_eq!(stock(&desk, StockChange::Withdraw(6)).await, StockChanged::NotEnough { free: 5 });
     let now = changed(stock(&desk, StockChange::Withdraw(4)).await);
     assert_eq!((now.total, now.free, now.held, now.withdrawn), (6, 1, 1, 4));
-    let events = desk.store.events(&id(), 0, 100).await.unwrap();
+    let events = desk.store.events(&id(), Page::first(100)).await.unwrap();
     let withdrawal = events.last().unwrap();
     assert_eq!(withdrawal.units, [(sku("a"), range(3, 6))]);
     assert_eq!(stock_entry(&desk, withdrawal.seq).await, (6, vec![range(3, 6)]));
@@ -69,7 +69,7 @@ pub(in crate::contract) async fn what_is_withdrawn_between_held_units_is_named_p
     assert_eq!(desk.places("a").await, (20, 10, 0, 0));
     let now = changed(stock(&desk, StockChange::Withdraw(15)).await);
     assert_eq!((now.free, now.withdrawn), (5, 15));
-    let events = desk.store.events(&id(), 0, 1_000).await.unwrap();
+    let events = desk.store.events(&id(), Page::first(1_000)).await.unwrap();
     let withdrawal = events.last().unwrap();
     let mut pieces: Vec<_> = (11..=19).step_by(2).map(UnitRange::one).collect();
     pieces.push(range(21, 30));
@@ -94,7 +94,7 @@ pub(in crate::contract) async fn units_added_above_withdrawn_ones_are_sold_after
     changed(stock(&desk, StockChange::Add(2)).await);
     let seq = desk.store.sale(&id()).await.unwrap().seq + 1;
     changed(stock(&desk, StockChange::Withdraw(3)).await);
-    let events = desk.store.events(&id(), seq - 1, 1).await.unwrap();
+    let events = desk.store.events(&id(), Page::after(seq - 1, 1)).await.unwrap();
     assert_eq!(events[0].units, [(sku("a"), range(7, 7)), (sku("a"), range(9, 10))]);
     assert_eq!(stock_entry(&desk, seq).await, (10, vec![range(7, 7), range(9, 10)]));
     assert!(matches!(desk.buy("cid", vec![line("a", 1)]).await, Reserved::AllHeld { free: 0, .. }));
@@ -126,7 +126,7 @@ pub(in crate::contract) async fn a_million_units_are_withdrawn_in_one_step(desk:
     let now = changed(stock(&desk, StockChange::Withdraw(1_000_000)).await);
     assert_eq!((now.total, now.free, now.held, now.withdrawn), (2_000_000, 999_999, 1, 1_000_000));
     let withdrawn = range(1_000_001, 2_000_000);
-    let events = desk.store.events(&id(), 2, 10).await.unwrap();
+    let events = desk.store.events(&id(), Page::after(2, 10)).await.unwrap();
     assert_eq!((events[0].seq, &events[0].units[..]), (3, &[(sku("a"), withdrawn)][..]));
     assert_eq!(stock_entry(&desk, 3).await, (2_000_000, vec![withdrawn]));
     let now = changed(stock(&desk, StockChange::Add(10)).await);
@@ -155,7 +155,7 @@ pub(in crate::contract) async fn only_so_many_returned_units_are_withdrawn_at_on
     assert_eq!(desk.places("a").await, (units, 0, 0, 0));
     let now = changed(withdraw(most).await.unwrap());
     assert_eq!((now.free, now.withdrawn), (1_000, 29_000));
-    let events = desk.store.events(&id(), 1 + 2 * u64::from(carts), 10).await.unwrap();
+    let events = desk.store.events(&id(), Page::after(1 + 2 * u64::from(carts), 10)).await.unwrap();
     assert_eq!(events[0].units, [(sku("a"), range(1_001, units))]);
     assert_eq!(changed(withdraw(1_000).await.unwrap()).free, 0);
     desk.audited().await;

@@ -49,16 +49,10 @@ impl Queue {
 
 impl Model {
     /// See [`Verbs::dead`](rushgate_core::Verbs::dead).
-    pub fn dead(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        after: &str,
-        limit: u32,
-    ) -> Result<Vec<DeadLetter>> {
+    pub fn dead(&mut self, now: Timestamp, name: &QueueName, page: &Page) -> Result<Vec<DeadLetter>> {
         let queue = self.queue(now, name);
-        let wanted = queue.dead.into_values().filter(|letter| letter.id.as_str() > after);
-        Ok(wanted.take(limit as usize).collect())
+        let wanted = queue.dead.into_values().filter(|letter| letter.id.as_str() > page.after.as_str());
+        Ok(wanted.take(page.limit as usize).collect())
     }
 
     /// See [`Verbs::dead_letter`](rushgate_core::Verbs::dead_letter).

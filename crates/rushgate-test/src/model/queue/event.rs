@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use rushgate_core::{Log, TaskChange, TaskEvent, TaskEvents};
+use rushgate_core::{Log, Page, TaskChange, TaskEvent, TaskEvents};
 
 use super::*;
 
@@ -48,24 +48,18 @@ impl Queue {
         kept.drain(..kept.len().saturating_sub(most));
     }
 
-    fn events_after(self, after: u64, limit: u32) -> TaskEvents {
+    fn events_after(self, page: &Page<u64>) -> TaskEvents {
         let Events { kept, last, .. } = self.events;
         let first = kept.front().map_or(last + 1, |event| event.seq);
-        let wanted = kept.into_iter().filter(|event| event.seq > after);
-        TaskEvents { events: wanted.take(limit as usize).collect(), first, last }
+        let wanted = kept.into_iter().filter(|event| event.seq > page.after);
+        TaskEvents { events: wanted.take(page.limit as usize).collect(), first, last }
     }
 }
 
 impl Model {
     /// See [`Verbs::task_events`](rushgate_core::Verbs::task_events).
-    pub fn task_events(
-        &mut self,
-        now: Timestamp,
-        name: &QueueName,
-        after: u64,
-        limit: u32,
-    ) -> Result<TaskEvents> {
-        Ok(self.queue(now, name).events_after(after, limit))
+    pub fn task_events(&mut self, now: Timestamp, name: &QueueName, page: &Page<u64>) -> Result<TaskEvents> {
+        Ok(self.queue(now, name).events_after(page))
     }
 
     /// Whether `after` is the log's latest event, so that its listener must keep waiting.

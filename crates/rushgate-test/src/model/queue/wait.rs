@@ -1,6 +1,6 @@
 //! Tasks that wait for other tasks.
 
-use rushgate_core::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
+use rushgate_core::{Closed, IfDead, Page, TaskEnd, Unmet, Waited, Waits, WaitsFor};
 
 use super::*;
 
@@ -245,12 +245,11 @@ impl Model {
         now: Timestamp,
         name: &QueueName,
         id: &TaskId,
-        after: &str,
-        limit: u32,
+        page: &Page,
     ) -> Result<Vec<Waited>> {
         let mut queue = self.queue(now, name);
         let waits = queue.records.remove(id).and_then(|record| record.waits);
         let over = waits.into_iter().flat_map(|waits| waits.over.into_values());
-        Ok(over.filter(|one| one.id.as_str() > after).take(limit as usize).collect())
+        Ok(over.filter(|one| one.id.as_str() > page.after.as_str()).take(page.limit as usize).collect())
     }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
     Delivery, Error, Event, EventKind, FailedOrder, Failure, Follow, Followed, Hold, LedgerEntry, OrderBatch,
-    OrderIntent, OrdersState, ReservationId, Result, SaleId, Timestamp, Token,
+    OrderIntent, OrdersState, Page, ReservationId, Result, SaleId, Timestamp, Token,
 };
 
 use super::{Model, Planted, Sale};
@@ -181,9 +181,14 @@ impl Model {
     }
 
     /// See [`Verbs::failed_orders`](rushgate_core::Verbs::failed_orders).
-    pub fn failed_orders(&self, sale: &SaleId, after: u64, limit: u32) -> Result<Vec<FailedOrder>> {
+    pub fn failed_orders(&self, sale: &SaleId, page: &Page<u64>) -> Result<Vec<FailedOrder>> {
         let failed = &self.sale_ref(sale)?.position.failed;
-        Ok(failed.values().filter(|failed| failed.seq > after).take(limit as usize).cloned().collect())
+        Ok(failed
+            .values()
+            .filter(|failed| failed.seq > page.after)
+            .take(page.limit as usize)
+            .cloned()
+            .collect())
     }
 
     /// See [`Verbs::retry_orders`](rushgate_core::Verbs::retry_orders).

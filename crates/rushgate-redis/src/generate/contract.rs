@@ -1,0 +1,65 @@
+//! Generates `clients/contract.json`: what a client of the functions has to know and no program should write by hand.
+
+use rushgate_core::{
+    Claim, ClientId, EventKind, HoldState, Kind, LockName, MAX_LINES, MAX_UNITS_PER_LINE, Payload, QueueName,
+    SaleId,
+};
+use serde_json::{Map, Value, json};
+
+use super::header::{Argument, Header};
+use crate::function::Function;
+use crate::keys::{self, Group};
+use crate::library::{NAME, PROTOCOL};
+
+pub(super) fn contract() -> String {
+    let functions: Map<_, _> =
+        Function::ALL.iter().map(|of| (of.bare_name().to_owned(), function(&of.header()))).collect();
+    let contract = json!({
+        "protocol": PROTOCOL,
+        "library": NAME,
+        "groups": groups(),
+        "hold_states": HoldState::ALL,
+        "event_kinds": EventKind::ALL,
+        "limits": {
+            "kind_bytes": Kind::MAX_BYTES,
+            "payload_bytes": Payload::MAX_BYTES,
+            "tasks_per_call": Claim::BATCH_MAX,
+            "lines_per_cart": MAX_LINES,
+            "units_per_line": MAX_UNITS_PER_LINE,
+        },
+        "functions": functions,
+    });
+    format!("{contract:#}\n")
+}
+
+/// The endings of the keys of each group. A key is `rg:{TAG:NAME}:ENDING`, in the replay cache with `:CLIENT` behind it.
+fn groups() -> Value {
+    let (lock, queue) = (LockName::new("NAME"), QueueName::new("NAME"));
+    let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("NAME")) else {
+        unreachable!("they are names")
+    };
+    let nobody = ClientId::from_u64(0);
+    let of = |tag: &str, group: &Group| json!({ "tag": tag, "endings": group.endings() });
+    json!({
+        "lock": of("l", &keys::lock(&lock)),
+        "queue": of("q", &keys::queue(&queue)),
+        "answers": of("q", &keys::replays(&queue, nobody)),
+        "schedules": of("q", &keys::schedules(&queue)),
+        "unique": of("q", &keys::unique(&queue)),
+        "sale": of("s", &keys::sale(&sale)),
+        "home": of("s", &keys::sale_home(&sale)),
+        "room": of("s", &keys::room(&sale)),
+    })
+}
+
+fn function(header: &Header<'_>) -> Value {
+    let groups: Vec<_> = header.keys.iter().map(|keys| format!("{:?}", keys.group).to_lowercase()).collect();
+    let names = |of: &[Argument<'_>]| of.iter().map(|of| of.name.to_owned()).collect::<Vec<_>>();
+    let mut function =
+        json!({ "groups": groups, "arguments": names(&header.arguments), "flags": header.flags });
+    if let Some(each) = &header.each {
+        function["each"] =
+            json!({ "of": each.what, "min": each.least, "max": each.most, "arguments": names(&each.parts) });
+    }
+    function
+}
