@@ -99,7 +99,7 @@ pub enum Released {
 
 impl Released {
     /// Number of releases that a lock remembers. A repeated release gets the answer of the first.
-    pub const REMEMBERED: usize = 16;
+    pub const REMEMBERED: usize = 4;
 }
 
 /// A lock to release and the task to enqueue.

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build e44245b1e3dfb009
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'e44245b1e3dfb009'
+-- Rushgate 0.1.0, protocol 1, build 677e2d58f2acb0b6
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '677e2d58f2acb0b6'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -769,13 +769,15 @@ do
 -- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
 -- next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE. Each token of an earlier
+-- release costs the server 0.3 µs a cycle.
 local KEPT_US = 3600 * 1000000
--- The latest 16 releases are kept, so that a retried release gets the same answer.
-local RELEASED_BYTES = 16 * 16
+-- The latest four releases are kept, so that a retried release gets the same answer.
+local RELEASED_BYTES = 4 * 16
 local LEASE = '>I7I7I7I1'
 local LOCK = '>I7I7I7I1I7c16I2'
 local GRANT = '>I7I7I7I1I7c16I2I7c8'
+local RELEASED = '\0\0\0\0\0\0\0'
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function lock_keys(first)
@@ -852,7 +854,7 @@ end
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
-  store_lease(lock, 0)
+  redis.call('SETRANGE', lock.key, 0, RELEASED)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
@@ -1212,7 +1214,7 @@ end)
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --
--- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest four releases; 0 not held
 --
 -- flags: allow-oom
 verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
@@ -1238,8 +1240,12 @@ verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
     if lock.lined then
       rest[#rest + 1], of_first = n, of_first or lock
     else
-      if holds(lock, token) then release(lock) end
-      answers[n] = was_released(lock, token)
+      if holds(lock, token) then
+        release(lock)
+        answers[n] = 1
+      else
+        answers[n] = was_released(lock, token)
+      end
     end
   end
   if not of_first then return answers end

@@ -12,16 +12,18 @@
 -- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
 -- next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE. Each token of an earlier
+-- release costs the server 0.3 µs a cycle.
 local KEPT_US = 3600 * 1000000
--- The latest 16 releases are kept, so that a retried release gets the same answer.
-local RELEASED_BYTES = 16 * 16
+-- The latest four releases are kept, so that a retried release gets the same answer.
+local RELEASED_BYTES = 4 * 16
 local LEASE = '>I7I7I7I1'
 local LOCK = '>I7I7I7I1I7c16I2'
 local GRANT = '>I7I7I7I1I7c16I2I7c8'
 local TOKEN_AT = 30
 local INFO_AT = 48
 local OWNER_AT = 63
+local RELEASED = '\0\0\0\0\0\0\0'
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
 local function lock_keys(first)
@@ -98,7 +100,7 @@ end
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
-  store_lease(lock, 0)
+  redis.call('SETRANGE', lock.key, 0, RELEASED)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.

@@ -4,7 +4,7 @@
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --
--- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest 16 releases; 0 not held
+-- {outcome, ...}  one per lock, in order: 1 released, by this call or one of the lock's latest four releases; 0 not held
 --
 -- flags: allow-oom
 -- include: now
@@ -15,8 +15,12 @@ for n = 1, #KEYS / 4 do
   if lock.lined then
     rest[#rest + 1], of_first = n, of_first or lock
   else
-    if holds(lock, token) then release(lock) end
-    answers[n] = was_released(lock, token)
+    if holds(lock, token) then
+      release(lock)
+      answers[n] = 1
+    else
+      answers[n] = was_released(lock, token)
+    end
   end
 end
 if not of_first then return answers end
