@@ -1,0 +1,259 @@
+import { randomUUID } from 'node:crypto'
+
+import type {
+  ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+} from '../transport.js'
+import type {
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Retried, Schedule, Scheduled, Task, TaskExtended,
+  TaskInfo, TaskReleased, Waited, Why,
+} from '../types.js'
+import { asRushgateError, type HttpClient, Problem, type Request } from './client.js'
+import { waiting } from './waiting.js'
+import { contentFields, fromWire } from './wire.js'
+
+/** Queues by the HTTP API. */
+export class HttpQueues implements Queues {
+  readonly #client: HttpClient
+
+  constructor(client: HttpClient) {
+    this.#client = client
+  }
+
+  async enqueue(queue: string, tasks: readonly EncodedTask[]): Promise<Enqueued[]> {
+    return this.#outcomes(queue, 'batch', { tasks: tasks.map(wireTask) })
+  }
+
+  async claim(queue: string, request: ClaimRequest): Promise<Task[]> {
+    const claim = (partMs: number) => this.#claimOnce(queue, request, partMs)
+    return waiting(request.waitMs, request.signal, claim, (tasks) => tasks.length > 0)
+  }
+
+  async #claimOnce(queue: string, { n, leaseMs, worker, signal }: ClaimRequest, waitMs: number): Promise<Task[]> {
+    const body = { n, lease_ms: Math.round(leaseMs), worker }
+    const request: Request = { method: 'POST', path: pathOf(queue, 'claim'), body, key: randomUUID() }
+    const claim = async (more: Partial<Request>) => fromWire<{ tasks: Task[] }>((await this.#client.ask({ ...request, ...more })).body).tasks
+    try {
+      return await claim({ waitMs, signal })
+    } catch (error) {
+      if (signal?.aborted) await this.#putBack(queue, claim)
+      throw error
+    }
+  }
+
+  /** An answer may have been under way when the wait was aborted. With the same key it arrives again. */
+  async #putBack(queue: string, claim: (more: Partial<Request>) => Promise<Task[]>): Promise<void> {
+    const tasks = await claim({}).catch(() => [])
+    if (tasks.length > 0) await this.release(queue, tasks.map(({ ticket }) => ({ ticket, delayMs: 0 }))).catch(() => {})
+  }
+
+  async complete(queue: string, completions: readonly Completion[]): Promise<Completed[]> {
+    const outcomes = await this.#grouped(queue, 'complete', completions, ({ result, discarded }) => ({
+      fields: { discarded, ...(result && contentFields(result, 'result', 'result_type')) },
+      alone: result !== undefined,
+    }))
+    return outcomes.map(({ outcome }) => outcome as Completed)
+  }
+
+  async retry(queue: string, failures: readonly Failure[]): Promise<Retried[]> {
+    return await this.#grouped(queue, 'retry', failures, ({ delayMs, error, giveUp }) => ({
+      fields: { delay_ms: Math.round(delayMs), error, give_up: giveUp },
+      alone: true,
+    })) as Retried[]
+  }
+
+  async release(queue: string, releases: readonly Release[]): Promise<TaskReleased[]> {
+    const outcomes = await this.#grouped(queue, 'release', releases, ({ delayMs }) => ({ fields: { delay_ms: Math.round(delayMs) } }))
+    return outcomes.map(({ outcome }) => outcome as TaskReleased)
+  }
+
+  async extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]> {
+    const lease_ms = Math.round(leaseMs)
+    const outcomes = await this.#grouped(queue, 'extend', heartbeats, ({ progress }) => ({
+      fields: progress ? { lease_ms, progress: { percent: progress.percent, note: progress.note ?? '' } } : { lease_ms },
+      alone: progress !== undefined,
+    }), false)
+    return outcomes.map(({ outcome }) => outcome as TaskExtended)
+  }
+
+  /** One request for all entries with the same fields, and one for each entry that is `alone`. */
+  async #grouped<E extends { ticket: string }>(
+    queue: string, verb: string, entries: readonly E[], fieldsOf: (entry: E) => { fields: object; alone?: boolean }, keyed = true,
+  ): Promise<{ outcome: string }[]> {
+    const groups = new Map<string, { fields: object; at: number[] }>()
+    entries.forEach((entry, at) => {
+      const { fields, alone } = fieldsOf(entry)
+      const name = alone ? String(at) : JSON.stringify(fields)
+      const group = groups.get(name) ?? { fields, at: [] }
+      group.at.push(at)
+      groups.set(name, group)
+    })
+    const outcomes: { outcome: string }[] = []
+    await Promise.all([...groups.values()].map(async ({ fields, at }) => {
+      const tickets = at.map((index) => entries[index]!.ticket)
+      const answers = await this.#outcomes<{ outcome: string }>(queue, verb, { tickets, ...fields }, keyed)
+      at.forEach((index, position) => { outcomes[index] = answers[position]! })
+    }))
+    return outcomes
+  }
+
+  async #outcomes<O>(queue: string, verb: string, body: object, keyed = true): Promise<O[]> {
+    const key = keyed ? randomUUID() : undefined
+    const answer = await this.#client.ask({ method: 'POST', path: pathOf(queue, verb), body, key })
+    return fromWire<{ outcomes: O[] }>(answer.body).outcomes
+  }
+
+  async cancel(queue: string, id: string): Promise<Cancelled> {
+    const answer = await this.#found({ method: 'DELETE', path: pathOf(queue, 'tasks', id) })
+    return answer === undefined ? 'not_found' : answer.outcome
+  }
+
+  async task(queue: string, id: string): Promise<TaskInfo | undefined> {
+    const ended = await this.#look(queue, id, 0)
+    if ('state' in ended) return ended
+    return ended.outcome === 'finished' ? ended.task : undefined
+  }
+
+  async waitFor(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<Ended | undefined> {
+    // The server checks the retention of the queue only if it may wait.
+    const look = (partMs: number) => this.#look(queue, id, Math.max(partMs, 1), signal)
+    const looked = await waiting(waitMs, signal, look, (answer) => !('state' in answer))
+    return 'state' in looked ? undefined : looked
+  }
+
+  async #look(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<TaskInfo | Ended> {
+    try {
+      const { body } = await this.#client.send({ method: 'GET', path: pathOf(queue, 'tasks', id), waitMs, signal })
+      const task = fromWire<TaskInfo>(body)
+      return task.state === 'done' ? { outcome: 'finished', task } : task
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      if (error.code === 'not_found') return { outcome: 'gone' }
+      if (error.code !== 'dead') throw asRushgateError(error)
+      const { error: why, attempts, died_us: diedUs } = error.body
+      return { outcome: 'dead', error: why, attempts, diedUs }
+    }
+  }
+
+  async why(queue: string, id: string): Promise<Why[]> {
+    const { body } = await this.#client.ask({ method: 'GET', path: pathOf(queue, 'tasks', id, 'why') })
+    return fromWire<{ reasons: Why[] }>(body).reasons
+  }
+
+  async closeBatch(queue: string, id: string): Promise<Closed> {
+    try {
+      const { body } = await this.#client.send({ method: 'POST', path: pathOf(queue, 'tasks', id, 'close'), body: {}, key: randomUUID() })
+      return fromWire(body)
+    } catch (error) {
+      if (error instanceof Problem && (error.code === 'not_open' || error.code === 'not_found')) return { outcome: error.code }
+      throw asRushgateError(error as Error)
+    }
+  }
+
+  async waited(queue: string, id: string, part: Part): Promise<Waited[]> {
+    return this.#page(pathOf(queue, 'tasks', id, 'waited'), part)
+  }
+
+  async stats(queue: string): Promise<QueueStats> {
+    return fromWire((await this.#client.ask({ method: 'GET', path: pathOf(queue) })).body)
+  }
+
+  async limit(queue: string, { perKey, rate, retention, ...limits }: QueueLimits): Promise<void> {
+    const wireRate = (one: QueueLimits['rate']) => one && { n: one.n, per_ms: one.perMs }
+    const body = {
+      ...limits,
+      rate: wireRate(rate),
+      per_key: perKey && { ...perKey, rate: wireRate(perKey.rate) },
+      retention: retention && { age_ms: retention.ageMs, count: retention.count },
+    }
+    await this.#client.ask({ method: 'PUT', path: pathOf(queue, 'limits'), body })
+  }
+
+  async pause(queue: string, paused: boolean): Promise<void> {
+    await this.#client.ask({ method: 'POST', path: pathOf(queue, paused ? 'pause' : 'resume'), body: {} })
+  }
+
+  async dead(queue: string, part: Part): Promise<DeadLetter[]> {
+    return this.#page(pathOf(queue, 'dead'), part)
+  }
+
+  async requeueDead(queue: string, ids: readonly string[] | 'all'): Promise<{ requeued: number; kept: number }> {
+    const { body } = await this.#client.ask({ method: 'POST', path: pathOf(queue, 'dead', 'requeue'), body: selectionOf(ids) })
+    return fromWire(body)
+  }
+
+  async deleteDead(queue: string, ids: readonly string[] | 'all'): Promise<number> {
+    return (await this.#client.ask({ method: 'POST', path: pathOf(queue, 'dead', 'delete'), body: selectionOf(ids) })).body.deleted
+  }
+
+  async saveSchedule(queue: string, id: string, { recurrence, content, priority, maxAttempts, paused }: EncodedSchedule): Promise<Scheduled> {
+    const { everyMs: every_ms, ...rest } = recurrence
+    const { traceparent, ...template } = contentFields(content) as { traceparent?: string }
+    const body = { ...rest, every_ms, ...template, priority, max_attempts: maxAttempts, paused }
+    try {
+      return fromWire((await this.#client.send({ method: 'PUT', path: pathOf(queue, 'schedules', id), body })).body)
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'queue_full') return { outcome: 'full' }
+      throw asRushgateError(error as Error)
+    }
+  }
+
+  async schedules(queue: string, part: Part): Promise<Schedule[]> {
+    return this.#page(pathOf(queue, 'schedules'), part)
+  }
+
+  async deleteSchedule(queue: string, id: string): Promise<boolean> {
+    return await this.#found({ method: 'DELETE', path: pathOf(queue, 'schedules', id) }) !== undefined
+  }
+
+  async #page<T>(path: string, { after, limit }: Part): Promise<T[]> {
+    const items: T[] = []
+    let next: string | undefined = after
+    // Large payloads make a page of the server smaller.
+    while (next !== undefined && items.length < limit) {
+      const query = new URLSearchParams({ after: next, limit: String(limit - items.length) })
+      const { body } = await this.#client.ask({ method: 'GET', path: `${path}?${query}` })
+      items.push(...fromWire<T[]>(body.items))
+      next = body.next
+    }
+    return items
+  }
+
+  /** The answer. Nothing if what the path names does not exist. */
+  async #found(request: Request): Promise<any> {
+    try {
+      return (await this.#client.send(request)).body
+    } catch (error) {
+      if (error instanceof Problem && error.code === 'not_found') return undefined
+      throw asRushgateError(error as Error)
+    }
+  }
+}
+
+function pathOf(queue: string, ...more: string[]): string {
+  return `/v1/queues/${[queue, ...more].map(encodeURIComponent).join('/')}`
+}
+
+function selectionOf(ids: readonly string[] | 'all'): object {
+  return ids === 'all' ? { all: true } : { ids: [...new Set(ids)] }
+}
+
+function wireTask({ content, ...task }: EncodedTask): object {
+  return {
+    id: task.id,
+    ...contentFields(content),
+    delay_ms: task.delayMs === undefined ? undefined : Math.round(task.delayMs),
+    due_us: task.dueUs,
+    deadline_after_ms: task.deadlineAfterMs === undefined ? undefined : Math.round(task.deadlineAfterMs),
+    deadline_us: task.deadlineUs,
+    priority: task.priority,
+    on_duplicate: task.onDuplicate,
+    max_wait_ms: task.maxWaitMs === undefined ? undefined : Math.round(task.maxWaitMs),
+    max_attempts: task.maxAttempts,
+    unique_for_ms: task.uniqueForMs === undefined ? undefined : Math.round(task.uniqueForMs),
+    key: task.key,
+    after: task.after,
+    if_dead: task.ifDead,
+    held_open: task.heldOpen,
+    part_of: task.partOf,
+  }
+}

@@ -1,0 +1,315 @@
+import * as check from './check.js'
+import { DEFAULTS, LIMITS } from './contract.js'
+import { encode } from './payload.js'
+import type { EncodedTask, Queues, Transport } from './transport.js'
+import type {
+  Cancelled, Closed, Completed, Content, DeadLetter, Ended, Enqueued, NewSchedule, NewTask, Page, Progress, QueueLimits, QueueStats, Rate,
+  Recurrence, Retried, Schedule, Scheduled, Task, TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+} from './types.js'
+
+/** How to claim tasks. */
+export interface ClaimOptions {
+  /** Maximum number of tasks: 1 to 1,000. Default: 1. */
+  n?: number
+  /** Lease in ms: 10 to 86,400,000. Default: 30,000. A task whose lease expires becomes available again. */
+  leaseMs?: number
+  /** Longest wait for the first task, in ms: 0 to 24 h. Default: 0. */
+  waitMs?: number
+  /** Name of the worker, as shown to operators: at most 200 bytes. Default: host and process ID. */
+  worker?: string
+  /** Ends the wait. */
+  signal?: AbortSignal
+}
+
+/** How long to wait. */
+export interface WaitOptions {
+  /** Longest wait in ms: 0 to 24 h. Default: 0. */
+  waitMs?: number
+  signal?: AbortSignal
+}
+
+/** A durable task queue. A task runs at least once, and a queue has at most one live task per ID. */
+export class Queue {
+  readonly name: string
+  /** @internal */
+  readonly queues: Queues
+  /** @internal */
+  readonly host: string
+
+  constructor(transport: Transport, name: string) {
+    this.queues = transport.queues
+    this.name = check.name('queue', name)
+    this.host = check.cut(`${transport.host}:${process.pid}`, LIMITS.labelBytes)
+  }
+
+  /** Enqueues a task. */
+  async enqueue(task: NewTask): Promise<Enqueued> {
+    const [outcome] = await this.enqueueAll([task])
+    return outcome!
+  }
+
+  /** Enqueues 1 to 1,000 tasks in one atomic step, in this order. Returns one outcome per task. */
+  async enqueueAll(tasks: readonly NewTask[]): Promise<Enqueued[]> {
+    return this.queues.enqueue(this.name, check.list('tasks', tasks).map(encodeTask))
+  }
+
+  /** Claims due tasks under a lease. Waits for the first one if none is due. */
+  async claim({ n = 1, leaseMs = DEFAULTS.lease, waitMs = 0, worker = this.host, signal }: ClaimOptions = {}): Promise<ClaimedTask[]> {
+    check.whole('n', n, { min: 1, max: LIMITS.batch })
+    check.lease(leaseMs)
+    check.wait(waitMs)
+    signal?.throwIfAborted()
+    const request = { n, leaseMs, waitMs, worker: check.label('worker', worker), signal }
+    const tasks = await this.queues.claim(this.name, request)
+    return tasks.map((task) => new ClaimedTask(this.queues, this.name, leaseMs, task))
+  }
+
+  /** A live or retained task. `null` if there is none. */
+  async task(id: string): Promise<TaskInfo | null> {
+    return await this.queues.task(this.name, check.name('id', id)) ?? null
+  }
+
+  /** Cancels a task: removes it, or marks it if it is running, so that its worker stops it. */
+  async cancel(id: string): Promise<Cancelled> {
+    return this.queues.cancel(this.name, check.name('id', id))
+  }
+
+  /** Waits until a task has ended. `null` if it is live after the wait. The queue needs a retention. */
+  async waitFor(id: string, { waitMs = 0, signal }: WaitOptions = {}): Promise<Ended | null> {
+    check.wait(waitMs)
+    signal?.throwIfAborted()
+    return await this.queues.waitFor(this.name, check.name('id', id), waitMs, signal) ?? null
+  }
+
+  /** Reasons why a task is not running: at least one, and the one that must end first comes first. */
+  async why(id: string): Promise<Why[]> {
+    return this.queues.why(this.name, check.name('id', id))
+  }
+
+  /** Closes an open batch: its callback runs when all members have finished. */
+  async closeBatch(id: string): Promise<Closed> {
+    return this.queues.closeBatch(this.name, check.name('id', id))
+  }
+
+  /** Finished tasks that a live task waited for, by ID, with their results. `limit`: 1 to 100. Default: 100. */
+  async waited(id: string, page: Page = {}): Promise<Waited[]> {
+    return this.queues.waited(this.name, check.name('id', id), checkPage(page, LIMITS.waitedPage))
+  }
+
+  /** Task counts, lag and limits. */
+  async stats(): Promise<QueueStats> {
+    return this.queues.stats(this.name)
+  }
+
+  /** Sets the limits of the queue. A limit that is absent does not apply from now on. */
+  async limit(limits: QueueLimits): Promise<void> {
+    await this.queues.limit(this.name, checkLimits(limits))
+  }
+
+  /** Pauses the queue: workers get no tasks from it. */
+  async pause(): Promise<void> {
+    await this.queues.pause(this.name, true)
+  }
+
+  /** Resumes the queue. */
+  async resume(): Promise<void> {
+    await this.queues.pause(this.name, false)
+  }
+
+  /** Dead letters by ID. `limit`: 1 to 1,000. Default: 1,000. */
+  async dead(page: Page = {}): Promise<DeadLetter[]> {
+    return this.queues.dead(this.name, checkPage(page, LIMITS.batch))
+  }
+
+  /** Requeues these dead letters, or all, due at once. `kept`: their ID is live, or the queue is full. */
+  async requeueDead(ids: readonly string[] | 'all'): Promise<{ requeued: number; kept: number }> {
+    return this.queues.requeueDead(this.name, checkIds(ids))
+  }
+
+  /** Deletes these dead letters, or all. Returns how many. */
+  async deleteDead(ids: readonly string[] | 'all'): Promise<number> {
+    return this.queues.deleteDead(this.name, checkIds(ids))
+  }
+
+  /** Creates or changes a schedule, whose ID has at most 170 bytes. Saving the same settings again changes nothing. */
+  async saveSchedule(id: string, schedule: NewSchedule): Promise<Scheduled> {
+    const { priority = DEFAULTS.priority, maxAttempts = DEFAULTS.maxAttempts, paused } = schedule
+    return this.queues.saveSchedule(this.name, check.name('id', id, LIMITS.scheduleIdBytes), {
+      recurrence: checkRecurrence(schedule),
+      content: encode({ ...schedule, traceparent: undefined }),
+      priority: check.whole('priority', priority, LIMITS.priority),
+      maxAttempts: check.whole('maxAttempts', maxAttempts, LIMITS.attempts),
+      paused,
+    })
+  }
+
+  /** Schedules by ID. `limit`: 1 to 10,000. Default: 10,000. */
+  async schedules(page: Page = {}): Promise<Schedule[]> {
+    return this.queues.schedules(this.name, checkPage(page, LIMITS.schedulesPage))
+  }
+
+  /** Deletes a schedule. False if it does not exist. Tasks that it enqueued stay. */
+  async deleteSchedule(id: string): Promise<boolean> {
+    return this.queues.deleteSchedule(this.name, check.name('id', id))
+  }
+}
+
+/** A claimed task. End it before its lease expires; otherwise another worker gets it. */
+export class ClaimedTask implements Task {
+  declare readonly id: string
+  declare readonly ticket: string
+  declare readonly dueUs: number
+  declare readonly revision: number
+  declare readonly fence: number
+  declare readonly payload: any
+  declare readonly contentType: string
+  declare readonly kind?: string
+  declare readonly traceparent?: string
+  declare readonly undecodable?: boolean
+  declare readonly priority: number
+  declare readonly attempt: number
+  declare readonly maxAttempts: number
+  declare readonly key?: string
+  declare readonly deadlineUs?: number
+  readonly queue: string
+  readonly #queues: Queues
+  readonly #leaseMs: number
+
+  constructor(queues: Queues, queue: string, leaseMs: number, task: Task) {
+    Object.assign(this, task)
+    this.#queues = queues
+    this.queue = queue
+    this.#leaseMs = leaseMs
+  }
+
+  /** Completes the task. A result of at most 64 KiB is kept if the queue has a retention. `stale`: the claim was lost. */
+  async complete(result?: unknown): Promise<Completed> {
+    const [outcome] = await this.#queues.complete(this.queue, [{ ticket: this.ticket, result: encodeResult(result), discarded: false }])
+    return outcome!
+  }
+
+  /** Completes the task without work, because there is nothing to do. */
+  async discard(): Promise<Completed> {
+    const [outcome] = await this.#queues.complete(this.queue, [{ ticket: this.ticket, discarded: true }])
+    return outcome!
+  }
+
+  /** Fails the attempt. The task is due again after `delayMs`; after its last attempt, or with `giveUp`, it becomes a dead letter. */
+  async retry(error: unknown, { delayMs = 0, giveUp = false }: { delayMs?: number; giveUp?: boolean } = {}): Promise<Retried> {
+    check.delay('delayMs', delayMs)
+    const [outcome] = await this.#queues.retry(this.queue, [{ ticket: this.ticket, delayMs, giveUp, error: errorText(error) }])
+    return outcome!
+  }
+
+  /** Returns the task to the queue, due after `delayMs`. The attempt does not count. */
+  async release({ delayMs = 0 }: { delayMs?: number } = {}): Promise<TaskReleased> {
+    check.delay('delayMs', delayMs)
+    const [outcome] = await this.#queues.release(this.queue, [{ ticket: this.ticket, delayMs }])
+    return outcome!
+  }
+
+  /** Extends the lease to `leaseMs` from now, and stores progress. `lost`: stop. `cancelled`: stop, and complete it. */
+  async extend({ leaseMs = this.#leaseMs, progress }: { leaseMs?: number; progress?: Progress } = {}): Promise<TaskExtended> {
+    check.lease(leaseMs)
+    const [outcome] = await this.#queues.extend(this.queue, [{ ticket: this.ticket, progress: progress && checkProgress(progress) }], leaseMs)
+    return outcome!
+  }
+}
+
+/** Checks progress. */
+export function checkProgress({ percent, note = '' }: Progress): Progress {
+  return {
+    percent: percent === undefined ? undefined : check.whole('percent', percent, LIMITS.percent),
+    note: check.label('note', note),
+  }
+}
+
+/** Encodes the result of a task. Nothing for `undefined`. */
+export function encodeResult(result: unknown): ReturnType<typeof encode> | undefined {
+  return result === undefined ? undefined : encode({ payload: result }, 'result', LIMITS.resultBytes)
+}
+
+/** What operators see of an error: its trace with those of its causes, cut to 2,000 bytes. */
+export function errorText(error: unknown): string {
+  const parts: string[] = []
+  for (let one = error; one !== undefined && parts.length < 5; one = one instanceof Error ? one.cause : undefined) {
+    parts.push(one instanceof Error ? one.stack ?? String(one) : String(one))
+  }
+  return check.cut(parts.join('\nCaused by: '), LIMITS.errorBytes)
+}
+
+const optional = <T, R>(value: T | undefined, checked: (value: T) => R): R | undefined => value === undefined ? undefined : checked(value)
+
+/** Checks a task, fills in the defaults, and encodes its content. */
+function encodeTask(task: NewTask): EncodedTask {
+  const { priority = DEFAULTS.priority, maxAttempts = DEFAULTS.maxAttempts, onDuplicate = 'keep', ifDead = 'wait', after = [] } = task
+  check.oneOf('delayMs', task.delayMs !== undefined, 'dueUs', task.dueUs !== undefined)
+  check.oneOf('deadlineAfterMs', task.deadlineAfterMs !== undefined, 'deadlineUs', task.deadlineUs !== undefined)
+  check.oneOf('after', after.length > 0, 'partOf', task.partOf !== undefined)
+  check.choice('onDuplicate', onDuplicate, 'onDuplicate')
+  check.choice('ifDead', ifDead, 'ifDead')
+  if ((onDuplicate === 'debounce') !== (task.maxWaitMs !== undefined)) {
+    throw check.invalid('maxWaitMs', onDuplicate === 'debounce' ? 'is required by debounce' : 'applies to debounce only')
+  }
+  optional(task.delayMs, (ms) => check.delay('delayMs', ms))
+  optional(task.deadlineAfterMs, (ms) => check.delay('deadlineAfterMs', ms))
+  optional(task.maxWaitMs, (ms) => check.delay('maxWaitMs', ms))
+  optional(task.uniqueForMs, (ms) => check.micros('uniqueForMs', ms, LIMITS.windowUs))
+  return {
+    id: check.name('id', task.id),
+    content: encode(task),
+    delayMs: task.delayMs,
+    dueUs: optional(task.dueUs, (us) => check.moment('dueUs', us)),
+    deadlineAfterMs: task.deadlineAfterMs,
+    deadlineUs: optional(task.deadlineUs, (us) => check.moment('deadlineUs', us)),
+    priority: check.whole('priority', priority, LIMITS.priority),
+    onDuplicate,
+    maxWaitMs: task.maxWaitMs,
+    maxAttempts: check.whole('maxAttempts', maxAttempts, LIMITS.attempts),
+    uniqueForMs: task.uniqueForMs,
+    key: optional(task.key, (key) => check.name('key', key)),
+    after: after.length === 0 ? [] : check.list('after', after, LIMITS.after).map((id) => check.name('after', id)),
+    ifDead,
+    heldOpen: task.heldOpen ?? false,
+    partOf: optional(task.partOf, (id) => check.name('partOf', id)),
+  }
+}
+
+function checkRecurrence({ cron, zone, everyMs, missed = 'once' }: NewSchedule & Content): Recurrence {
+  if (!['skip', 'once', 'all'].includes(missed)) throw check.invalid('missed', 'must be skip, once or all')
+  if ((cron === undefined) === (everyMs === undefined)) throw check.invalid('cron', 'or everyMs must be set, and not both')
+  if (everyMs !== undefined) {
+    if (zone !== undefined) throw check.invalid('zone', 'applies to cron only')
+    return { everyMs: check.whole('everyMs', everyMs, LIMITS.intervalMs), missed }
+  }
+  if (typeof cron !== 'string' || Buffer.byteLength(cron) > LIMITS.recurrenceBytes / 2) throw check.invalid('cron', 'is not a cron pattern')
+  return { cron, ...(zone !== undefined && { zone }), missed }
+}
+
+function checkPage({ after = '', limit }: Page, max: number): { after: string; limit: number } {
+  return { after: after === '' ? '' : check.name('after', after), limit: check.whole('limit', limit ?? max, { min: 1, max }) }
+}
+
+function checkIds(ids: readonly string[] | 'all'): readonly string[] | 'all' {
+  return ids === 'all' ? ids : check.list('ids', ids).map((id) => check.name('ids', id))
+}
+
+function checkRate(rate: Rate | undefined): void {
+  if (!rate) return
+  check.whole('rate.n', rate.n, LIMITS.rate)
+  check.micros('rate.perMs', rate.perMs, LIMITS.windowUs)
+}
+
+function checkLimits(limits: QueueLimits): QueueLimits {
+  const { bound, overflow, concurrency, rate, perKey, retention, events } = limits
+  optional(bound, (value) => check.whole('bound', value, { min: 0, max: LIMITS.momentUs }))
+  optional(overflow, (value) => check.choice('overflow', value, 'overflow'))
+  for (const value of [concurrency, perKey?.concurrency]) optional(value, (n) => check.whole('concurrency', n, LIMITS.concurrency))
+  for (const one of [rate, perKey?.rate]) checkRate(one)
+  optional(retention, ({ ageMs, count }) => {
+    check.micros('retention.ageMs', ageMs, LIMITS.windowUs)
+    check.whole('retention.count', count, LIMITS.retained)
+  })
+  optional(events, (n) => check.whole('events', n, LIMITS.events))
+  return limits
+}

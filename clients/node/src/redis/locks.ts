@@ -1,0 +1,151 @@
+import { hostname } from 'node:os'
+
+import { cut } from '../check.js'
+import { ID_BYTES, LAYOUTS, LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
+import type { AcquireRequest, Busy, Grant, Locks } from '../transport.js'
+import type { Holder, LockState, Waiter } from '../types.js'
+import { now } from '../wait.js'
+import { type Inbox, topic } from './inbox.js'
+import { lockKeys } from './keys.js'
+import { List, meaning, numberOf, Packed } from './packed.js'
+import { readOwner } from './records.js'
+import type { Store } from './store.js'
+
+/** Process ID, host name and label. */
+function writeOwner(label: string): Buffer {
+  const host = Buffer.from(cut(hostname(), LIMITS.nameBytes))
+  const head = Buffer.alloc(5)
+  head.writeUInt32BE(process.pid)
+  head[4] = host.length
+  return Buffer.concat([head, host, Buffer.from(label)])
+}
+
+/** The lease less a tenth of it, 1 ms to 1 s, because clocks drift. */
+function certain(leaseLeftMs: number): number {
+  return leaseLeftMs - Math.min(Math.max(leaseLeftMs / 10, 1), 1_000)
+}
+
+/** Locks by the function library. */
+export class RedisLocks implements Locks {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+  }
+
+  async acquire(name: string, request: AcquireRequest): Promise<Grant | Busy> {
+    const inbox = await this.#store.inbox()
+    const token = this.#store.token()
+    const granted = topic.granted(token)
+    const bell = inbox.listen(granted)
+    try {
+      const acquired = await this.#waitInLine(name, token, inbox, request, (ms) => bell.wait(ms, request.signal))
+      if (!('token' in acquired) && request.waitMs > 0) await this.#leave(name, token)
+      return acquired
+    } catch (error) {
+      // The wait queue forgets a waiter at the end of its wait, so a failure costs at most that.
+      await this.#leave(name, token).catch(() => {})
+      throw error
+    } finally {
+      inbox.ignore(granted, bell)
+    }
+  }
+
+  async #waitInLine(
+    name: string, token: Buffer, inbox: Inbox, request: AcquireRequest, wait: (ms: number) => Promise<void>,
+  ): Promise<Grant | Busy> {
+    const until = now() + request.waitMs
+    for (;;) {
+      request.signal?.throwIfAborted()
+      const sent = now()
+      const left = Math.max(until - sent, 0)
+      const list = await this.#ask(name, token, inbox.id, request, left)
+      const outcome = meaning(OUTCOMES.acquired, list.number())
+      if (outcome === 'granted') return readGrant(list, token.toString('hex'), sent)
+      if (outcome === 'busy') return { retryAfterMs: list.number() / 1_000 }
+      const [position, checkAfterMs] = [list.number(), list.number() / 1_000]
+      if (left <= 0) return { retryAfterMs: checkAfterMs }
+      await wait(Math.min(left, Math.max(checkAfterMs, 1), SLEEPS.lockPosition * position, SLEEPS.lock))
+    }
+  }
+
+  async #ask(name: string, token: Buffer, inbox: Buffer, request: AcquireRequest, leftMs: number): Promise<List> {
+    const { leaseMs, barging, label } = request
+    const args = [token, us(leaseMs), us(leftMs), barging ? '1' : '0', inbox, writeOwner(label)]
+    const answers = new List(await this.#store.callOrReplay('lock_acquire', 'lock_confirm', [lockKeys(name)], args))
+    return answers.list()
+  }
+
+  async #leave(name: string, token: Buffer): Promise<void> {
+    await this.#store.call('lock_leave', [lockKeys(name)], [token])
+  }
+
+  async extend(name: string, token: string, leaseMs: number): Promise<Grant | undefined> {
+    const sent = now()
+    const list = new List(await this.#store.call('lock_extend', [lockKeys(name)], [Buffer.from(token, 'hex'), us(leaseMs)]))
+    return list.isEmpty ? undefined : readGrant(list, token, sent)
+  }
+
+  async release(name: string, token: string): Promise<boolean> {
+    const list = new List(await this.#store.call('lock_release', [lockKeys(name)], [Buffer.from(token, 'hex')]))
+    return meaning(OUTCOMES.released, list.number()) === 'released'
+  }
+
+  watch(_name: string, token: string, lost: () => void): () => void {
+    const revoked = topic.revoked(Buffer.from(token, 'hex'))
+    let ignore = () => {}
+    let ended = false
+    void this.#store.inbox().then((inbox) => {
+      if (ended) return
+      const bell = inbox.listen(revoked, lost)
+      ignore = () => inbox.ignore(revoked, bell)
+    }, () => {})
+    return () => {
+      ended = true
+      ignore()
+    }
+  }
+
+  async show(name: string): Promise<LockState> {
+    const list = new List(await this.#store.call('lock_show', [lockKeys(name)], []))
+    return { name, holder: readHolder(list.list()), waiters: readWaiters(list.list()) }
+  }
+
+  async forceRelease(name: string): Promise<Holder | undefined> {
+    return readHolder(new List(await this.#store.call('lock_force_release', [lockKeys(name)], [])))
+  }
+}
+
+function us(ms: number): string {
+  return String(Math.round(ms * 1_000))
+}
+
+/** The lease counts from the time at which the call was sent. */
+function readGrant(list: List, token: string, sent: number): Grant {
+  const fence = list.number()
+  list.next()
+  return { token, fence, heldUntil: sent + certain(numberOf(list.next()) / 1_000) }
+}
+
+function readHolder(list: List): Holder | undefined {
+  if (list.isEmpty) return undefined
+  list.bytes()
+  const [fence, leaseUntilUs] = [list.number(), list.number()]
+  const packed = new Packed(list.bytes())
+  const { since } = packed.fields(LAYOUTS.holder)
+  packed.take(ID_BYTES.inbox)
+  return { ...readOwner(packed), fence, sinceUs: since, leaseUntilUs }
+}
+
+function readWaiters(list: List): Waiter[] {
+  const waiters: (Omit<Waiter, 'position'> & { ticket: number })[] = []
+  while (!list.isEmpty) {
+    list.bytes()
+    const packed = new Packed(list.bytes())
+    const { ticket, since, until } = packed.fields(LAYOUTS.waiter)
+    packed.take(ID_BYTES.inbox)
+    waiters.push({ ...readOwner(packed), sinceUs: since, waitUntilUs: until, ticket })
+  }
+  waiters.sort((one, other) => one.ticket - other.ticket)
+  return waiters.map(({ ticket, ...waiter }, at) => ({ position: at + 1, ...waiter }))
+}

@@ -1,0 +1,402 @@
+import { Cron } from 'croner'
+
+import { invalid } from '../check.js'
+import { LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
+import { InvalidError } from '../errors.js'
+import type {
+  ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+} from '../transport.js'
+import type {
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Recurrence, Retried, Schedule, Scheduled, Task,
+  TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+} from '../types.js'
+import { now } from '../wait.js'
+import type { Argument, Reply } from './driver.js'
+import { topic } from './inbox.js'
+import { type Group, queueKeys, replayKeys, scheduleKeys, uniqueKeys } from './keys.js'
+import { readLimits, writeLimits } from './limits.js'
+import { List, meaning, numberOf } from './packed.js'
+import { deadEnd, readDead, readFinished, readInfo, readRow, readSchedule, readTask, readTicket, readWaited, writeBody } from './records.js'
+import type { Store } from './store.js'
+import { explain } from './why.js'
+
+/** Queues by the function library. */
+export class RedisQueues implements Queues {
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+    // Another process gets a wake-up that no waiter of this one wants.
+    store.onUnheard((heard) => {
+      const [kind, queue] = heard.split(' ') as [string, string]
+      if (kind === 'tasks') void this.#call(queue, 'ring', []).catch(() => {})
+    })
+  }
+
+  async enqueue(queue: string, tasks: readonly EncodedTask[]): Promise<Enqueued[]> {
+    await this.#store.register('queues', queue)
+    const op = this.#store.op()
+    const args = tasks.flatMap((task, at) => [at === 0 ? op : '', task.id, termsOf(task), writeBody(task.content)])
+    const groups = [queueKeys(queue), this.#replays(queue), uniqueKeys(queue)]
+    const answers = new List(await this.#store.callOrReplay('queue_enqueue', 'queue_replay', groups, args)).list()
+    return tasks.map(() => readEnqueued(answers))
+  }
+
+  async claim(queue: string, request: ClaimRequest): Promise<Task[]> {
+    const until = now() + request.waitMs
+    for (;;) {
+      request.signal?.throwIfAborted()
+      const answer = await this.#claimNow(queue, request)
+      const left = until - now()
+      if (answer.tasks.length > 0 || left <= 0) return answer.tasks
+      const nextDue = Math.max(answer.nextDueMs ?? SLEEPS.claim, 1)
+      await this.#sleep(queue, answer.wakeUps, Math.min(left, nextDue, SLEEPS.claim), request.signal)
+    }
+  }
+
+  async #claimNow(queue: string, { n, leaseMs, worker }: ClaimRequest): Promise<{ tasks: Task[]; nextDueMs?: number; wakeUps: number }> {
+    const answers = new List(await this.#once(queue, 'claim', [String(n), us(leaseMs), worker]))
+    const answer = answers.list()
+    const nextDue = answer.optional()
+    const wakeUps = answer.number()
+    const tasks: Task[] = []
+    while (!answer.isEmpty) tasks.push(readTask(answer.text(), answer.bytes(), answer.bytes()))
+    return { tasks, wakeUps, nextDueMs: nextDue === undefined ? undefined : nextDue / 1_000 }
+  }
+
+  /** Sleeps until a task can be claimed. Returns at once if the process missed a wake-up since the claim. */
+  async #sleep(queue: string, wakeUps: number, ms: number, signal?: AbortSignal): Promise<void> {
+    const inbox = await this.#store.inbox()
+    const tasks = topic.tasks(queue)
+    const bell = inbox.listen(tasks)
+    try {
+      const missed = new List(await this.#call(queue, 'listen', [inbox.hex, String(wakeUps)])).number()
+      if (missed === 0) await bell.wait(ms, signal)
+    } finally {
+      inbox.ignore(tasks, bell)
+    }
+  }
+
+  async complete(queue: string, completions: readonly Completion[]): Promise<Completed[]> {
+    const plain = completions.every(({ result, discarded }) => result === undefined && !discarded)
+    const op = this.#store.op()
+    const args = completions.flatMap(({ ticket, result, discarded }, at) => {
+      const { id, claim } = claimOf(ticket)
+      const more = plain ? [] : [discarded ? '1' : '0', result === undefined ? '' : writeBody(result)]
+      return [at === 0 ? op : '', id, String(claim), ...more]
+    })
+    const groups = [queueKeys(queue), this.#replays(queue)]
+    const answers = new List(await this.#store.call(plain ? 'queue_complete' : 'queue_finish', groups, args)).list()
+    return completions.map(() => meaning(OUTCOMES.completed, answers.number()))
+  }
+
+  async retry(queue: string, failures: readonly Failure[]): Promise<Retried[]> {
+    const args = failures.flatMap(({ ticket, delayMs, giveUp, error }) => {
+      const { id, claim } = claimOf(ticket)
+      return [id, String(claim), us(delayMs), giveUp ? '1' : '0', error]
+    })
+    const list = new List(await this.#once(queue, 'retry', args))
+    return failures.map(() => {
+      const [outcome, dueUs] = [meaning(OUTCOMES.retried, list.number()), list.number()]
+      return outcome === 'scheduled' ? { outcome, dueUs } : { outcome }
+    })
+  }
+
+  async release(queue: string, releases: readonly Release[]): Promise<TaskReleased[]> {
+    const args = releases.flatMap(({ ticket, delayMs }) => {
+      const { id, claim } = claimOf(ticket)
+      return [id, String(claim), us(delayMs)]
+    })
+    const list = new List(await this.#once(queue, 'release', args))
+    return releases.map(() => meaning(OUTCOMES.taskReleased, list.number()))
+  }
+
+  async extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]> {
+    const args = heartbeats.flatMap(({ ticket, progress }) => {
+      const { id, claim } = claimOf(ticket)
+      const percent = progress?.percent === undefined ? '' : String(progress.percent)
+      return [id, String(claim), progress ? '1' : '0', percent, progress?.note ?? '']
+    })
+    const list = new List(await this.#call(queue, 'extend', [us(leaseMs), ...args]))
+    return heartbeats.map(() => meaning(OUTCOMES.extended, list.number()))
+  }
+
+  async cancel(queue: string, id: string): Promise<Cancelled> {
+    return meaning(OUTCOMES.cancelled, new List(await this.#once(queue, 'cancel', [id])).number())
+  }
+
+  async task(queue: string, id: string): Promise<TaskInfo | undefined> {
+    return (await this.tasks(queue, [id])).tasks[0]
+  }
+
+  /** Tasks by ID, and the time of the store. */
+  async tasks(queue: string, ids: readonly string[]): Promise<{ nowUs: number; tasks: TaskInfo[] }> {
+    const list = new List(await this.#call(queue, 'tasks', ['0', ...ids]))
+    const nowUs = list.number()
+    const tasks: TaskInfo[] = []
+    while (!list.isEmpty) {
+      const [id, record, run, moment] = [list.text(), list.bytes(), list.bytes(), list.optional()]
+      tasks.push(record.length === 0 ? readFinished(id, run) : readInfo(readRow(id, record, run), moment, nowUs))
+    }
+    return { nowUs, tasks }
+  }
+
+  /** The first due tasks. */
+  async top(queue: string, n: number): Promise<Task[]> {
+    const list = new List(await this.#call(queue, 'top', [String(n)]))
+    const tasks: Task[] = []
+    while (!list.isEmpty) tasks.push(readTask(list.text(), list.bytes(), list.bytes()))
+    return tasks
+  }
+
+  async waitFor(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<Ended | undefined> {
+    const inbox = await this.#store.inbox()
+    const finished = topic.finished(queue, id)
+    const bell = inbox.listen(finished)
+    const until = now() + waitMs
+    let longest: number = SLEEPS.result
+    try {
+      for (;;) {
+        signal?.throwIfAborted()
+        // Registered before the read, so that no end is missed in between.
+        const watched = numberOf(await this.#call(queue, 'watch', [inbox.hex, id])) === 1
+        const ended = await this.ended(queue, id)
+        if (ended) return ended
+        if (!watched) await this.#checkRetention(queue)
+        const left = until - now()
+        if (left <= 0) return undefined
+        await bell.wait(Math.min(left, longest), signal)
+        longest = Math.min(longest * 2, SLEEPS.resultMax)
+      }
+    } finally {
+      inbox.ignore(finished, bell)
+    }
+  }
+
+  async #checkRetention(queue: string): Promise<void> {
+    const { limits } = await this.stats(queue)
+    if (limits.retention) return
+    throw new InvalidError('The queue has no retention, so nothing can wait for its tasks.', { code: 'nothing_kept', field: 'queue', hint: 'Set a retention with `limit`.' })
+  }
+
+  /** How a task ended. Nothing if it is live. */
+  async ended(queue: string, id: string): Promise<Ended | undefined> {
+    const task = await this.task(queue, id)
+    if (task && task.state !== 'done') return undefined
+    const letter = await this.deadLetter(queue, id)
+    // A dead letter may have been requeued between the two reads.
+    if (!letter && !task && await this.task(queue, id)) return undefined
+    if (letter && (task?.finished?.atUs ?? 0) < letter.diedUs) return deadEnd(letter)
+    return task ? { outcome: 'finished', task } : { outcome: 'gone' }
+  }
+
+  async deadLetter(queue: string, id: string): Promise<DeadLetter | undefined> {
+    return readLetters(await this.#call(queue, 'dead_letter', [id]))[0]
+  }
+
+  why(queue: string, id: string): Promise<Why[]> {
+    return explain(this, this.#store, queue, id)
+  }
+
+  /** End of the uniqueness window of an ID. 0 for none. */
+  async uniqueUntil(queue: string, id: string): Promise<number> {
+    return numberOf(await this.#store.call('queue_unique_until', [uniqueKeys(queue)], [id]))
+  }
+
+  /** What a task waits for. Nothing if it never waited. */
+  async waits(queue: string, id: string): Promise<Extract<Why, { reason: 'waits_for' }> | undefined> {
+    const list = new List(await this.#call(queue, 'waits', [id]))
+    if (list.isEmpty) return undefined
+    const [open, ifDead, left] = [list.number() === 1, meaning(OUTCOMES.ifDead, list.number()), list.number()]
+    list.next()
+    const dead = list.number()
+    const first: { id: string; error?: string }[] = []
+    while (!list.isEmpty) {
+      const [other, isDead, error] = [list.text(), list.number() === 1, list.text()]
+      first.push(isDead ? { id: other, error } : { id: other })
+    }
+    return { reason: 'waits_for', left, dead, first, ifDead, open }
+  }
+
+  async closeBatch(queue: string, id: string): Promise<Closed> {
+    const list = new List(await this.#once(queue, 'close_batch', [id]))
+    const outcome = meaning(OUTCOMES.closed, list.number())
+    return outcome === 'closed' ? { outcome, left: list.number() } : { outcome }
+  }
+
+  async waited(queue: string, id: string, { after, limit }: Part): Promise<Waited[]> {
+    const list = new List(await this.#call(queue, 'waited', [id, after, String(limit)]))
+    const waited: Waited[] = []
+    while (!list.isEmpty) waited.push(readWaited(list.text(), list.bytes()))
+    return waited
+  }
+
+  async stats(queue: string): Promise<QueueStats> {
+    const list = new List(await this.#call(queue, 'stats', []))
+    const counts = {
+      queue,
+      ready: list.number(),
+      scheduled: list.number(),
+      leased: list.number(),
+      blocked: list.number(),
+      dead: list.number(),
+      done: list.number(),
+      dropped: list.number(),
+      lagMs: Math.floor(list.number() / 1_000),
+      rateUntilUs: list.optional(),
+      lastClaimUs: list.number() || undefined,
+      paused: list.number() === 1,
+    }
+    return { ...counts, limits: readLimits(list.optional(), list.text()) }
+  }
+
+  async limit(queue: string, limits: QueueLimits): Promise<void> {
+    await this.#store.register('queues', queue)
+    await this.#call(queue, 'limit', writeLimits(limits))
+  }
+
+  async pause(queue: string, paused: boolean): Promise<void> {
+    await this.#store.register('queues', queue)
+    await this.#call(queue, 'pause', [paused ? '1' : '0'])
+  }
+
+  async dead(queue: string, { after, limit }: Part): Promise<DeadLetter[]> {
+    return readLetters(await this.#call(queue, 'dead', [after, String(limit)]))
+  }
+
+  async requeueDead(queue: string, ids: readonly string[] | 'all'): Promise<{ requeued: number; kept: number }> {
+    const list = new List(await this.#once(queue, 'requeue_dead', selectionOf(ids)))
+    return { requeued: list.number(), kept: list.number() }
+  }
+
+  async deleteDead(queue: string, ids: readonly string[] | 'all'): Promise<number> {
+    return new List(await this.#once(queue, 'delete_dead', selectionOf(ids))).number()
+  }
+
+  async saveSchedule(queue: string, id: string, schedule: EncodedSchedule): Promise<Scheduled> {
+    await this.#store.register('queues', queue)
+    const { recurrence, content, priority, maxAttempts, paused } = schedule
+    const args = [
+      id, JSON.stringify(wireRecurrence(recurrence)), writeBody(content), String(priority), String(maxAttempts),
+      String(nextAfter(recurrence, await this.#clock(queue))), paused === undefined ? '' : paused ? '1' : '0', '',
+    ]
+    const list = new List(await this.#store.call('queue_schedule', [queueKeys(queue), scheduleKeys(queue)], args))
+    const outcome = meaning(OUTCOMES.scheduled, list.number())
+    if (outcome === 'full') return { outcome }
+    if (outcome === 'stale') throw new InvalidError('The schedule was changed meanwhile.')
+    return { outcome, revision: list.number() }
+  }
+
+  async #clock(queue: string): Promise<number> {
+    return new List(await this.#store.call('queue_due_schedules', [scheduleKeys(queue)], ['1'])).number()
+  }
+
+  async schedules(queue: string, { after, limit }: Part): Promise<Schedule[]> {
+    const list = new List(await this.#store.call('queue_schedules', [scheduleKeys(queue)], [after, String(limit)]))
+    const schedules: Schedule[] = []
+    while (!list.isEmpty) schedules.push(readSchedule(list.text(), list.bytes()))
+    return schedules
+  }
+
+  async deleteSchedule(queue: string, id: string): Promise<boolean> {
+    return numberOf(await this.#store.call('queue_unschedule', [scheduleKeys(queue)], [id])) === 1
+  }
+
+  #replays(queue: string): Group {
+    return replayKeys(queue, this.#store.clientHex)
+  }
+
+  /** A call that changes nothing, or that is harmless to repeat. */
+  #call(queue: string, verb: string, args: readonly Argument[]): Promise<Reply> {
+    return this.#store.call(`queue_${verb}`, [queueKeys(queue)], args)
+  }
+
+  /** A call with an op, which is executed once. */
+  #once(queue: string, verb: string, args: readonly Argument[]): Promise<Reply> {
+    return this.#store.call(`queue_${verb}`, [queueKeys(queue), this.#replays(queue)], [this.#store.op(), ...args])
+  }
+}
+
+function us(ms: number): string {
+  return String(Math.round(ms * 1_000))
+}
+
+function claimOf(ticket: string): { id: string; claim: number } {
+  const read = readTicket(ticket)
+  if (!read) throw invalid('ticket', 'is malformed')
+  return read
+}
+
+function selectionOf(ids: readonly string[] | 'all'): string[] {
+  if (ids === 'all') return ['1']
+  const inOrder = (one: string, other: string) => Buffer.compare(Buffer.from(one), Buffer.from(other))
+  return ['0', ...[...new Set(ids)].sort(inOrder)]
+}
+
+/** Due time and rules of a task, as docs/protocol/queues.md describes them. */
+function termsOf(task: EncodedTask): string {
+  const due = timeOf(task.delayMs ?? 0, task.dueUs)
+  const mode = OUTCOMES.onDuplicate.indexOf(task.onDuplicate!)
+  const hasDeadline = task.deadlineAfterMs !== undefined || task.deadlineUs !== undefined
+  return [
+    `${due} ${task.priority} ${mode} ${us(task.maxWaitMs ?? 0)} ${task.maxAttempts}`,
+    hasDeadline ? `<${timeOf(task.deadlineAfterMs ?? 0, task.deadlineUs)}` : '',
+    task.uniqueForMs === undefined ? '' : `!${us(task.uniqueForMs)}`,
+    task.key === undefined ? '' : ` ${task.key}`,
+    dependenciesOf(task),
+  ].join('')
+}
+
+function timeOf(delayMs: number, moment: number | undefined): string {
+  return moment === undefined ? `+${us(delayMs)}` : String(moment)
+}
+
+function dependenciesOf({ after = [], ifDead, heldOpen, partOf }: EncodedTask): string {
+  if (after.length === 0 && !heldOpen && partOf === undefined) return ''
+  const head = `${OUTCOMES.ifDead.indexOf(ifDead!)}${heldOpen ? 1 : 0}${partOf === undefined ? '' : ` ${partOf}`}`
+  return ['', head, ...after].join('\n')
+}
+
+function readEnqueued(list: List): Enqueued {
+  const outcome = meaning(OUTCOMES.enqueued, list.number())
+  const value = list.number()
+  switch (outcome) {
+    case 'full':
+    case 'dropped': return { outcome, bound: value }
+    case 'displaced': return { outcome, revision: value, dropped: list.text() }
+    case 'recent': return { outcome, untilUs: value }
+    case 'refused': return { outcome, why: meaning(OUTCOMES.unmet, value), task: list.text() }
+    default: return { outcome, revision: value }
+  }
+}
+
+function readLetters(reply: Reply): DeadLetter[] {
+  const list = new List(reply)
+  const letters: DeadLetter[] = []
+  while (!list.isEmpty) letters.push(readDead(list.text(), list.bytes()))
+  return letters
+}
+
+/** The stored form of a recurrence, which Rust programs read. */
+function wireRecurrence({ cron, zone, everyMs, missed }: Recurrence): object {
+  return cron === undefined ? { every_ms: everyMs, missed } : { cron, ...(zone !== undefined && { zone }), missed }
+}
+
+/** The first occurrence after a moment, both in µs. */
+function nextAfter(recurrence: Recurrence, momentUs: number): number {
+  if (recurrence.cron === undefined) {
+    const interval = recurrence.everyMs * 1_000
+    return Math.min((Math.floor(momentUs / interval) + 1) * interval, LIMITS.momentUs)
+  }
+  const next = nextOfCron(recurrence.cron, recurrence.zone ?? 'UTC', new Date(momentUs / 1_000))
+  if (!next) throw invalid('cron', `\`${recurrence.cron}\` never matches`)
+  return next.getTime() * 1_000
+}
+
+function nextOfCron(pattern: string, timezone: string, after: Date): Date | null {
+  try {
+    return new Cron(pattern, { timezone, paused: true }).nextRun(after)
+  } catch (error) {
+    throw invalid('cron', `\`${pattern}\` is invalid: ${(error as Error).message}`)
+  }
+}

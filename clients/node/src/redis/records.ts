@@ -1,0 +1,222 @@
+/** Packed records of queues, as docs/protocol/keys.md lays them out. */
+
+import { FIELD_BYTES, LAYOUTS, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES } from '../contract.js'
+import { decode, type Encoded } from '../payload.js'
+import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited } from '../types.js'
+import { meaning, Packed } from './packed.js'
+
+type ShortType = keyof typeof SHORT_CONTENT_TYPES
+
+const SHORT_BYTE = new Map(Object.entries(SHORT_CONTENT_TYPES).map(([byte, type]) => [type as string, Number(byte)]))
+const KIND_PARAMETER = /^kind="?([A-Za-z0-9._:/-]{1,80})"?$/i
+const TRACE_PARAMETER = /^traceparent="?([0-9a-f-]{55})"?$/i
+
+/** Encodes content type and payload. The two common types are a single byte. */
+export function writeBody({ bytes, contentType, kind, traceparent }: Encoded): Buffer {
+  let type = contentType
+  if (kind !== undefined) type += `;kind="${kind}"`
+  if (traceparent !== undefined) type += `;traceparent=${traceparent}`
+  const byte = SHORT_BYTE.get(type)
+  if (byte !== undefined) return Buffer.concat([Buffer.of(byte), bytes])
+  const typeBytes = Buffer.from(type, 'latin1')
+  return Buffer.concat([Buffer.of(typeBytes.length), typeBytes, bytes])
+}
+
+/** Decodes content type and payload: the rest of a record. */
+export function readBody(packed: Packed): Payload {
+  const byte = packed.number(1)
+  const type = SHORT_CONTENT_TYPES[byte as ShortType] ?? packed.take(byte).toString('latin1')
+  const [essence = '', ...parameters] = type.match(/(?:[^;"]|"[^"]*")+/g) ?? []
+  const find = (pattern: RegExp) => parameters.map((text) => pattern.exec(text.trim())?.[1]).find((found) => found !== undefined)
+  const others = parameters.filter((text) => !KIND_PARAMETER.test(text.trim()) && !TRACE_PARAMETER.test(text.trim()))
+  return decode({
+    bytes: packed.rest,
+    contentType: [essence, ...others].join(';'),
+    kind: find(KIND_PARAMETER),
+    traceparent: find(TRACE_PARAMETER),
+  })
+}
+
+/** A record and a run, decoded. */
+interface Row extends Task {
+  waits: boolean
+  leased: boolean
+  cancelled: boolean
+  replaced: boolean
+  leaseUntilUs: number
+  worker: string
+  progress?: Progress
+  past: PastRun[]
+  error?: string
+}
+
+function readRecord(id: string, bytes: Buffer): { task: Omit<Task, 'ticket'>; waits: boolean } {
+  const packed = new Packed(bytes)
+  const record = packed.fields(LAYOUTS.record)
+  const has = (flag: number) => (record.priority & flag) !== 0
+  const deadlineUs = has(PRIORITY_FLAGS.deadline) ? packed.number(FIELD_BYTES.deadline) : undefined
+  const key = has(PRIORITY_FLAGS.keyed) ? packed.sized(FIELD_BYTES.keyLength).toString() : undefined
+  const task = {
+    id,
+    dueUs: record.due,
+    revision: record.revision + record.placeTurn,
+    ...readBody(packed),
+    priority: record.priority % PRIORITY_FLAGS.keyed,
+    attempt: 0,
+    maxAttempts: record.maxAttempts,
+    key,
+    deadlineUs,
+  }
+  return { task, waits: has(PRIORITY_FLAGS.waits) }
+}
+
+/** Decodes a task. An empty run belongs to a task that was never claimed. */
+export function readRow(id: string, record: Buffer, run: Buffer): Row {
+  const { task, waits } = readRecord(id, record)
+  if (run.length === 0) {
+    const idle = { leased: false, cancelled: false, replaced: false, leaseUntilUs: 0, worker: '', past: [] }
+    return { ...task, ticket: ticketOf(task.revision, 0, task.dueUs, id), waits, ...idle }
+  }
+  const packed = new Packed(run)
+  const { claim, turn, attempts, flags, leaseUntil, due } = packed.fields(LAYOUTS.run)
+  const worker = packed.sized(FIELD_BYTES.workerLength).toString()
+  const has = (flag: number) => (flags & flag) !== 0
+  const leased = has(RUN_FLAGS.leased)
+  const fence = leased ? claim + turn : undefined
+  return {
+    ...task,
+    ticket: ticketOf(task.revision, fence ?? 0, due, id),
+    dueUs: due,
+    fence,
+    attempt: attempts,
+    waits,
+    leased,
+    cancelled: has(RUN_FLAGS.cancelled),
+    replaced: has(RUN_FLAGS.replaced),
+    leaseUntilUs: leaseUntil,
+    worker,
+    progress: has(RUN_FLAGS.progress) ? readProgress(packed) : undefined,
+    past: has(RUN_FLAGS.past) ? readPast(packed) : [],
+    error: has(RUN_FLAGS.failed) ? packed.rest.toString() : undefined,
+  }
+}
+
+function readProgress(packed: Packed): Progress {
+  const length = packed.number(FIELD_BYTES.noteLength)
+  const percent = packed.number(FIELD_BYTES.percent)
+  return { percent: percent === NO_PERCENT ? undefined : percent, note: packed.take(length).toString() }
+}
+
+function readPast(packed: Packed): PastRun[] {
+  const past = new Packed(packed.sized(FIELD_BYTES.pastLength))
+  const runs: PastRun[] = []
+  while (past.rest.length > 0) {
+    const { attempt, began, ended, how } = past.fields(LAYOUTS.past)
+    const worker = past.sized(FIELD_BYTES.pastTextLength).toString()
+    const error = past.sized(FIELD_BYTES.pastTextLength).toString()
+    runs.push({ attempt, beganUs: began, endedUs: ended, how: meaning(OUTCOMES.pastEnd, how), worker, error })
+  }
+  return runs
+}
+
+/** A claimed task. */
+export function readTask(id: string, record: Buffer, run: Buffer): Task {
+  const { waits, leased, cancelled, replaced, leaseUntilUs, worker, progress, past, error, ...task } = readRow(id, record, run)
+  return task
+}
+
+/** A live task and its state. `moment`: when its key lets it run, undefined if its key blocks it. */
+export function readInfo(row: Row, moment: number | undefined, nowUs: number): TaskInfo {
+  const { leased, leaseUntilUs, worker, progress, ...task } = row
+  if (leased) return { ...task, state: 'leased', leaseUntilUs, worker, progress }
+  const notBeforeUs = moment === undefined || task.key !== undefined ? moment : task.dueUs
+  if (notBeforeUs === undefined) return { ...task, state: 'blocked' }
+  return { ...task, state: notBeforeUs <= nowUs ? 'ready' : 'scheduled', notBeforeUs }
+}
+
+/** A finished task that is kept. */
+export function readFinished(id: string, bytes: Buffer): TaskInfo {
+  const packed = new Packed(bytes)
+  const { at, how } = packed.fields(LAYOUTS.finished)
+  const result = packed.sized(FIELD_BYTES.resultLength)
+  const run = packed.sized(FIELD_BYTES.runLength)
+  const { leased, leaseUntilUs, worker, progress, ...task } = readRow(id, packed.rest, run)
+  const finished = {
+    atUs: at,
+    how: meaning(OUTCOMES.finish, how),
+    result: result.length === 0 ? undefined : readBody(new Packed(result)),
+  }
+  const ended = { state: 'done' as const, waits: false, replaced: false, cancelled: false }
+  return { ...task, ...ended, worker: leased ? worker : undefined, finished }
+}
+
+/** A finished task that another one waited for. */
+export function readWaited(id: string, bytes: Buffer): Waited {
+  const packed = new Packed(bytes)
+  const { at, how } = packed.fields(LAYOUTS.finished)
+  const end = meaning(OUTCOMES.taskEnd, how)
+  if (end === 'dead') return { id, end, atUs: at, error: packed.rest.toString() }
+  return { id, end, atUs: at, result: packed.rest.length === 0 ? undefined : readBody(packed) }
+}
+
+/** A dead letter. */
+export function readDead(id: string, bytes: Buffer): DeadLetter {
+  const packed = new Packed(bytes)
+  const { died, attempts, maxAttempts, priority } = packed.fields(LAYOUTS.dead)
+  const has = (flag: number) => (priority & flag) !== 0
+  const error = packed.sized(FIELD_BYTES.errorLength).toString()
+  const past = has(PRIORITY_FLAGS.past) ? readPast(packed) : []
+  const key = has(PRIORITY_FLAGS.keyed) ? packed.sized(FIELD_BYTES.keyLength).toString() : undefined
+  const level = priority % PRIORITY_FLAGS.keyed
+  return { id, ...readBody(packed), priority: level, attempts, maxAttempts, error, diedUs: died, key, past }
+}
+
+/** How a dead letter shows as the end of a task. */
+export function deadEnd({ error, attempts, diedUs }: DeadLetter): Ended {
+  return { outcome: 'dead', error, attempts, diedUs }
+}
+
+/** A schedule. A recurrence that is not JSON is an empty cron pattern. */
+export function readSchedule(id: string, bytes: Buffer): Schedule {
+  const packed = new Packed(bytes)
+  const { revision, paused, next, previous, priority, maxAttempts } = packed.fields(LAYOUTS.schedule)
+  const recurrence = readRecurrence(packed.sized(FIELD_BYTES.recurrenceLength).toString())
+  return {
+    id,
+    recurrence,
+    ...readBody(packed),
+    priority,
+    maxAttempts,
+    nextUs: next || undefined,
+    previousUs: previous || undefined,
+    paused: paused === 1,
+    revision,
+  }
+}
+
+function readRecurrence(text: string): Recurrence {
+  try {
+    const { cron, zone, every_ms: everyMs, missed } = JSON.parse(text)
+    return everyMs === undefined ? { cron, ...(zone !== undefined && { zone }), missed } : { everyMs, missed }
+  } catch {
+    return { cron: '' }
+  }
+}
+
+/** Identity of a holder or waiter: the rest of a record. */
+export function readOwner(packed: Packed): Owner {
+  const { pid } = packed.fields(LAYOUTS.owner)
+  const host = packed.sized(FIELD_BYTES.hostLength).toString()
+  return { host, pid, label: packed.rest.toString() }
+}
+
+/** A ticket as text, in the form of the HTTP API. */
+function ticketOf(revision: number, fence: number, dueUs: number, id: string): string {
+  return `${revision.toString(16)}.${fence.toString(16)}.${dueUs.toString(16)}.${id}`
+}
+
+/** ID and claim number of a ticket. */
+export function readTicket(ticket: string): { id: string; claim: number } | undefined {
+  const parts = /^[0-9a-f]+\.([0-9a-f]+)\.[0-9a-f]+\.(.+)$/.exec(ticket)
+  return parts ? { id: parts[2]!, claim: parseInt(parts[1]!, 16) } : undefined
+}
