@@ -1,0 +1,442 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate\Http;
+
+use Rushgate\Contract;
+use Rushgate\Exception\LockLost;
+use Rushgate\Exception\NotFound;
+use Rushgate\Exception\Refused;
+use Rushgate\Internal\Clock;
+use Rushgate\Internal\Text;
+use Rushgate\NewTask;
+use Rushgate\Payload;
+use Rushgate\Transport\Grant;
+use Rushgate\Transport\Transport;
+
+/**
+ * A store behind a Rushgate server, by its HTTP API.
+ *
+ * @internal
+ */
+final class HttpTransport implements Transport
+{
+    /** Longest wait of one request, in seconds. A longer wait is continued by the next request. */
+    private const WAIT_MAX = 55;
+    /** Status of an answer that changed nothing. A new reservation has another one. */
+    private const OK = 200;
+
+    public function __construct(private readonly Http $http)
+    {
+    }
+
+    public function twin(): self
+    {
+        return new self($this->http->twin());
+    }
+
+    public function close(): void
+    {
+        $this->http->close();
+    }
+
+    // Locks
+
+    public function acquire(string $lock, float $lease, float $wait, string $label): Grant
+    {
+        $until = Clock::now() + $wait;
+        $body = ['lease_ms' => Clock::toMillis($lease), 'label' => $label];
+        while (true) {
+            $sent = Clock::now();
+            $left = max(0, min($until - $sent, self::WAIT_MAX));
+            try {
+                $grant = self::grant($this->write(self::lockPath($lock, 'acquire'), $body, $left), $sent);
+                // After a wait, only a new answer tells how much of the lease is left.
+                return $left > 0 ? $this->extendLock($lock, $grant->token, $lease) : $grant;
+            } catch (Refused $busy) {
+                if ($busy->errorCode !== 'lock_busy' || $until - Clock::now() <= 0) {
+                    throw $busy;
+                }
+            }
+        }
+    }
+
+    public function extendLock(string $lock, string $token, float $lease): Grant
+    {
+        $sent = Clock::now();
+        $body = ['token' => $token, 'lease_ms' => Clock::toMillis($lease)];
+        return self::grant($this->http->send('POST', self::lockPath($lock, 'extend'), $body), $sent);
+    }
+
+    private static function grant(array $view, float $sent): Grant
+    {
+        return new Grant($view['token'], $view['fence'], $sent + $view['lease_left_ms'] / 1e3);
+    }
+
+    public function releaseLock(string $lock, string $token): bool
+    {
+        try {
+            $this->http->send('POST', self::lockPath($lock, 'release'), ['token' => $token]);
+            return true;
+        } catch (LockLost) {
+            return false;
+        }
+    }
+
+    public function forceRelease(string $lock): void
+    {
+        $this->http->send('POST', self::lockPath($lock, 'force-release'));
+    }
+
+    public function holdsLock(string $lock, string $token, int $fence): bool
+    {
+        $holder = $this->http->send('GET', self::lockPath($lock))['holder'] ?? null;
+        return ($holder['fence'] ?? null) === $fence;
+    }
+
+    public function isRevoked(string $token): bool
+    {
+        return false;
+    }
+
+    // Queues
+
+    public function enqueue(string $queue, array $tasks): array
+    {
+        $body = ['tasks' => array_map(self::specification(...), $tasks)];
+        return $this->write(self::queuePath($queue, 'batch'), $body)['outcomes'];
+    }
+
+    private static function specification(NewTask $task): array
+    {
+        $millis = fn (int|float|null $seconds) => $seconds === null ? null : Clock::toMillis($seconds);
+        return self::present([
+            'id' => $task->id,
+            'delay_ms' => $millis($task->delay),
+            'due_us' => $task->dueUs,
+            'deadline_after_ms' => $millis($task->deadline),
+            'deadline_us' => $task->deadlineUs,
+            'priority' => $task->priority,
+            'on_duplicate' => $task->onDuplicate,
+            'max_wait_ms' => $millis($task->maxWait),
+            'max_attempts' => $task->maxAttempts,
+            'unique_for_ms' => $millis($task->uniqueFor),
+            'key' => $task->key,
+            'after' => $task->after,
+            'if_dead' => $task->ifDead,
+            'held_open' => $task->heldOpen,
+            'part_of' => $task->partOf,
+        ]) + $task->payload->toFields();
+    }
+
+    public function claim(string $queue, int $n, float $lease, float $wait, string $worker, ?\Closure $stopped): array
+    {
+        $until = Clock::now() + $wait;
+        $body = ['n' => $n, 'lease_ms' => Clock::toMillis($lease), 'worker' => $worker];
+        do {
+            $left = max(0, min($until - Clock::now(), self::WAIT_MAX));
+            $answer = $this->write(self::queuePath($queue, 'claim'), $body, $left, $stopped);
+            $isStopped = $answer === null || ($stopped !== null && $stopped());
+            $tasks = self::withContents($answer['tasks'] ?? []);
+        } while ($tasks === [] && !$isStopped && $until - Clock::now() > 0);
+        return $tasks;
+    }
+
+    public function top(string $queue, int $n): array
+    {
+        return self::withContents($this->http->send('GET', self::queuePath($queue, 'top') . "?n=$n")['tasks']);
+    }
+
+    public function pop(string $queue, int $n): array
+    {
+        return self::withContents($this->write(self::queuePath($queue, 'pop'), ['n' => $n])['tasks']);
+    }
+
+    public function complete(string $queue, array $tickets, ?Payload $result, bool $discarded): array
+    {
+        $content = $result === null
+            ? []
+            : ['result_base64' => base64_encode($result->toBytes()), 'result_type' => $result->contentType];
+        $body = ['tickets' => $tickets, 'discarded' => $discarded] + $content;
+        return array_column($this->write(self::queuePath($queue, 'complete'), $body)['outcomes'], 'outcome');
+    }
+
+    public function retry(string $queue, string $ticket, string $error, float $delay, bool $giveUp): string
+    {
+        $error = Text::cut($error, Contract::ERROR_MAX);
+        $body = ['tickets' => [$ticket], 'delay_ms' => Clock::toMillis($delay), 'error' => $error, 'give_up' => $giveUp];
+        return $this->write(self::queuePath($queue, 'retry'), $body)['outcomes'][0]['outcome'];
+    }
+
+    public function release(string $queue, array $tickets, float $delay): array
+    {
+        $body = ['tickets' => $tickets, 'delay_ms' => Clock::toMillis($delay)];
+        return array_column($this->write(self::queuePath($queue, 'release'), $body)['outcomes'], 'outcome');
+    }
+
+    public function extend(string $queue, array $tickets, float $lease, ?int $percent, ?string $note): array
+    {
+        $progress = self::present(['percent' => $percent, 'note' => $note]);
+        $body = ['tickets' => $tickets, 'lease_ms' => Clock::toMillis($lease)]
+            + ($progress === [] ? [] : ['progress' => $progress]);
+        return array_column($this->http->send('POST', self::queuePath($queue, 'extend'), $body)['outcomes'], 'outcome');
+    }
+
+    public function cancel(string $queue, string $task): string
+    {
+        return $this->found(fn () => $this->http->send('DELETE', self::taskPath($queue, $task))['outcome']) ?? 'not_found';
+    }
+
+    public function dequeue(string $queue, string $ticket): string
+    {
+        try {
+            return $this->http->send('POST', self::queuePath($queue, 'dequeue'), ['ticket' => $ticket])['outcome'];
+        } catch (Refused $refused) {
+            return in_array($refused->errorCode, Contract::DEQUEUED, true) ? $refused->errorCode : throw $refused;
+        }
+    }
+
+    public function clearUnique(string $queue, string $task): ?int
+    {
+        return $this->found(fn () => $this->http->send('DELETE', self::taskPath($queue, $task, 'unique'))['until_us']);
+    }
+
+    public function closeBatch(string $queue, string $task): array
+    {
+        try {
+            return $this->write(self::taskPath($queue, $task, 'close'));
+        } catch (Refused $refused) {
+            $isOutcome = in_array($refused->errorCode, Contract::CLOSED, true);
+            return $isOutcome ? ['outcome' => $refused->errorCode, 'left' => 0] : throw $refused;
+        }
+    }
+
+    public function task(string $queue, string $task): ?array
+    {
+        try {
+            return self::withResult($this->http->send('GET', self::taskPath($queue, $task)));
+        } catch (Refused $refused) {
+            return in_array($refused->errorCode, ['not_found', 'dead'], true) ? null : throw $refused;
+        }
+    }
+
+    public function waitForTask(string $queue, string $task, float $wait): array
+    {
+        $until = Clock::now() + $wait;
+        do {
+            $left = max(0, min($until - Clock::now(), self::WAIT_MAX));
+            $info = $this->http->send('GET', self::taskPath($queue, $task), wait: $left);
+        } while ($info['state'] !== 'done' && $until - Clock::now() > 0);
+        return self::withResult($info);
+    }
+
+    public function waits(string $queue, string $task): ?array
+    {
+        return $this->found(fn () => $this->http->send('GET', self::taskPath($queue, $task, 'waits')));
+    }
+
+    public function waited(string $queue, string $task, string $after, int $limit): array
+    {
+        $page = $this->http->send('GET', self::page(self::taskPath($queue, $task, 'waited'), $after, $limit));
+        $entry = fn (array $entry) => isset($entry['result'])
+            ? ['result' => Payload::fromFields($entry['result'])] + $entry
+            : $entry;
+        return array_map($entry, $page['items']);
+    }
+
+    public function why(string $queue, string $task): array
+    {
+        return $this->http->send('GET', self::taskPath($queue, $task, 'why'))['reasons'];
+    }
+
+    public function stats(string $queue): array
+    {
+        $stats = $this->http->send('GET', self::queuePath($queue));
+        unset($stats['queue']);
+        return $stats + ['rate_until_us' => null, 'last_claim_us' => null];
+    }
+
+    public function pause(string $queue, bool $paused): void
+    {
+        $this->http->send('POST', self::queuePath($queue, $paused ? 'pause' : 'resume'));
+    }
+
+    public function limit(string $queue, array $limits): void
+    {
+        $this->http->send('PUT', self::queuePath($queue, 'limits'), $limits);
+    }
+
+    public function dead(string $queue, string $after, int $limit): array
+    {
+        $page = $this->http->send('GET', self::page(self::queuePath($queue, 'dead'), $after, $limit));
+        return self::withContents($page['items']);
+    }
+
+    public function requeueDead(string $queue, ?array $ids): array
+    {
+        return $this->http->send('POST', self::queuePath($queue, 'dead/requeue'), self::selection($ids));
+    }
+
+    public function deleteDead(string $queue, ?array $ids): int
+    {
+        return $this->http->send('POST', self::queuePath($queue, 'dead/delete'), self::selection($ids))['deleted'];
+    }
+
+    private static function selection(?array $ids): array
+    {
+        return $ids === null ? ['all' => true] : ['ids' => array_values($ids)];
+    }
+
+    public function saveSchedule(string $queue, string $id, array $schedule): string
+    {
+        $content = $schedule['content']->toFields();
+        unset($schedule['content'], $content['traceparent']);
+        $path = self::queuePath($queue, 'schedules/' . rawurlencode($id));
+        return $this->http->send('PUT', $path, self::present($schedule) + $content)['outcome'];
+    }
+
+    public function schedules(string $queue, string $after, int $limit): array
+    {
+        $page = $this->http->send('GET', self::page(self::queuePath($queue, 'schedules'), $after, $limit));
+        return self::withContents($page['items']);
+    }
+
+    public function deleteSchedule(string $queue, string $id): bool
+    {
+        $path = self::queuePath($queue, 'schedules/' . rawurlencode($id));
+        return $this->found(fn () => $this->http->send('DELETE', $path)) !== null;
+    }
+
+    // Sales
+
+    public function createSale(array $sale): void
+    {
+        $this->write('/v1/sales', self::present($sale));
+    }
+
+    public function openSale(string $sale): string
+    {
+        return $this->http->send('POST', self::salePath($sale, 'open'))['status'];
+    }
+
+    public function endSale(string $sale): string
+    {
+        return $this->http->send('POST', self::salePath($sale, 'end'))['status'];
+    }
+
+    public function sale(string $sale): array
+    {
+        return $this->http->send('GET', self::salePath($sale));
+    }
+
+    public function reserve(string $sale, string $buyer, string $key, array $cart, bool $same): array
+    {
+        $line = fn (string|int $sku, int $quantity) => ['sku' => (string) $sku, 'quantity' => $quantity];
+        $lines = array_map($line, array_keys($cart), $cart);
+        $body = ['buyer' => $buyer, 'lines' => $lines, 'same_number' => $same];
+        $hold = $this->http->send('POST', self::salePath($sale, 'reservations'), $body, $key);
+        return $hold + ['replayed' => $this->http->status() === self::OK];
+    }
+
+    public function confirm(string $sale, string $reservation, float $wait): array
+    {
+        return $this->decide('confirm', $sale, $reservation, $wait);
+    }
+
+    public function cancelHold(string $sale, string $reservation, float $wait): array
+    {
+        return $this->decide('cancel', $sale, $reservation, $wait);
+    }
+
+    private function decide(string $verb, string $sale, string $reservation, float $wait): array
+    {
+        $path = self::salePath($sale, "reservations/$reservation/$verb");
+        return $this->http->send('POST', $path, wait: min($wait, self::WAIT_MAX));
+    }
+
+    public function reservation(string $sale, string $reservation, float $wait): array
+    {
+        $until = Clock::now() + $wait;
+        $path = self::salePath($sale, "reservations/$reservation");
+        do {
+            $hold = $this->http->send('GET', $path, wait: max(0, min($until - Clock::now(), self::WAIT_MAX)));
+        } while (!in_array($hold['state'], Contract::FINAL_STATES, true) && $until - Clock::now() > 0);
+        return $hold;
+    }
+
+    public function restore(string $sale, string $receipt): array
+    {
+        $hold = $this->http->send('POST', self::salePath($sale, 'restore'), ['receipt' => $receipt]);
+        return $hold + ['replayed' => $this->http->status() === self::OK];
+    }
+
+    // Requests
+
+    /** A write with a new idempotency key, so that it can be repeated. Null only if $stopped ended the wait. */
+    private function write(string $path, ?array $body = null, float $wait = 0, ?\Closure $stopped = null): ?array
+    {
+        return $this->http->send('POST', $path, $body, bin2hex(random_bytes(16)), $wait, $stopped);
+    }
+
+    /**
+     * The answer; null for a 404.
+     *
+     * @template T
+     * @param \Closure(): T $send
+     * @return ?T
+     */
+    private function found(\Closure $send): mixed
+    {
+        try {
+            return $send();
+        } catch (NotFound) {
+            return null;
+        }
+    }
+
+    private static function lockPath(string $lock, string $verb = ''): string
+    {
+        return '/v1/locks/' . rawurlencode($lock) . ($verb === '' ? '' : "/$verb");
+    }
+
+    private static function queuePath(string $queue, string $rest = ''): string
+    {
+        return '/v1/queues/' . rawurlencode($queue) . ($rest === '' ? '' : "/$rest");
+    }
+
+    private static function taskPath(string $queue, string $task, string $rest = ''): string
+    {
+        return self::queuePath($queue, 'tasks/' . rawurlencode($task)) . ($rest === '' ? '' : "/$rest");
+    }
+
+    private static function salePath(string $sale, string $rest = ''): string
+    {
+        return '/v1/sales/' . rawurlencode($sale) . ($rest === '' ? '' : "/$rest");
+    }
+
+    private static function page(string $path, string $after, int $limit): string
+    {
+        return "$path?limit=$limit" . ($after === '' ? '' : '&after=' . rawurlencode($after));
+    }
+
+    /** The fields that have a value. */
+    private static function present(array $fields): array
+    {
+        return array_filter($fields, fn (mixed $value) => $value !== null && $value !== []);
+    }
+
+    /** Adds the payload of each entry as `content`. */
+    private static function withContents(array $entries): array
+    {
+        return array_map(fn (array $entry) => $entry + ['content' => Payload::fromFields($entry)], $entries);
+    }
+
+    private static function withResult(array $info): array
+    {
+        if (isset($info['finished']['result'])) {
+            $info['finished']['result'] = Payload::fromFields($info['finished']['result']);
+        }
+        return self::withContents([$info])[0];
+    }
+}

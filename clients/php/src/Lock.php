@@ -1,0 +1,187 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate;
+
+use Rushgate\Exception\LockLost;
+use Rushgate\Exception\RushgateException;
+use Rushgate\Internal\Alarm;
+use Rushgate\Internal\Checks;
+use Rushgate\Internal\Clock;
+use Rushgate\Transport\Grant;
+use Rushgate\Transport\Transport;
+
+/**
+ * A lock that was acquired. It belongs to the process that acquired it, not to its forks.
+ *
+ * A lock that renews itself is released when its object is destroyed. Any other stays until its lease ends.
+ */
+final class Lock
+{
+    /** The lease counts as ended this much earlier, because clocks differ in speed. */
+    private const MARGIN = 0.01;
+
+    /** Fencing token: grows with each grant of the lock. The protected resource must refuse lower ones. */
+    public readonly int $fence;
+    private readonly string $token;
+    private readonly int $process;
+    private float $until;
+    private float $renewAt;
+    private bool $isOver = false;
+    private ?int $timer = null;
+
+    /**
+     * @internal
+     * @param ?\Closure(Lock): void $onLost
+     */
+    public function __construct(
+        private readonly Transport $store,
+        public readonly string $name,
+        Grant $grant,
+        private readonly float $lease,
+        private readonly ?\Closure $onLost,
+        private readonly bool $renews,
+    ) {
+        [$this->fence, $this->token, $this->process] = [$grant->fence, $grant->token, getmypid()];
+        $this->take($grant);
+        if ($renews && Alarm::isAvailable()) {
+            $this->timer = Alarm::every($lease / 3, self::renewal($this, $store->twin()));
+        }
+    }
+
+    public function __destruct()
+    {
+        if ($this->renews) {
+            $this->releaseQuietly();
+        }
+    }
+
+    /** Renews on a connection of its own, because the program may be in the middle of a call. */
+    private static function renewal(self $lock, Transport $twin): \Closure
+    {
+        // The timer does not keep an object alive that the program has dropped.
+        $reference = \WeakReference::create($lock);
+        return static fn () => $reference->get()?->renew($twin);
+    }
+
+    private function renew(Transport $store): void
+    {
+        try {
+            $this->take($store->extendLock($this->name, $this->token, $this->lease));
+        } catch (LockLost) {
+            $this->lose();
+        } catch (RushgateException) {
+            // The store cannot be reached. The lock is held until its lease ends.
+            if (Clock::now() >= $this->until) {
+                $this->lose();
+            }
+        }
+    }
+
+    private function take(Grant $grant): void
+    {
+        $this->until = $grant->until - self::MARGIN * $this->lease;
+        $this->renewAt = $grant->until - $this->lease * 2 / 3;
+    }
+
+    /**
+     * Throws if the lock is not held any more. Call it before each step that the lock protects.
+     *
+     * Without automatic renewal by SIGALRM, it also extends the lease once a third of it has passed.
+     *
+     * @throws LockLost if the lease has ended or the lock was force-released
+     */
+    public function check(): void
+    {
+        if ($this->isHere() && !$this->isOver) {
+            if (Clock::now() >= $this->until || $this->store->isRevoked($this->token)) {
+                $this->lose();
+            } elseif ($this->renews && Clock::now() >= $this->renewAt) {
+                $this->renew($this->store);
+            }
+        }
+        if (!$this->isHere() || $this->isOver) {
+            throw $this->lost();
+        }
+    }
+
+    /**
+     * Extends the lease.
+     *
+     * @param int|float|null $lease lease in seconds from now. Default: that of the acquisition
+     * @throws LockLost if the lock is not held any more
+     */
+    public function extend(int|float|null $lease = null): void
+    {
+        $lease = Checks::lease($lease ?? $this->lease);
+        if (!$this->isHere() || $this->isOver) {
+            throw $this->lost();
+        }
+        try {
+            $this->take($this->store->extendLock($this->name, $this->token, $lease));
+        } catch (LockLost $lost) {
+            $this->lose();
+            throw $lost;
+        }
+    }
+
+    /** Asks the store whether the lock is held now. */
+    public function isHeld(): bool
+    {
+        return $this->isHere() && !$this->isOver && $this->store->holdsLock($this->name, $this->token, $this->fence);
+    }
+
+    /** Time in seconds until the lease ends, on this process's clock. */
+    public function timeLeft(): float
+    {
+        return $this->isOver ? 0.0 : max(0.0, $this->until - Clock::now());
+    }
+
+    /** Releases the lock. False if it was lost before or is not of this process. */
+    public function release(): bool
+    {
+        if (!$this->isHere() || $this->isOver) {
+            return false;
+        }
+        $this->end();
+        return $this->store->releaseLock($this->name, $this->token);
+    }
+
+    /**
+     * Releases the lock. If the store cannot be reached, the lock is free when its lease ends.
+     *
+     * @internal
+     */
+    public function releaseQuietly(): void
+    {
+        try {
+            $this->release();
+        } catch (RushgateException) {
+        }
+    }
+
+    private function isHere(): bool
+    {
+        return $this->process === getmypid();
+    }
+
+    private function lost(): LockLost
+    {
+        return new LockLost("the lock `$this->name` is not held any more", 'not_held');
+    }
+
+    private function lose(): void
+    {
+        if (!$this->isOver) {
+            $this->end();
+            $this->onLost === null || ($this->onLost)($this);
+        }
+    }
+
+    private function end(): void
+    {
+        $this->isOver = true;
+        Alarm::cancel($this->timer);
+    }
+}

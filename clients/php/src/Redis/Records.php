@@ -1,0 +1,332 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate\Redis;
+
+use Rushgate\Contract;
+use Rushgate\Payload;
+use Rushgate\Ticket;
+
+/**
+ * Decodes packed records into the fields of the HTTP API.
+ *
+ * @internal
+ */
+final class Records
+{
+    /**
+     * Decodes ID, record and run of each task.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function tasks(array $fields): array
+    {
+        return array_map(fn (array $row) => self::row(...$row)['task'], array_chunk($fields, 3));
+    }
+
+    /**
+     * Decodes the answer of `queue_tasks`.
+     *
+     * @param list<string|int> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function infos(array $fields): array
+    {
+        $now = array_shift($fields);
+        $info = function (array $row) use ($now): array {
+            [$id, $record, $run, $moment] = $row;
+            return $record === '' ? self::finished($id, $run) : self::info($id, $record, $run, $moment, $now);
+        };
+        return array_map($info, array_chunk($fields, 4));
+    }
+
+    private static function info(string $id, string $record, string $run, string|int $moment, int $now): array
+    {
+        $row = self::row($id, $record, $run);
+        $notBefore = match (true) {
+            $row['leased'], $moment === '' => null,
+            isset($row['task']['key']) => (int) $moment,
+            default => $row['task']['due_us'],
+        };
+        $state = match (true) {
+            $row['leased'] => 'leased',
+            $notBefore === null => 'blocked',
+            $notBefore <= $now => 'ready',
+            default => 'scheduled',
+        };
+        return self::withInfo($row, $state) + ['not_before_us' => $notBefore];
+    }
+
+    private static function finished(string $id, string $kept): array
+    {
+        $packed = new Packed($kept);
+        ['finished' => $at, 'how' => $how, 'result' => $length] = $packed->numbers(Contract::FINISHED_TASK);
+        $result = $packed->take($length);
+        $run = $packed->take($packed->number(4));
+        $finished = ['at_us' => $at, 'how' => Contract::FINISHED[$how]];
+        if ($result !== '') {
+            $finished['result'] = Payload::fromBody($result);
+        }
+        return self::withInfo(self::row($id, $packed->rest(), $run), 'done') + ['finished' => $finished];
+    }
+
+    private static function withInfo(array $row, string $state): array
+    {
+        return $row['task'] + [
+            'state' => $state,
+            'waits' => $row['waits'] && $state !== 'done',
+            'cancelled' => $row['cancelled'] && $state !== 'done',
+            'replaced' => $row['replaced'] && $state !== 'done',
+            'lease_until_us' => $state === 'leased' ? $row['lease_until'] : null,
+            'worker' => $row['leased'] ? $row['worker'] : null,
+            'progress' => $state === 'leased' ? $row['progress'] : null,
+            'error' => $row['error'],
+            'past' => $row['past'],
+        ];
+    }
+
+    /** A record and its run: the fields of the task, and those of the run. */
+    private static function row(string $id, string $record, string $run): array
+    {
+        $packed = new Packed($record);
+        $fixed = $packed->numbers(Contract::RECORD);
+        $flags = $fixed['priority'];
+        $deadline = $flags & Contract::HAS_DEADLINE ? $packed->number(7) : null;
+        $key = $flags & Contract::HAS_KEY ? $packed->text() : null;
+        $content = Payload::fromBody($packed->rest());
+        $run = self::run($run, $fixed['due']);
+        $revision = $fixed['revision'] + $fixed['turn'];
+        $claim = $run['leased'] ? $run['claim'] : 0;
+        $task = [
+            'id' => $id,
+            'ticket' => Ticket::format($revision, $claim, $run['due'], $id),
+            'content' => $content,
+            'revision' => $revision,
+            'fence' => $claim ?: null,
+            'due_us' => $run['due'],
+            'priority' => $flags % Contract::PRIORITY_COUNT,
+            'attempt' => $run['attempts'],
+            'max_attempts' => $fixed['max_attempts'],
+            'key' => $key,
+            'deadline_us' => $deadline,
+        ];
+        return ['task' => $task, 'waits' => (bool) ($flags & Contract::WAITS)] + $run;
+    }
+
+    private static function run(string $run, int $due): array
+    {
+        if ($run === '') {
+            return [
+                'leased' => false, 'cancelled' => false, 'replaced' => false, 'claim' => 0, 'attempts' => 0,
+                'due' => $due, 'lease_until' => 0, 'worker' => null, 'progress' => null, 'past' => [], 'error' => null,
+            ];
+        }
+        $packed = new Packed($run);
+        $fixed = $packed->numbers(Contract::RUN);
+        $has = fn (int $flag) => (bool) ($fixed['flags'] & $flag);
+        return [
+            'leased' => $has(Contract::RUN_LEASED),
+            'cancelled' => $has(Contract::RUN_CANCELLED),
+            'replaced' => $has(Contract::RUN_REPLACED),
+            'claim' => $fixed['claim'] + $fixed['turn'],
+            'attempts' => $fixed['attempts'],
+            'due' => $fixed['due'],
+            'lease_until' => $fixed['lease_until'],
+            'worker' => $packed->text(),
+            'progress' => $has(Contract::RUN_HAS_NOTE) ? self::progress($packed) : null,
+            'past' => $has(Contract::RUN_HAS_PAST) ? self::past($packed) : [],
+            'error' => $has(Contract::RUN_FAILED) ? $packed->rest() : null,
+        ];
+    }
+
+    private static function progress(Packed $packed): array
+    {
+        $length = $packed->number(1);
+        $percent = $packed->number(1);
+        $note = $packed->take($length);
+        return ($percent <= Contract::PERCENT_MAX ? ['percent' => $percent] : []) + ['note' => $note];
+    }
+
+    private static function past(Packed $from): array
+    {
+        $packed = new Packed($from->take($from->number(2)));
+        $past = [];
+        while (!$packed->isEmpty()) {
+            $fixed = $packed->numbers(Contract::PAST_RUN);
+            $past[] = [
+                'attempt' => $fixed['attempt'],
+                'began_us' => $fixed['began'],
+                'ended_us' => $fixed['ended'],
+                'how' => Contract::PAST_ENDS[$fixed['how']],
+                'worker' => $packed->text(),
+                'error' => $packed->text(),
+            ];
+        }
+        return $past;
+    }
+
+    /**
+     * Decodes ID and dead letter of each entry.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function deadLetters(array $fields): array
+    {
+        return array_map(fn (array $row) => self::deadLetter(...$row), array_chunk($fields, 2));
+    }
+
+    private static function deadLetter(string $id, string $letter): array
+    {
+        $packed = new Packed($letter);
+        $fixed = $packed->numbers(Contract::DEAD_LETTER);
+        $flags = $fixed['priority'];
+        $error = $packed->take($fixed['error']);
+        $past = $flags & Contract::DEAD_HAS_PAST ? self::past($packed) : [];
+        $key = $flags & Contract::HAS_KEY ? $packed->text() : null;
+        return [
+            'id' => $id,
+            'content' => Payload::fromBody($packed->rest()),
+            'priority' => $flags % Contract::PRIORITY_COUNT,
+            'attempts' => $fixed['attempts'],
+            'max_attempts' => $fixed['max_attempts'],
+            'error' => $error,
+            'died_us' => $fixed['died'],
+            'key' => $key,
+            'past' => $past,
+        ];
+    }
+
+    /**
+     * Decodes ID and end of each finished dependency.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function waited(array $fields): array
+    {
+        $entry = function (array $row): array {
+            $packed = new Packed($row[1]);
+            $fixed = $packed->numbers(Contract::WAITED);
+            $end = Contract::FINISHED[$fixed['how']];
+            $rest = $packed->rest();
+            return ['id' => $row[0], 'end' => $end, 'at_us' => $fixed['finished']] + match (true) {
+                $end === 'dead' => ['error' => $rest],
+                $rest === '' => [],
+                default => ['result' => Payload::fromBody($rest)],
+            };
+        };
+        return array_map($entry, array_chunk($fields, 2));
+    }
+
+    /**
+     * Decodes ID and record of each schedule.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function schedules(array $fields): array
+    {
+        $schedule = function (array $row): array {
+            $packed = new Packed($row[1]);
+            $fixed = $packed->numbers(Contract::SCHEDULE);
+            return [
+                'id' => $row[0],
+                'recurrence' => json_decode($packed->take($fixed['recurrence']), true),
+                'content' => Payload::fromBody($packed->rest()),
+                'priority' => $fixed['priority'],
+                'max_attempts' => $fixed['max_attempts'],
+                'paused' => $fixed['paused'] === 1,
+                'revision' => $fixed['revision'],
+                'next_us' => $fixed['next'] ?: null,
+                'previous_us' => $fixed['previous'] ?: null,
+            ];
+        };
+        return array_map($schedule, array_chunk($fields, 2));
+    }
+
+    /**
+     * Decodes the answer of `queue_stats`.
+     *
+     * @param list<string|int> $fields
+     * @return array<string, mixed>
+     */
+    public static function stats(array $fields): array
+    {
+        $number = fn (mixed $field) => in_array($field, ['', null, '-', 0], true) ? null : (int) $field;
+        [$ready, $scheduled, $leased, $blocked, $dead, $done, $dropped, $lag, $rateUntil, $claim, $paused] = $fields;
+        return [
+            'ready' => $ready, 'scheduled' => $scheduled, 'leased' => $leased, 'blocked' => $blocked, 'dead' => $dead,
+            'done' => $done, 'dropped' => $dropped, 'lag_ms' => intdiv((int) $lag, 1_000),
+            'rate_until_us' => $number($rateUntil), 'last_claim_us' => $number($claim), 'paused' => $paused === 1,
+            'limits' => self::limits($fields[12], $fields[11] === '' ? null : (int) $fields[11]),
+        ];
+    }
+
+    private static function limits(string $words, ?int $bound): array
+    {
+        $values = $words === '' ? [...array_fill(0, 6, '-'), '0', '-', '-', '0', '-'] : explode(' ', $words);
+        $number = fn (string $word) => $word === '-' ? null : (int) $word;
+        [$concurrency, $n, $per, $keyConcurrency, $keyN, $keyPer] = array_map($number, $values);
+        [$age, $count, , $events] = array_map($number, array_slice($values, 7));
+        $rate = fn (?int $n, ?int $per) => $n === null ? null : ['n' => $n, 'per_ms' => intdiv($per, 1_000)];
+        return [
+            'bound' => $bound,
+            'overflow' => array_search((int) $values[9], Contract::OVERFLOW, true),
+            'concurrency' => $concurrency,
+            'rate' => $rate($n, $per),
+            'per_key' => [
+                'concurrency' => $keyConcurrency, 'rate' => $rate($keyN, $keyPer), 'fifo' => $values[6] === '1',
+            ],
+            'retention' => $age === null ? null : ['age_ms' => intdiv($age, 1_000), 'count' => $count],
+            'events' => $events,
+        ];
+    }
+
+    /**
+     * Decodes a hold.
+     *
+     * @param list<string> $skus names by number
+     * @return array<string, mixed>
+     */
+    public static function hold(string $hold, string $id, array $skus): array
+    {
+        $packed = new Packed($hold);
+        $fixed = $packed->numbers(Contract::HOLD);
+        $buyer = $packed->take($fixed['buyer']);
+        $packed->take($fixed['lines']);
+        $units = [];
+        while (!$packed->isEmpty()) {
+            ['sku' => $sku, 'first' => $first, 'last' => $last] = $packed->numbers(Contract::UNIT_RANGE);
+            foreach (range($first, $last) as $unit) {
+                $units[] = ['sku' => $skus[$sku], 'unit' => $unit];
+            }
+        }
+        return [
+            'id' => bin2hex($id),
+            'buyer' => $buyer,
+            'units' => $units,
+            'state' => Contract::HOLD_STATES[$fixed['state']],
+            'deadline_us' => $fixed['deadline'],
+            'seq' => $fixed['event'],
+            'generation' => $fixed['generation'],
+        ];
+    }
+
+    /** @return array<string, mixed> */
+    public static function sku(string $name, string $packed): array
+    {
+        $sku = (new Packed($packed))->numbers(Contract::SKU);
+        return [
+            'sku' => $name,
+            'total' => $sku['total'],
+            'free' => $sku['total'] + $sku['returned'] - $sku['next'] - $sku['ahead'],
+            'held' => $sku['held'],
+            'confirmed' => $sku['confirmed'],
+            'withdrawn' => $sku['withdrawn'],
+            'per_buyer' => $sku['per_buyer'],
+        ];
+    }
+}

@@ -1,0 +1,158 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate\Transport;
+
+use Rushgate\NewTask;
+use Rushgate\Payload;
+
+/**
+ * The verbs of a store, one method each. Arrays have the fields of the HTTP API, with payloads as `content`.
+ *
+ * Durations are in seconds. Names and limits are checked by the caller. A write that is repeated after a lost
+ * connection takes effect once.
+ *
+ * @internal
+ */
+interface Transport
+{
+    /** The same store over connections of its own, for use in a signal handler. */
+    public function twin(): self;
+
+    public function close(): void;
+
+    public function acquire(string $lock, float $lease, float $wait, string $label): Grant;
+
+    public function extendLock(string $lock, string $token, float $lease): Grant;
+
+    /** False if the token did not hold the lock. */
+    public function releaseLock(string $lock, string $token): bool;
+
+    public function forceRelease(string $lock): void;
+
+    /** True if the token holds the lock now. */
+    public function holdsLock(string $lock, string $token, int $fence): bool;
+
+    /** True if a notification said that the token was force-released. Never sends a request. */
+    public function isRevoked(string $token): bool;
+
+    /**
+     * @param non-empty-list<NewTask> $tasks
+     * @return list<array<string, mixed>> one outcome per task
+     */
+    public function enqueue(string $queue, array $tasks): array;
+
+    /**
+     * @param ?\Closure(): bool $stopped ends the wait when it returns true
+     * @return list<array<string, mixed>> tasks
+     */
+    public function claim(string $queue, int $n, float $lease, float $wait, string $worker, ?\Closure $stopped): array;
+
+    /** @return list<array<string, mixed>> tasks */
+    public function top(string $queue, int $n): array;
+
+    /** @return list<array<string, mixed>> tasks */
+    public function pop(string $queue, int $n): array;
+
+    /**
+     * @param non-empty-list<string> $tickets
+     * @return list<string> outcomes
+     */
+    public function complete(string $queue, array $tickets, ?Payload $result, bool $discarded): array;
+
+    public function retry(string $queue, string $ticket, string $error, float $delay, bool $giveUp): string;
+
+    /**
+     * @param non-empty-list<string> $tickets
+     * @return list<string> outcomes
+     */
+    public function release(string $queue, array $tickets, float $delay): array;
+
+    /**
+     * @param non-empty-list<string> $tickets
+     * @return list<string> outcomes
+     */
+    public function extend(string $queue, array $tickets, float $lease, ?int $percent, ?string $note): array;
+
+    public function cancel(string $queue, string $task): string;
+
+    public function dequeue(string $queue, string $ticket): string;
+
+    /** End of the window, in µs; null if there was none. */
+    public function clearUnique(string $queue, string $task): ?int;
+
+    /** @return array<string, mixed> */
+    public function closeBatch(string $queue, string $task): array;
+
+    /** @return ?array<string, mixed> the task; null if it is neither live nor retained */
+    public function task(string $queue, string $task): ?array;
+
+    /** @return array<string, mixed> the finished task, or the live one after the wait */
+    public function waitForTask(string $queue, string $task, float $wait): array;
+
+    /** @return ?array<string, mixed> */
+    public function waits(string $queue, string $task): ?array;
+
+    /** @return list<array<string, mixed>> */
+    public function waited(string $queue, string $task, string $after, int $limit): array;
+
+    /** @return list<array<string, mixed>> reasons */
+    public function why(string $queue, string $task): array;
+
+    /** @return array<string, mixed> */
+    public function stats(string $queue): array;
+
+    public function pause(string $queue, bool $paused): void;
+
+    /** @param array<string, mixed> $limits */
+    public function limit(string $queue, array $limits): void;
+
+    /** @return list<array<string, mixed>> dead letters */
+    public function dead(string $queue, string $after, int $limit): array;
+
+    /**
+     * @param ?list<string> $ids null for all
+     * @return array{requeued: int, kept: int}
+     */
+    public function requeueDead(string $queue, ?array $ids): array;
+
+    /** @param ?list<string> $ids null for all */
+    public function deleteDead(string $queue, ?array $ids): int;
+
+    /** @param array<string, mixed> $schedule fields of the HTTP API, with a `content` */
+    public function saveSchedule(string $queue, string $id, array $schedule): string;
+
+    /** @return list<array<string, mixed>> */
+    public function schedules(string $queue, string $after, int $limit): array;
+
+    public function deleteSchedule(string $queue, string $id): bool;
+
+    /** @param array<string, mixed> $sale fields of the HTTP API */
+    public function createSale(array $sale): void;
+
+    public function openSale(string $sale): string;
+
+    public function endSale(string $sale): string;
+
+    /** @return array<string, mixed> */
+    public function sale(string $sale): array;
+
+    /**
+     * @param non-empty-array<string, int> $cart quantities by SKU
+     * @return array<string, mixed> the hold, with its `receipt` and `replayed`
+     */
+    public function reserve(string $sale, string $buyer, string $key, array $cart, bool $same): array;
+
+    /** @return array<string, mixed> the hold after the decision or the wait */
+    public function confirm(string $sale, string $reservation, float $wait): array;
+
+    /** @return array<string, mixed> the hold after the decision or the wait */
+    public function cancelHold(string $sale, string $reservation, float $wait): array;
+
+    /** @return array<string, mixed> the hold, once it is final or after the wait */
+    public function reservation(string $sale, string $reservation, float $wait): array;
+
+    /** @return array<string, mixed> the hold, with its `receipt` */
+    public function restore(string $sale, string $receipt): array;
+}

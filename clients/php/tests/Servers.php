@@ -1,0 +1,33 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate\Tests;
+
+use Rushgate\Options;
+use Rushgate\Redis\Endpoint;
+use Rushgate\Redis\StreamLink;
+
+/** Direct access to Redis servers, for what no client does. */
+final class Servers
+{
+    /** Ends all client connections of a Sentinel service or a Cluster. */
+    public static function killConnections(string $url): void
+    {
+        foreach (self::addresses($url) as [$host, $port]) {
+            $link = new StreamLink(new Endpoint($host, (int) $port), new Options());
+            $link->call(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+        }
+    }
+
+    private static function addresses(string $url): array
+    {
+        preg_match('~//([^/]+)(?:/(\w+))?~', $url, $parts);
+        $nodes = array_map(fn (string $node) => explode(':', $node), explode(',', $parts[1]));
+        if (!str_contains($url, 'sentinel')) {
+            return $nodes;
+        }
+        $sentinel = new StreamLink(new Endpoint($nodes[0][0], (int) $nodes[0][1]), new Options());
+        return [$sentinel->call(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', $parts[2]])];
+    }
+}

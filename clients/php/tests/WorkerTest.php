@@ -1,0 +1,264 @@
+<?php
+
+declare(strict_types=1);
+
+namespace Rushgate\Tests;
+
+use Rushgate\Backoff;
+use Rushgate\Client;
+use Rushgate\NewTask;
+use Rushgate\Outcome;
+use Rushgate\Payload;
+use Rushgate\Task;
+use Rushgate\Worker;
+
+final class WorkerTest extends TestCase
+{
+    private static function atOnce(): Backoff
+    {
+        return new Backoff(base: 0);
+    }
+
+    public function testHandlersAreSelectedByKindAndTheirResultsAreKept(): void
+    {
+        $queue = self::queue();
+        $queue->limit(self::RETENTION);
+        $queue->enqueue('sum', [1, 2, 3], kind: 'sum');
+        $queue->enqueue('other', 'x', kind: 'strange');
+        $queue->enqueue('plain', 'y');
+        $seen = [];
+        $report = (new Worker($queue, [
+            'sum' => fn (Task $task) => array_sum($task->value()),
+            '*' => function (Task $task) use (&$seen): void {
+                $seen[] = $task->id;
+            },
+        ], prefetch: 10))->run(drain: true);
+        self::assertSame([3, 3], [$report->claimed, $report->done]);
+        self::assertSame(['other', 'plain'], $seen);
+        self::assertSame(6, $queue->wait('sum', 1)->result->value());
+    }
+
+    public function testFailuresAreRetriedAndDieWithTheirTrace(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('a', maxAttempts: 3);
+        $attempts = [];
+        $report = (new Worker($queue, ['*' => function (Task $task) use (&$attempts): void {
+            $attempts[] = $task->attempt;
+            throw new \DomainException('no luck');
+        }], backoff: self::atOnce()))->run(drain: true);
+        self::assertSame([1, 2, 3], $attempts);
+        self::assertSame([2, 1], [$report->retried, $report->dead]);
+        $error = $queue->dead()[0]->error;
+        self::assertStringContainsString('DomainException: no luck', $error);
+        self::assertStringContainsString('WorkerTest.php', $error);
+        self::assertLessThanOrEqual(2_000, strlen($error));
+    }
+
+    public function testOutcomesDiscardGiveUpAndRelease(): void
+    {
+        $queue = self::queue();
+        $queue->limit(self::RETENTION);
+        $ids = ['discard', 'give-up', 'release', 'retry'];
+        $queue->enqueueAll(array_map(fn (string $id) => new NewTask($id), $ids));
+        $report = (new Worker($queue, ['*' => fn (Task $task) => match ($task->id) {
+            'discard' => Outcome::discard(),
+            'give-up' => Outcome::giveUp('never'),
+            'release' => Outcome::release(60),
+            'retry' => Outcome::retry('later', 60),
+        }]))->run(drain: true);
+        self::assertSame([1, 1, 1, 1], [$report->discarded, $report->dead, $report->released, $report->retried]);
+        self::assertSame('discarded', $queue->find('discard')->how);
+        self::assertSame('never', $queue->dead()[0]->error);
+        self::assertSame(2, $queue->stats()['scheduled']);
+    }
+
+    public function testATaskWithoutHandlerOrWithABadPayloadIsNotLost(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('kind', kind: 'unknown', maxAttempts: 1);
+        $queue->enqueue('bad', Payload::bytes('{', 'application/json'), kind: 'known', maxAttempts: 1);
+        $queue->enqueue('large', kind: 'large', maxAttempts: 5);
+        $report = (new Worker($queue, [
+            'known' => fn (Task $task) => $task->value(),
+            'large' => fn () => str_repeat('a', 70_000),
+        ], backoff: self::atOnce()))->run(drain: true);
+        self::assertSame([1, 3], [$report->unknown, $report->dead]);
+        $errors = array_column($queue->dead(), 'error', 'id');
+        self::assertStringContainsString('no handler for the kind `unknown`', $errors['kind']);
+        self::assertStringContainsString('Undecodable', $errors['bad']);
+        self::assertStringContainsString('size of the result', $errors['large']);
+    }
+
+    public function testAHandlerIsStoppedAtItsTimeout(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('slow', maxAttempts: 1);
+        $report = (new Worker($queue, ['*' => self::spin(...)], timeout: 1))->run(drain: true);
+        self::assertSame(1, $report->timedOut);
+        self::assertSame('the handler took longer than 1 s', $queue->dead()[0]->error);
+    }
+
+    public function testAHandlerIsStoppedAtTheDeadlineOfItsTask(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('late', deadline: 1);
+        $report = (new Worker($queue, ['*' => self::spin(...)]))->run(drain: true);
+        self::assertSame([1, 1], [$report->timedOut, $report->dead]);
+        self::assertStringContainsString('deadline', $queue->dead()[0]->error);
+    }
+
+    /** A handler that is busy for 20 s. */
+    private static function spin(): void
+    {
+        $until = microtime(true) + 20;
+        while (microtime(true) < $until) {
+            usleep(10_000);
+        }
+    }
+
+    public function testALeaseIsExtendedWhileTheHandlerRuns(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('long');
+        $report = (new Worker($queue, ['*' => function (): void {
+            $until = microtime(true) + 4.5;
+            while (microtime(true) < $until) {
+                usleep(10_000);
+            }
+        }], lease: 3))->run(drain: true);
+        self::assertSame([1, 1, 0], [$report->claimed, $report->done, $report->lost]);
+    }
+
+    public function testACanceledTaskEndsAfterTheGrace(): void
+    {
+        $queue = self::queue();
+        $queue->limit(self::RETENTION);
+        $queue->enqueue('endless');
+        $report = (new Worker($queue, ['*' => function (Task $task) use ($queue): void {
+            $queue->cancel($task->id);
+            self::spin();
+        }], lease: 3, grace: 1))->run(drain: true);
+        self::assertSame([1, 1], [$report->cancelled, $report->done]);
+        self::assertSame(0, $queue->stats()['ready'] + $queue->stats()['dead']);
+    }
+
+    public function testAStopLetsTheRunningTaskFinishAndReleasesTheRest(): void
+    {
+        $queue = self::queue();
+        $queue->enqueueAll(array_map(fn (int $n) => new NewTask("task:$n"), range(1, 3)));
+        $worker = self::fork(function ($report) use ($queue): void {
+            $worker = new Worker($queue, ['*' => function (Task $task) use ($report): void {
+                fwrite($report, "$task->id\n");
+                usleep(200_000);
+                usleep(200_000);
+            }], prefetch: 3);
+            fwrite($report, json_encode($worker->run()) . "\n");
+        }, $pipe);
+        self::assertSame('task:1', self::line($pipe));
+        posix_kill($worker, SIGTERM);
+        $report = json_decode(self::line($pipe), true);
+        self::assertSame([3, 1, 2], [$report['claimed'], $report['done'], $report['released']]);
+        self::join($worker);
+        self::assertSame([2, 0], [$queue->stats()['ready'], $queue->stats()['leased']]);
+        self::assertSame(1, $queue->claim()[0]->attempt);
+    }
+
+    public function testAStopEndsAHandlerThatExceedsTheGrace(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('endless');
+        $worker = self::fork(function ($report) use ($queue): void {
+            $worker = new Worker($queue, ['*' => function () use ($report): void {
+                fwrite($report, "started\n");
+                while (true) {
+                    usleep(10_000);
+                }
+            }], grace: 1);
+            fwrite($report, json_encode($worker->run()) . "\n");
+        }, $pipe);
+        self::line($pipe);
+        posix_kill($worker, SIGTERM);
+        self::assertSame(1, json_decode(self::line($pipe), true)['released']);
+        self::join($worker);
+        self::assertSame(1, $queue->stats()['ready']);
+    }
+
+    public function testAnIdleWorkerIsWokenAndStoppedAtOnce(): void
+    {
+        $queue = self::queue();
+        $worker = self::fork(function ($report) use ($queue): void {
+            $worker = new Worker($queue, ['*' => function (Task $task) use ($report): void {
+                fwrite($report, "$task->id\n");
+            }]);
+            fwrite($report, json_encode($worker->run()) . "\n");
+        }, $pipe);
+        $queue->enqueue('a');
+        self::assertSame('a', self::line($pipe));
+        $stopped = microtime(true);
+        posix_kill($worker, SIGTERM);
+        self::assertSame(1, json_decode(self::line($pipe), true)['done']);
+        self::assertLessThan(3, microtime(true) - $stopped);
+        self::join($worker);
+    }
+
+    public function testForksShareTheTasksAndEachTaskRunsOnce(): void
+    {
+        $queue = self::queue();
+        $done = self::queue();
+        $queue->enqueueAll(array_map(fn (int $n) => new NewTask("task:$n"), range(1, 60)));
+        $report = (new Worker($queue, ['*' => function (Task $task) use ($done): void {
+            $done->enqueue($task->id, getmypid());
+        }], prefetch: 5, forks: 3))->run(drain: true);
+        self::assertSame([60, 60], [$report->claimed, $report->done]);
+        self::assertSame(60, $done->stats()['ready']);
+        $processes = array_unique(array_map(fn (Task $task) => $task->value(), $done->claim(100, 30)));
+        self::assertNotContains(getmypid(), $processes);
+    }
+
+    public function testLostRepliesRunNoTaskTwice(): void
+    {
+        $proxy = Proxy::of(self::url());
+        $client = $proxy === null ? self::client() : Client::connect($proxy->url, self::options());
+        $queue = $client->queue(self::name('queue'));
+        $queue->enqueueAll(array_map(fn (int $n) => new NewTask("task:$n"), range(1, 5)));
+        $runs = [];
+        $report = (new Worker($queue, ['*' => function (Task $task) use (&$runs, $proxy): void {
+            $runs[] = $task->id;
+            // The completion is sent twice.
+            $proxy === null ? Servers::killConnections(self::url()) : $proxy->loseNextReply();
+        }]))->run(drain: true);
+        $proxy?->stop();
+        self::assertSame(['task:1', 'task:2', 'task:3', 'task:4', 'task:5'], $runs);
+        self::assertSame([5, 5, 0], [$report->claimed, $report->done, $report->lost]);
+    }
+
+    public function testATimeoutInTheMiddleOfACallLeavesTheClientUsable(): void
+    {
+        $client = self::client();
+        $queue = $client->queue(self::name('queue'));
+        $other = $client->queue(self::name('queue'));
+        $queue->enqueue('busy', maxAttempts: 1);
+        $count = 0;
+        $report = (new Worker($queue, ['*' => function () use ($other, &$count): void {
+            while (true) {
+                $other->enqueue('task:' . ++$count);
+            }
+        }], timeout: 1))->run(drain: true);
+        self::assertSame([1, 1], [$report->timedOut, $report->dead]);
+        self::assertSame('added', $other->enqueue('last')->outcome);
+        // The call that was interrupted may have been executed.
+        self::assertContains($other->stats()['ready'], [$count, $count + 1]);
+    }
+
+    public function testTheBackoffGrowsToItsMaximum(): void
+    {
+        $backoff = new Backoff(base: 1, factor: 2, max: 10, jitter: false);
+        self::assertSame([1.0, 2.0, 4.0, 8.0, 10.0], array_map($backoff->delay(...), range(1, 5)));
+        self::assertSame(10.0, $backoff->delay(1_000));
+        for ($draw = 0; $draw < 50; $draw++) {
+            $delay = (new Backoff())->delay(3);
+            self::assertTrue($delay >= 0 && $delay <= 4);
+        }
+    }
+}
