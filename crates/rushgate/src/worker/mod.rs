@@ -170,7 +170,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// threads (512 at most by default), so that heartbeats and other handlers continue.
     ///
     /// A thread cannot be stopped. If the lease is lost, the timeout passes or the grace ends, the worker
-    /// cancels the handler's [`CancellationToken`](crate::CancellationToken) and ignores its result. Check
+    /// cancels the handler's [`CancellationToken`] and ignores its result. Check
     /// the token between steps, and fence writes. On shutdown the runtime waits for its threads.
     pub fn register_blocking<M: 'static, H: BlockingHandler<M, S>>(
         self,
