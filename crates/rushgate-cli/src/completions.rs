@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::exit::{Exit, Fault};
 use crate::globals::must_exist;
 use crate::output::Output;
+use crate::queue::all_queues;
 
 /// Environment variable with which the shell script asks for candidates.
 const VARIABLE: &str = "RUSHGATE_COMPLETE";
@@ -87,7 +88,7 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
     let page = Page::default();
     let names = match named {
         Named::Lock => gate.locks(page).await?.iter().map(|lock| lock.name.to_string()).collect(),
-        Named::Queue => gate.queues(page).await?.iter().map(ToString::to_string).collect(),
+        Named::Queue => all_queues(&gate).await?.iter().map(ToString::to_string).collect(),
         Named::Sale => gate.sales(page).await?.iter().map(|sale| sale.spec.id.to_string()).collect(),
     };
     gate.close().await?;

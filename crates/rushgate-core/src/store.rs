@@ -162,6 +162,9 @@ impl<K> Page<K> {
 
 impl Page {
     /// Reads this page and all that follow, while `read` returns full pages. `name` returns an entry's name.
+    ///
+    /// # Errors
+    /// The first error of `read`. What was read before it is lost.
     pub async fn read_all<T, F: Future<Output = Result<Vec<T>>>>(
         mut self,
         read: impl Fn(Self) -> F,

@@ -334,8 +334,8 @@ verbs! {
     Idempotent Limit limit(queue: ref '_ QueueName, limits: QueueLimits) -> (),
         "set a queue's limits", |v| v.limits.check();
 
-    /// Returns events in order, up to 1,000 a page. A queue keeps events
-    /// only if its [limits](QueueLimits::events) say so. Each event is written in the step that it describes.
+    /// Returns events in order, up to 1,000 a page. A queue keeps events only if its [limits](QueueLimits::events) say
+    /// so. Each event is written in the step that it describes.
     Read TaskEvents task_events(queue: ref '_ QueueName, page: Page<u64>) -> crate::TaskEvents,
         "read a queue's events", |v| v.page.check_size(crate::TaskEvents::MAX);
 

@@ -40,7 +40,6 @@ impl Group {
     }
 
     /// The ends of the keys behind the tag, without the client.
-    #[cfg(test)]
     pub(crate) fn endings(&self) -> &'static [&'static str] {
         self.endings
     }
@@ -169,7 +168,7 @@ pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
         waiting if waiting.starts_with("waiting") => Some(QueueSet::Waiting),
         _ => None,
     };
-    let kinds = group.endings.iter().map(|ending| kind(ending));
+    let kinds = group.endings().iter().map(|ending| kind(ending));
     group.all().zip(kinds).filter_map(|(key, kind)| Some((key, kind?))).collect()
 }
 

@@ -57,8 +57,6 @@ on_each_server! {
     a_server_that_cannot_write_its_log_takes_no_writes
     a_call_under_way_when_the_connection_ends_may_have_happened
     a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it
-    a_claimer_is_woken_by_another_process
-    a_dead_listener_does_not_swallow_the_wake_up
     a_sale_whose_keys_are_gone_is_not_sold_again
     nothing_is_sent_to_a_server_whose_certificate_is_not_trusted
     whoever_confuses_tls_with_none_is_told_so
@@ -653,30 +651,6 @@ async fn a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it(kind: 
     assert_eq!(store.calls().statements - before, 3);
     let next = store.acquire(Acquire { name: good, ..ask(5, Duration::ZERO) }).await.unwrap();
     assert!(matches!(next, Acquired::Granted(_)), "nobody holds it: {next:?}");
-}
-
-async fn a_claimer_is_woken_by_another_process(kind: Kind) {
-    let server = server(kind);
-    let (store, other) = (open(&server).await, open(&server).await);
-    for number in 1..=5 {
-        let ready = store.ready(&queue());
-        // The answer to a later call proves that the process is registered.
-        store.stats(&queue()).await.unwrap();
-        put(&other, number).await.unwrap();
-        ready.await.unwrap();
-        assert_eq!(claim(&store, 100 + number).await.len(), 1);
-    }
-}
-
-async fn a_dead_listener_does_not_swallow_the_wake_up(kind: Kind) {
-    let server = server(kind);
-    let (store, dying, other) = (open(&server).await, open(&server).await, open(&server).await);
-    drop(dying.ready(&queue()));
-    dying.close().await.unwrap();
-    let ready = store.ready(&queue());
-    store.stats(&queue()).await.unwrap();
-    put(&other, 1).await.unwrap();
-    ready.await.unwrap();
 }
 
 async fn a_sale_whose_keys_are_gone_is_not_sold_again(kind: Kind) {

@@ -16,6 +16,7 @@ use crate::shop::Shop;
 
 /// Interval for finding sales and schedules made by other processes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+
 /// Runs the services until `shutdown`, then waits for the work under way.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
     let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };

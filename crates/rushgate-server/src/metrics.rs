@@ -9,6 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
+use rushgate::queue::QueueName;
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
@@ -158,12 +159,9 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     let tasks = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let oldest = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
     let dropped = Family::<NameLabels, Counter>::default();
-    let queues = gate
-        .queues(Page::first(THINGS_MAX))
-        .await?
-        .into_iter()
-        .filter(|queue| caller.may(Kind::Queue, queue.as_str()));
-    for queue in queues {
+    let queues = Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await?;
+    let seen = queues.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
+    for queue in seen.take(THINGS_MAX as usize) {
         let stats = gate.queue(&queue)?.stats().await?;
         let name = ("queue", queue.to_string());
         let states = [

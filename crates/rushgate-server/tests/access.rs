@@ -113,6 +113,21 @@ async fn lists_show_what_the_scopes_cover_and_nothing_else_can_be_made() {
     stand.end().await;
 }
 
+#[tokio::test]
+async fn metrics_have_a_queue_of_the_scope_behind_a_thousand_others() {
+    let (stand, file) = Stand::with_tokens().await;
+    let (_, token) = file.create(new_token(Role::Operator, &["queue:mine"])).unwrap();
+    eventually(async || code(&stand, "GET", "/v1/sales", Some(&token)).await == 200).await;
+    for n in 0..1_000 {
+        stand.gate.queue(format!("a{n}")).unwrap().pause().await.unwrap();
+    }
+    stand.gate.queue_of::<u32>("mine").unwrap().enqueue("a", 1).send().await.unwrap();
+    let said = stand.ask(Ask::new("GET", "/metrics").bearer(&token)).await;
+    let text = String::from_utf8(said.body.to_vec()).unwrap();
+    assert!(text.contains("rushgate_queue_tasks{queue=\"mine\",state=\"ready\"} 1"), "{text}");
+    stand.end().await;
+}
+
 /// Scopes apply to the normalized name, however the path spells it.
 #[tokio::test]
 async fn another_spelling_of_a_name_leads_past_no_scope() {

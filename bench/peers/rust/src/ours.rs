@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use rushgate::{BuyerId, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker};
+use rushgate::{
+    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker,
+};
 
 use crate::record::{Records, now};
 use crate::{Content, Settings, pause, together, url};

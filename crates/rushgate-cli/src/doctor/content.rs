@@ -9,6 +9,7 @@ use rushgate::{Result, Rushgate};
 
 use super::Findings;
 use crate::output::{counted, word};
+use crate::queue::all_queues;
 
 /// If ready tasks have waited this long and nothing is leased, the queue probably has no worker.
 const UNATTENDED: Duration = Duration::from_secs(60);
@@ -33,7 +34,7 @@ pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleSt
 
 async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
     let mut queues = Vec::new();
-    for name in gate.queues(Page::first(10_000)).await? {
+    for name in all_queues(gate).await? {
         let stats = gate.queue(&name)?.stats().await?;
         queues.push((name, stats));
     }

@@ -31,7 +31,7 @@ fn waits_line(waits: &Waits) -> String {
 }
 
 /// The names of all queues.
-pub(super) async fn all_queues(gate: &Rushgate) -> rushgate::Result<Vec<QueueName>> {
+pub(crate) async fn all_queues(gate: &Rushgate) -> rushgate::Result<Vec<QueueName>> {
     Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await
 }
 

@@ -18,6 +18,7 @@ mod why;
 
 use anyhow::Result;
 
+pub(crate) use self::look::all_queues;
 pub(crate) use self::shown::{printable, rounded};
 
 use crate::args::queue::{CronVerb, DeadVerb, QueueVerb};

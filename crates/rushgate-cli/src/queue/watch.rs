@@ -86,7 +86,7 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
 
 async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) -> rushgate::Result<Vec<Look>> {
     let names = match queues {
-        [] => super::look::all_queues(gate).await?.iter().map(ToString::to_string).collect(),
+        [] => super::all_queues(gate).await?.iter().map(ToString::to_string).collect(),
         named => named.to_vec(),
     };
     let mut looks = Vec::with_capacity(names.len());

@@ -53,6 +53,18 @@ local function due_tasks(q, n)
   return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
 end
 
+-- A claimer that got as many tasks as it asked for may have no time for the next one. Wakes a process for that, unless
+-- the task was due when it was enqueued, because that woke a process.
+local function pass_on(q)
+  if redis.call('ZCARD', q.listeners) == 0 then return end
+  local _, records, runs = due_tasks(q, 1)
+  local record = records[1]
+  if record and not runs[1] and string.sub(record, DUE_FROM, DUE_TO) <= string.sub(record, FIRST_FROM, DUE_FROM - 1) then
+    return
+  end
+  if record or next_waiting(q) then ring(q, 1) end
+end
+
 -- A task with a key was claimed or popped: counts it against the limits of its key, and moves its key group to the end.
 local function take_turn(q, t, leased)
   local name = line_name(t.key, t.priority)

@@ -12,8 +12,7 @@
 -- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
 -- next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE. Each token of an earlier
--- release costs the server 0.3 µs a cycle.
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
 local KEPT_US = 3600 * 1000000
 -- The latest four releases are kept, so that a retried release gets the same answer.
 local RELEASED_BYTES = 4 * 16
@@ -23,6 +22,7 @@ local GRANT = '>I7I7I7I1I7c16I2I7c8'
 local TOKEN_AT = 30
 local INFO_AT = 48
 local OWNER_AT = 63
+-- `until` of a released lock.
 local RELEASED = '\0\0\0\0\0\0\0'
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 

@@ -1,57 +1,57 @@
 -- A queue. Its 36 keys, in this order:
---   meta       HASH  counters and settings, by field:
---                    counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
---                      revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
---                      groups in `waiting`. Present once the queue was used
---                    paused: 1 if paused
---                    capacity
---                    limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
---                      three per key; 1 if first in, first out per key; µs and count of the retention; overflow
---                      policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
---                    latest_event
---                    first_event: the first that may be kept
---                    dropped: number of tasks dropped in total
---                    age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
---                    has_deadlines: 1 if waiting tasks have deadlines
---                    unique_until: latest end of a uniqueness window
---                    has_dependencies: 1 if live tasks wait for others or have waited
---                    relayed: and the name of an outbox: the highest number relayed from it
---   records    HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
---                    place: arrival(6) turn(1); first: when the id was first enqueued
---   runs       HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
---                    [note's length(1) percent(1) note] [past's length(2) past] error
---                    Only of tasks that were claimed at least once. Its due time overrides the record's. A percentage
---                    of 255 is none
---   newcomers  HASH  id -> a record: the pending replacement of a leased task
---   leases     ZSET  claim(7) turn(1) id -> lease until
---   listeners  ZSET  inbox -> since, of processes that wait for a task to claim
---   waiting    ZSET  ten of them, one per priority: place(7) id -> due
---   blocked    ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
---   held       ZSET  id -> due, of tasks that wait for others
---   groups     HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
---                    last three are its first task's. Moment + 1 is 0 while the group is blocked
---   key_leases HASH  key -> number of its leased tasks
---   starts     HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
---   starts_until ZSET  key -> when its start times no longer matter
---   dead       HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
---                    [past's length(2) past] body: a dead letter
---   dead_ids   ZSET  id -> 0, of dead letters
---   done       HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
---                    that is kept. The result is a body, or empty
---   done_ids   ZSET  id -> finished
---   by_age     ZSET  id -> first, of waiting tasks, if the queue drops its oldest
---   by_deadline ZSET  id -> deadline, of waiting tasks that have one
---   dependents ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
---   dependencies ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
---   results    HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
---   result_ids ZSET  place(7) other -> 0, of these
---   unsettled  HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
---                    updated yet
+--   meta          HASH  counters and settings, by field:
+--                       counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
+--                         revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
+--                         groups in `waiting`. Present once the queue was used
+--                       paused: 1 if paused
+--                       capacity
+--                       limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
+--                         three per key; 1 if first in, first out per key; µs and count of the retention; overflow
+--                         policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
+--                       latest_event
+--                       first_event: the first that may be kept
+--                       dropped: number of tasks dropped in total
+--                       age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
+--                       has_deadlines: 1 if waiting tasks have deadlines
+--                       unique_until: latest end of a uniqueness window
+--                       has_dependencies: 1 if live tasks wait for others or have waited
+--                       relayed: and the name of an outbox: the highest number relayed from it
+--   records       HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
+--                       place: arrival(6) turn(1); first: when the id was first enqueued
+--   runs          HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
+--                       [note's length(1) percent(1) note] [past's length(2) past] error
+--                       Only of tasks that were claimed at least once. Its due time overrides the record's. A percentage
+--                       of 255 is none
+--   newcomers     HASH  id -> a record: the pending replacement of a leased task
+--   leases        ZSET  claim(7) turn(1) id -> lease until
+--   listeners     ZSET  inbox -> since, of processes that wait for a task to claim
+--   waiting       ZSET  ten of them, one per priority: place(7) id -> due
+--   blocked       ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
+--   held          ZSET  id -> due, of tasks that wait for others
+--   groups        HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
+--                       last three are its first task's. Moment + 1 is 0 while the group is blocked
+--   key_leases    HASH  key -> number of its leased tasks
+--   starts        HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
+--   starts_until  ZSET  key -> when its start times no longer matter
+--   dead          HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
+--                       [past's length(2) past] body: a dead letter
+--   dead_ids      ZSET  id -> 0, of dead letters
+--   done          HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
+--                       that is kept. The result is a body, or empty
+--   done_ids      ZSET  id -> finished
+--   by_age        ZSET  id -> first, of waiting tasks, if the queue drops its oldest
+--   by_deadline   ZSET  id -> deadline, of waiting tasks that have one
+--   dependents    ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
+--   dependencies  ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
+--   results       HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
+--   result_ids    ZSET  place(7) other -> 0, of these
+--   unsettled     HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
+--                       updated yet
 --   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
---                    deleted
---   events     HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
---                    if they do not apply
---   watchers   HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
+--                       deleted
+--   events        HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
+--                       if they do not apply
+--   watchers      HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
 -- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
 -- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
@@ -805,24 +805,26 @@ local function first_deadline(q)
   redis.call('HDEL', q.meta, 'has_deadlines')
 end
 
--- When the next task may become claimable: the first due time or end of a lease, or when the rate allows more.
-local function next_to_give(q)
+-- The lower of a moment and the lowest score of a set.
+local function with_head(first, set)
+  local head = tonumber(redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')[2])
+  return head and math.min(first or head, head) or first
+end
+
+-- When the next waiting task may be claimed: the first due time, or when the rate allows more.
+local function next_waiting(q)
   write_back_queue(q)
   local first
-  local function see(set)
-    local head = redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')
-    if head[2] then first = math.min(first or math.huge, tonumber(head[2])) end
-  end
   for priority = 0, 9 do
-    if is_used(q, priority) then see(waiting(q, priority)) end
+    if is_used(q, priority) then first = with_head(first, waiting(q, priority)) end
   end
-  if first and q.concurrency and redis.call('ZCARD', q.leases.key) >= q.concurrency then
-    first = nil
-  elseif first and q.rate_n then
-    first = math.max(first, free_from(q))
-  end
-  see(q.leases)
-  return first
+  if not first or q.concurrency and redis.call('ZCARD', q.leases.key) >= q.concurrency then return nil end
+  return q.rate_n and math.max(first, free_from(q)) or first
+end
+
+-- When the next task may be claimed: one that waits, or one whose lease ends.
+local function next_to_give(q)
+  return with_head(next_waiting(q), q.leases)
 end
 
 -- The same, or the first deadline, because a task that dies may release others.
@@ -843,6 +845,18 @@ local function ring(q, tasks)
   end
 end
 
+-- Wakes processes for the tasks that this call made due, or one for a due time that comes before all others.
+local function wake_listeners(q)
+  if q.woken > 0 then
+    ring(q, q.woken)
+  elseif q.soonest and redis.call('ZCARD', q.listeners) == 0 then
+    -- A process that claimed before this call and listens after it sees that it missed a wake-up.
+    q.wakes, q.changed = q.wakes + 1, true
+  elseif q.soonest and next_to_give(q) == math.max(q.soonest, free_from(q)) then
+    ring(q, 1)
+  end
+end
+
 -- Writes the queue's counters, and wakes the processes that wait for what was enqueued.
 local function finish(q)
   -- Too many dependents for one call: a process is woken, whose call continues.
@@ -852,12 +866,7 @@ local function finish(q)
   if q.latest_event then events.tell(q, '', 'E' .. int(q.latest_event)) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end
   write_back_queue(q)
-  if q.woken > 0 and not q.paused then
-    ring(q, q.woken)
-  elseif q.soonest and not q.paused and redis.call('ZCARD', q.listeners) > 0
-    and next_to_give(q) == math.max(q.soonest, free_from(q)) then
-    ring(q, 1)
-  end
+  if not q.paused then wake_listeners(q) end
   if q.changed then
     local counters = struct.pack(COUNTERS, q.revision, q.arrival, q.claim, q.wakes, q.used, q.lines_waiting)
     redis.call('HSET', q.meta, 'counters', counters)

@@ -77,6 +77,8 @@ if short[1] then
   for _, answer in ipairs(short) do
     answer[1] = due and math.max(due - now, 0) or ''
   end
+else
+  pass_on(q)
 end
 finish(q)
 return remember_all(once, answers)

@@ -24,7 +24,7 @@ end
 local finished = q.keep_n and count_finished(q) or 0
 local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
 return {
-  ready, all - ready, redis.call('ZCARD', q.leases.key), 
+  ready, all - ready, redis.call('ZCARD', q.leases.key),
   redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
   redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
   now - oldest, free > now and int(free) or '',

@@ -86,7 +86,8 @@ impl Follower {
 }
 
 impl<T> Queue<T> {
-    /// Events of the queue in order: up to 1,000 a page. A queue keeps events only if its [limits](rushgate_core::QueueLimits::events) say so.
+    /// Events of the queue in order: up to 1,000 a page. A queue keeps events only if its
+    /// [limits](rushgate_core::QueueLimits::events) say so.
     ///
     /// # Errors
     /// [`is_invalid`](rushgate_core::Error::is_invalid) for a limit outside its range. Otherwise the store
