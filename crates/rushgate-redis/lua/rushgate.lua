@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 1658094830d3d1fc
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '1658094830d3d1fc'
+-- Rushgate 0.1.0, protocol 1, build b7db22111f3f1745
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'b7db22111f3f1745'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -394,6 +394,13 @@ local function beginning_of(group, key)
   return beginning and is.name(name) and beginning
 end
 
+-- Whether a first key has a name of the characters that nearly all names have. One search, where `beginning_of` takes
+-- four steps.
+local PLAIN_KEYS = { lock = '^rg:{l:%w[%w:._/-]*}:lock$' }
+local function is_plain_key(group, key)
+  return #key <= 200 and string.find(key, PLAIN_KEYS[group])
+end
+
 -- All keys of groups, from the first key of each group. Groups are of one thing, except for a lock and a queue. `starts`
 -- has the positions of the first keys in KEYS. The keys of a client's answers are left out: see `put_answers`. nil and a
 -- refusal if a key is wrong.
@@ -475,23 +482,31 @@ local function all_keys(groups)
   return names
 end
 
--- The same for a group that is repeated for each item.
-local function all_keys_of_each(groups)
-  local all, count, starts = {}, groups.count, {}
+-- The same for a group that is repeated for each item: the first keys of all items. These are one key of the caller's
+-- each, or all of the group.
+local function first_keys(groups)
+  local group, count = groups[1], groups.count
   -- A second key that is not another first one belongs to the first item.
-  local first_ending = ENDINGS[groups[1]][1]
-  local is_whole = KEYS[2] and count > 1 and string.sub(KEYS[2], -#first_ending) ~= first_ending
-  for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
-    starts[1] = first
-    local names, no = known_names(groups, starts)
-    if not names then return nil, no end
-    local number = is_whole and first_wrong(names, first)
-    if number then return nil, wrong.key(number, names[number - first + 1]) end
-    for at = 1, count do
-      all[#all + 1] = names[at]
+  local first_ending = ENDINGS[group][1]
+  if not KEYS[2] or count == 1 or string.sub(KEYS[2], -#first_ending) == first_ending then
+    for at = 1, math.max(#KEYS, 1) do
+      local key = KEYS[at] or ''
+      if not is_plain_key(group, key) and not beginning_of(group, key) then
+        return nil, wrong.key(at, FIRST_KEYS[group][2])
+      end
     end
+    return KEYS
   end
-  return all
+  local firsts, starts = {}, {}
+  for first = 1, #KEYS, count do
+    starts[1] = first
+    local names, no = names_of(groups, starts)
+    if not names then return nil, no end
+    local number = first_wrong(names, first)
+    if number then return nil, wrong.key(number, names[number - first + 1]) end
+    firsts[#firsts + 1] = names[1]
+  end
+  return firsts
 end
 
 -- Registers a function. `groups` names the groups of its keys, in order.
@@ -504,7 +519,7 @@ function verb(name, flags, groups, carry_out)
     groups.count = groups.count + #(ENDINGS[groups[at]] or ENDINGS.sale)
     if groups[at] == 'answers' then groups.answers = at end
   end
-  local keys_of = groups.is_repeated and all_keys_of_each or all_keys
+  local keys_of = groups.is_repeated and first_keys or all_keys
   redis.register_function({
     function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,
@@ -758,7 +773,7 @@ do
 -- A lock and its wait queue. Its four keys, in this order:
 --   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
 --                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire; ticket: the
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
 --                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
 --                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
 --                    releases, the latest first
@@ -769,8 +784,9 @@ do
 -- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
 -- next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
-local KEPT_US = 3600 * 1000000
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with one pack and at most one
+-- unpack each.
+local KEPT_US, MINUTE_US = 3600 * 1000000, 60 * 1000000
 -- The latest four releases are kept, so that a retried release gets the same answer.
 local RELEASED_BYTES = 4 * 16
 local LEASE = '>I7I7I7I1'
@@ -780,16 +796,19 @@ local GRANT = '>I7I7I7I1I7c16I2I7c8'
 local RELEASED = '\0\0\0\0\0\0\0'
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
-local function lock_keys(first)
-  local row, waiters = redis.call('GET', KEYS[first]), KEYS[first + 2]
+-- A lock by its first key.
+local function lock_of(key)
+  local row = redis.call('GET', key)
   local till, expires, ticket, waited_for, fence, owner, length = 0, 0, 0, 0, 0, NOBODY, 0
   if row then
     till, expires, ticket, waited_for, fence, owner, length = struct.unpack(LOCK, row)
   end
+  local beginning = string.sub(key, 1, -5)
+  local waiters = beginning .. 'waiters'
   -- One constructor, because a table that grows is allocated again and again.
   return {
-    key = KEYS[first], line = KEYS[first + 1], waiters = waiters, ends = KEYS[first + 3], row = row,
-    till = till, expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
+    key = key, line = beginning .. 'line', waiters = waiters, ends = beginning .. 'ends', row = row, till = till,
+    expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
     lined = waited_for == 1 and redis.call('EXISTS', waiters) == 1,
   }
 end
@@ -807,19 +826,29 @@ local function info_of(lock)
   return string.sub(lock.row, 48, lock.owner_to)
 end
 
--- The tokens of the latest releases, the latest first.
-local function released_tokens(lock)
-  if not lock.row then return '' end
-  local earlier = string.sub(lock.row, lock.owner_to + 1)
-  if lock.till == 0 and lock.owner ~= NOBODY then earlier = lock.owner .. earlier end
+-- The tokens of the latest releases, the latest first. `latest` is that of a released lock, of which the row says only
+-- that it held the lock.
+local function released_tokens(row, latest, owner_to)
+  local earlier = string.sub(row, owner_to + 1)
+  if latest and latest ~= NOBODY then earlier = latest .. earlier end
   return string.sub(earlier, 1, RELEASED_BYTES)
+end
+
+-- When the keys of a lock that is used until a moment expire, and that in ms, as text. Full minutes, so that most calls
+-- use the text of an earlier one.
+local expiry, expiry_text = 0, ''
+local function expiry_of(moment)
+  local at = moment + KEPT_US
+  at = at - at % MINUTE_US + MINUTE_US
+  if at ~= expiry then expiry, expiry_text = at, int(at / 1000) end
+  return expiry, expiry_text
 end
 
 -- Postpones the expiry of the keys, if a moment is later. Returns when they expire, ms, if that has changed.
 local function keep_until(lock, moment)
   if moment <= lock.expires then return nil end
-  lock.expires = moment + KEPT_US
-  local at = int(math.floor(lock.expires / 1000))
+  local at
+  lock.expires, at = expiry_of(moment)
   if lock.lined then
     redis.call('PEXPIREAT', lock.line, at)
     redis.call('PEXPIREAT', lock.waiters, at)
@@ -837,7 +866,8 @@ local function store_lease(lock, moment)
 end
 
 local function grant(lock, token, till, inbox, owner)
-  local released = released_tokens(lock)
+  local row = lock.row
+  local released = row and released_tokens(row, lock.till == 0 and lock.owner, lock.owner_to) or ''
   lock.fence = math.max(lock.fence + 1, now)
   lock.owner, lock.till = token, till
   local expires = keep_until(lock, till)
@@ -851,6 +881,36 @@ local function grant(lock, token, till, inbox, owner)
   end
 end
 
+-- Grants a lock that is free and has no waiters. Returns its fence, nil if it has another state.
+local function grant_free(key, token, till, inbox, owner)
+  local row = redis.call('GET', key)
+  if not row then
+    local expires, at = expiry_of(till)
+    redis.call('SET', key, struct.pack(GRANT, till, expires, 0, 0, now, token, #owner, now, inbox) .. owner, 'PXAT', at)
+    return now
+  end
+  local before, expires, ticket, waited_for, fence, latest, length = struct.unpack(LOCK, row)
+  if before > now or waited_for == 1 then return nil end
+  local released = released_tokens(row, before == 0 and latest, 63 + length - 1)
+  local at
+  if till > expires then expires, at = expiry_of(till) end
+  fence = math.max(fence + 1, now)
+  row = struct.pack(GRANT, till, expires, ticket, 0, fence, token, #owner, now, inbox) .. owner .. released
+  if at then redis.call('SET', key, row, 'PXAT', at) else redis.call('SET', key, row, 'KEEPTTL') end
+  return fence
+end
+
+-- Releases a lock of its holder, if it has no waiters. False if it has another state.
+local function release_free(key, token)
+  local row = redis.call('GET', key)
+  if not row or string.sub(row, 30, 45) ~= token or string.byte(row, 22) == 1
+    or struct.unpack('>I7', row) <= now then
+    return false
+  end
+  redis.call('SETRANGE', key, 0, RELEASED)
+  return true
+end
+
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
@@ -859,7 +919,8 @@ end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
 local function was_released(lock, token)
-  local released = released_tokens(lock)
+  if not lock.row then return 0 end
+  local released = released_tokens(lock.row, lock.till == 0 and lock.owner, lock.owner_to)
   for at = 1, #released, #token do
     if string.sub(released, at, at + #token - 1) == token then return 1 end
   end
@@ -942,8 +1003,8 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 6 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -968,24 +1029,19 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local function asked(n)
-    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
-    return token, tonumber(lease), tonumber(wait), barging, inbox, owner
-  end
-
   -- Most locks are free and have no waiters, so they are handled first, with little of this script.
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock = lock_keys(4 * n - 3)
-    if not lock.lined and not is_held(lock) then
-      local token, lease, _, _, inbox, owner = asked(n)
-      grant(lock, token, now + lease, inbox, owner)
-      answers[n] = { 1, lock.fence, lock.till, lease }
+  local answers, rest = {}, {}
+  for n = 1, #KEYS do
+    local at = 6 * n - 5
+    local lease = tonumber(ARGV[at + 1])
+    local fence = grant_free(KEYS[n], ARGV[at], now + lease, ARGV[at + 4], ARGV[at + 5])
+    if fence then
+      answers[n] = { 1, fence, now + lease, lease }
     else
-      rest[#rest + 1], of_first = n, of_first or lock
+      rest[#rest + 1] = n
     end
   end
-  if not of_first then return answers end
+  if not rest[1] then return answers end
 
   local function acquire(lock, token, lease, wait, barging, inbox, owner)
     tidy(lock)
@@ -1019,9 +1075,8 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
   end
 
   for _, n in ipairs(rest) do
-    answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
-    -- The other requests may be for the same lock, whose state has changed.
-    of_first = nil
+    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+    answers[n] = acquire(lock_of(KEYS[n]), token, tonumber(lease), tonumber(wait), barging, inbox, owner)
   end
   return answers
 end)
@@ -1047,8 +1102,8 @@ verb('lock_confirm', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 6 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -1082,8 +1137,8 @@ verb('lock_confirm', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   end
 
   local answers = {}
-  for n = 1, #KEYS / 4 do
-    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
+  for n = 1, #KEYS do
+    local of = answer(lock_of(KEYS[n]), unpack(ARGV, 6 * n - 5, 6 * n))
     if not of then return FULL end
     answers[n] = of
   end
@@ -1112,7 +1167,7 @@ verb('lock_extend', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if not holds(lock, ARGV[1]) then
     return {}
   end
@@ -1135,7 +1190,7 @@ verb('lock_force_release', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   local lost = {}
   if is_held(lock) then
     local info = info_of(lock)
@@ -1170,7 +1225,7 @@ verb('lock_held', { 'no-writes' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if not holds(lock, ARGV[1]) then
     return {}
   end
@@ -1196,7 +1251,7 @@ verb('lock_leave', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if holds(lock, ARGV[1]) then
     release(lock)
     take_from_line(lock, ARGV[1])
@@ -1223,8 +1278,8 @@ verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 1 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 1 do
       if #ARGV[at] ~= 16 then
@@ -1234,26 +1289,18 @@ verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock, token = lock_keys(4 * n - 3), ARGV[n]
-    if lock.lined then
-      rest[#rest + 1], of_first = n, of_first or lock
+  local answers, rest = {}, {}
+  for n = 1, #KEYS do
+    if release_free(KEYS[n], ARGV[n]) then
+      answers[n] = 1
     else
-      if holds(lock, token) then
-        release(lock)
-        answers[n] = 1
-      else
-        answers[n] = was_released(lock, token)
-      end
+      rest[#rest + 1] = n
     end
   end
-  if not of_first then return answers end
+  if not rest[1] then return answers end
 
   for _, n in ipairs(rest) do
-    -- An earlier request of the call may have changed the same lock.
-    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
-    of_first = nil
+    local lock, token = lock_of(KEYS[n]), ARGV[n]
     if holds(lock, token) then
       release(lock)
       take_from_line(lock, token)
@@ -1282,7 +1329,7 @@ verb('lock_release_all', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if lock.lined then
     for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
       if string.sub(token, 1, 8) == ARGV[1] then
@@ -1312,7 +1359,7 @@ verb('lock_show', { 'no-writes' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   local holder, waiters = {}, {}
   if is_held(lock) then
     holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
@@ -4628,7 +4675,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
+  local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
   if asks_too_late(q, 4, 4, 1) then return TOO_LATE end

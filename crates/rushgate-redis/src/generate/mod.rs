@@ -251,12 +251,11 @@ fn number_of_arguments(header: &Header<'_>, each: &Each<'_>) -> String {
         "  local times = {behind} / {width}\n  if times % 1 ~= 0 or times < {least} or times > {most} then\n    \
          return wrong.count('arguments', #ARGV, '{wanted}')\n  end\n"
     );
-    if let Some(keys) = header.keys.first().filter(|keys| keys.is_repeated()) {
+    if header.keys.first().is_some_and(Keys::is_repeated) {
         let _ = writeln!(
             text,
-            "  if times * {0} ~= #KEYS then\n    return wrong.count('arguments', #ARGV, #KEYS / {0} * {width} .. \
-             ', for that number of keys')\n  end",
-            keys.count()
+            "  if times ~= #KEYS then\n    return wrong.count('arguments', #ARGV, #KEYS * {width} .. ', for that \
+             number of {what}s')\n  end"
         );
     }
     text
