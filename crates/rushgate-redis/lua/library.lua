@@ -265,27 +265,35 @@ local function is_waits(value)
   return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
 end
 
--- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
--- the key and the dependencies.
-local function are_terms(value)
-  local plus, due, max_wait, max, key, waits =
-    string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
-  local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
-  if deadline then key = rest end
-  local period, behind = string.match(key or '', '^!(%d+)(.*)$')
-  if period then key = behind end
-  return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
-    and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
-    and (not period or is.whole(period, 1000, 34560000000000))
-    and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
-    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
-    and (waits == '' or is_waits(waits))
+-- The largest delay, µs, moment and number of attempts.
+local DELAY_MAX, MOMENT_MAX, ATTEMPTS_MAX = 34560000000000, 9007199254740991, 1000
+
+-- Parses terms: due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness
+-- window, the key and the dependencies. A due time or deadline with a `+` counts from now. nil if they are invalid.
+local function parse_terms(value)
+  local plus, due, priority, mode, max_wait, max, rest, waits =
+    string.match(value, '^(%+?)(%d+) (%d) ([0-3]) (%d+) (%d+)([^\n]*)\n?(.*)$')
+  if not due or waits ~= '' and not is_waits(waits) then return nil end
+  local before, deadline, behind = string.match(rest, '^<(%+?)(%d+)(.*)$')
+  local period, key = string.match(behind or rest, '^!(%d+)(.*)$')
+  key = key or behind or rest
+  local of = {
+    from_now = plus == '+', due = is.whole(due, 0, plus == '+' and DELAY_MAX or MOMENT_MAX), priority = tonumber(priority),
+    mode = tonumber(mode), max_wait = is.whole(max_wait, 0, DELAY_MAX), max = is.whole(max, 1, ATTEMPTS_MAX),
+    deadline_from_now = before == '+',
+    deadline = deadline and is.whole(deadline, 0, before == '+' and DELAY_MAX or MOMENT_MAX),
+    period = period and is.whole(period, 1000, DELAY_MAX), key = key ~= '' and string.sub(key, 2) or nil, waits = waits,
+  }
+  local are_valid = of.due and of.max_wait and of.max and (not deadline or of.deadline) and (not period or of.period)
+    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(of.key))
+  return are_valid and of or nil
 end
 
+-- The parsed terms. Callers send the same ones again and again.
 function is.terms(value)
-  if known.terms[value] then return true end
-  local valid = are_terms(value)
-  return valid and #value <= KNOWN_TERMS_BYTES and remember_valid(known.terms, value, true) or valid
+  if known.terms[value] then return known.terms[value] end
+  local of = parse_terms(value)
+  return of and #value <= KNOWN_TERMS_BYTES and remember_valid(known.terms, value, of) or of
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build b7db22111f3f1745
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'b7db22111f3f1745'
+-- Rushgate 0.1.0, protocol 1, build 472aa7e5e4a362fc
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '472aa7e5e4a362fc'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -287,27 +287,34 @@ local function is_waits(value)
   return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
 end
 
--- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
--- the key and the dependencies.
-local function are_terms(value)
-  local plus, due, max_wait, max, key, waits =
-    string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
-  local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
-  if deadline then key = rest end
-  local period, behind = string.match(key or '', '^!(%d+)(.*)$')
-  if period then key = behind end
-  return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
-    and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
-    and (not period or is.whole(period, 1000, 34560000000000))
-    and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
-    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
-    and (waits == '' or is_waits(waits))
+-- The largest delay, µs, moment and number of attempts.
+
+-- Parses terms: due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness
+-- window, the key and the dependencies. A due time or deadline with a `+` counts from now. nil if they are invalid.
+local function parse_terms(value)
+  local plus, due, priority, mode, max_wait, max, rest, waits =
+    string.match(value, '^(%+?)(%d+) (%d) ([0-3]) (%d+) (%d+)([^\n]*)\n?(.*)$')
+  if not due or waits ~= '' and not is_waits(waits) then return nil end
+  local before, deadline, behind = string.match(rest, '^<(%+?)(%d+)(.*)$')
+  local period, key = string.match(behind or rest, '^!(%d+)(.*)$')
+  key = key or behind or rest
+  local of = {
+    from_now = plus == '+', due = is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991), priority = tonumber(priority),
+    mode = tonumber(mode), max_wait = is.whole(max_wait, 0, 34560000000000), max = is.whole(max, 1, 1000),
+    deadline_from_now = before == '+',
+    deadline = deadline and is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991),
+    period = period and is.whole(period, 1000, 34560000000000), key = key ~= '' and string.sub(key, 2) or nil, waits = waits,
+  }
+  local are_valid = of.due and of.max_wait and of.max and (not deadline or of.deadline) and (not period or of.period)
+    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(of.key))
+  return are_valid and of or nil
 end
 
+-- The parsed terms. Callers send the same ones again and again.
 function is.terms(value)
-  if known.terms[value] then return true end
-  local valid = are_terms(value)
-  return valid and #value <= 64 and remember_valid(known.terms, value, true) or valid
+  if known.terms[value] then return known.terms[value] end
+  local of = parse_terms(value)
+  return of and #value <= 64 and remember_valid(known.terms, value, of) or of
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
@@ -557,6 +564,12 @@ local function int(number)
   return string.format('%d%09d', (number - low) / 1000000000, low)
 end
 local now
+-- The clock as text.
+local text_of_now, moment_of_text
+local function now_text()
+  if moment_of_text ~= now then moment_of_text, text_of_now = now, int(now) end
+  return text_of_now
+end
 
 -- Buffers changes to a hash or sorted set and flushes them with few variadic commands, preserving their order. A hash
 -- also caches the fields it reads; `false` stands for an absent field.
@@ -954,7 +967,7 @@ end
 local function tidy(lock)
   if not lock.lined then return end
   repeat
-    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
+    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now_text(), 'LIMIT', '0', 500)
     for _, token in ipairs(over) do
       redis.call('HDEL', lock.waiters, token)
       redis.call('ZREM', lock.line, token)
@@ -968,7 +981,7 @@ end
 local function hand_over(lock)
   tidy(lock)
   if is_held(lock) or not lock.lined then return end
-  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
+  local token = redis.call('ZRANGE', lock.line, '0', '0')[1]
   if not token then return end
   local row = redis.call('HGET', lock.waiters, token)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)
@@ -1052,7 +1065,7 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
       redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
     end
     if not is_held(lock) then
-      local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
+      local first = lock.lined and redis.call('ZRANGE', lock.line, '0', '0')[1]
       if not first or first == token or barging == '1' then
         take_from_line(lock, token)
         grant(lock, token, now + lease, inbox, owner)
@@ -1479,26 +1492,35 @@ local function read_limits(q, text)
   if q.fifo then q.key_concurrency = 1 end
 end
 
+-- The keys that few calls use, as a metatable of `q`. Kept with the names of the keys, which are valid for many calls.
+local function rare_keys(first)
+  local kept = KEYS.rare or {}
+  KEYS.rare = kept
+  kept[first] = kept[first] or {
+    __index = {
+      newcomers = KEYS[first + 3], blocked = KEYS[first + 16], held = KEYS[first + 17], starts_until = KEYS[first + 21],
+      dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24], done_ids = KEYS[first + 25],
+      by_age = KEYS[first + 26], by_deadline = KEYS[first + 27], dependents = KEYS[first + 28],
+      dependencies = KEYS[first + 29], results = KEYS[first + 30], result_ids = KEYS[first + 31],
+      unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33], events = KEYS[first + 34],
+    },
+  }
+  return kept[first]
+end
+
 local function queue_keys(first)
   local meta = KEYS[first]
   local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
     'has_dependencies')
   local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', 34))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
-  local q = {
-    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
-    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
-    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
-    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
-    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
-    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
-    events = KEYS[first + 34],
-    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
-    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
-    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
-  }
+  local q = setmetatable({
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]), leases = sorted_set(KEYS[first + 4]),
+    listeners = KEYS[first + 5], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
+    terms = {}, woken = 0, changed = false, revision = revision, arrival = arrival, claim = claim, wakes = wakes,
+    used = used, lines_waiting = lines_waiting, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
+    dated = row[5], unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
+  }, rare_keys(first))
   if row[4] then read_limits(q, row[4]) end
   return q
 end
@@ -1817,7 +1839,7 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', '0', '1')[1]
   if not first then
     unseat(q, priority, line)
     if line.packed then set_field(hash_of(q, 'groups'), name, false) end
@@ -1938,7 +1960,7 @@ end
 
 -- The first members of a set that have this prefix.
 local function beginning(set, with, most)
-  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', '0', most)
 end
 
 -- A record is gone: its links are to be deleted.
@@ -2102,7 +2124,7 @@ local function tell(q, ended, most)
   local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
   -- Dependents that keep waiting for a dead task are skipped.
   local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
     redis.call('HDEL', q.unsettled, ended)
@@ -2149,7 +2171,7 @@ local function settle(q)
   if not q.ended then return false end
   local room = 500
   while room > 0 do
-    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, '0', '0')[1]
     if not first then
       q.ended = nil
       return false
@@ -2163,7 +2185,7 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', q.by_deadline, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
@@ -2171,7 +2193,7 @@ end
 
 -- The lower of a moment and the lowest score of a set.
 local function with_head(first, set)
-  local head = tonumber(redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')[2])
+  local head = tonumber(redis.call('ZRANGE', set.key, '0', '0', 'WITHSCORES')[2])
   return head and math.min(first or head, head) or first
 end
 
@@ -2241,7 +2263,7 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, 500)
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', now_text(), 'LIMIT', '0', 500)
   for _, id in ipairs(late) do
     local t = load(q, id)
     q.moment = t.deadline
@@ -2267,7 +2289,11 @@ local function reap(q)
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, 500)
+  local over = {}
+  -- Counting is much cheaper than an empty range.
+  if redis.call('ZCOUNT', q.leases.key, '-inf', now_text()) > 0 then
+    over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now_text(), 'LIMIT', '0', 500)
+  end
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, 8 + 1)
   end
@@ -2307,7 +2333,7 @@ local function count_starts(q, key, n, per, given)
   q.started[key or ''] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
     -- Each new entry deletes up to two expired ones, so that they do not accumulate.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now, 'LIMIT', 0, 2)) do
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now_text(), 'LIMIT', '0', 2)) do
       redis.call('ZREM', q.starts_until, other)
       if other ~= key then set_field(of, other, false) end
     end
@@ -2341,7 +2367,7 @@ local function due_tasks(q, n)
   local ids = {}
   for priority = 0, 9 do
     if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       for _, at in ipairs(places) do
         ids[#ids + 1] = string.sub(at, 7 + 1)
       end
@@ -2389,7 +2415,7 @@ local function give_out(q, n, leased)
     while again and #ids < n do
       local set, some = waiting(q, priority), {}
       write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', int(now), 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       again = false
       if #places > 0 then
         for at, place in ipairs(places) do
@@ -2591,7 +2617,7 @@ end
 -- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
-  local oldest = redis.call('ZRANGE', q.by_age, 0, 0)[1]
+  local oldest = redis.call('ZRANGE', q.by_age, '0', '0')[1]
   if not oldest then return nil end
   local t = load(q, oldest)
   finish_task(q, t, now, ends_as.dropped, '', true)
@@ -2659,17 +2685,11 @@ local function write_periods(q)
   local of, begun = q.periods, q.periods.n / 2
   if begun == 0 then return end
   write_back(of)
-  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), 2 * begun)
+  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', now_text()), 2 * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
   if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'unique_until', int(q.periods_till)) end
   -- Set every time, because the set may have been deleted and created in the meantime.
   redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + 3600000))
-end
-
--- Reads a moment: absolute, or relative to now if it has a `+`.
-local function moment_asked(plus, number)
-  if plus == '+' then return now + number end
-  return tonumber(number)
 end
 
 -- Reads the dependencies in the terms: the if-dead policy, the open flag and the batch on the first line, then one
@@ -2686,21 +2706,20 @@ local function add_waits(of, text)
   end
 end
 
--- Parses the terms of a task. Most tasks of a call have equal terms, so results are cached. The cache ends with the
--- call, because relative times depend on `now`.
+-- The terms of a task. Most tasks of a call have equal terms, so they are cached. The cache ends with the call, because
+-- relative times depend on `now`.
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
-    local plus, due, priority, mode, max_wait, max, date, period, key, waits =
-      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?([^\n]*)\n?(.*)$')
-    local deadline = moment_asked(string.match(date, '^<(%+?)(%d+)$'))
-    due = moment_asked(plus, due)
-    key = key ~= '' and key or nil
-    of = terms(due, tonumber(priority), tonumber(mode), tonumber(max_wait), tonumber(max), key, deadline)
-    of.period = tonumber(period)
+    local asked = is.terms(text)
+    local deadline, key = asked.deadline, asked.key
+    if asked.deadline_from_now then deadline = now + deadline end
+    local due = asked.from_now and now + asked.due or asked.due
+    of = terms(due, asked.priority, asked.mode, asked.max_wait, asked.max, key, deadline)
+    of.period = asked.period
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
-    if waits ~= '' then add_waits(of, waits) end
+    if asked.waits ~= '' then add_waits(of, asked.waits) end
     q.terms[text] = of
   end
   return of
@@ -2818,7 +2837,7 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if reap(q) then return AGAIN end
   local ids
   if ARGV[2] == '1' then
-    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', 0, PAGE)
+    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', '0', PAGE)
     answer[2] = #ids == PAGE and 1 or nil
   else
     ids = {}
@@ -3108,7 +3127,7 @@ verb('queue_dead', { 'allow-oom' }, { 'queue' }, function()
   if reap(q) then return AGAIN end
   finish(q)
   local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-  local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
+  local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', ARGV[2])
   local answer = {}
   local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}
   for at, id in ipairs(ids) do
@@ -3283,7 +3302,7 @@ verb('queue_due_schedules', { 'no-writes' }, { 'schedules' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local of = schedule_keys(1)
-  local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', int(now), 'LIMIT', 0, ARGV[1])
+  local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', now_text(), 'LIMIT', '0', ARGV[1])
   local after = redis.call('ZRANGE', of.moments, #ids, #ids, 'WITHSCORES')
   local answer = { now, tonumber(after[2]) or 0 }
   for _, id in ipairs(ids) do
@@ -3870,7 +3889,7 @@ verb('queue_pause', {}, { 'queue' }, function()
   write_back_queue(q)
   for priority = 0, 9 do
     if is_used(q, priority) then
-      q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
+      q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now_text())
     end
   end
   -- At least one process is woken, because none learned of due times during the pause.
@@ -4174,7 +4193,7 @@ verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local ids
   if ARGV[2] == '1' then
     local after = answer[3] == '' and '-' or '(' .. answer[3]
-    ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
+    ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', PAGE)
     answer[3] = #ids == PAGE and ids[PAGE] or nil
   else
     ids = {}
@@ -4333,7 +4352,7 @@ verb('queue_schedules', { 'no-writes' }, { 'schedules' }, function()
   end
   local of = schedule_keys(1)
   local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-  local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', 0, ARGV[2]), {}
+  local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', '0', ARGV[2]), {}
   for _, id in ipairs(ids) do
     answer[#answer + 1], answer[#answer + 2] = id, redis.call('HGET', of.schedules, id)
   end
@@ -4362,9 +4381,9 @@ verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
   for priority = 0, 9 do
     if is_used(q, priority) then
       local set = waiting(q, priority).key
-      ready = ready + redis.call('ZCOUNT', set, '-inf', int(now))
+      ready = ready + redis.call('ZCOUNT', set, '-inf', now_text())
       all = all + redis.call('ZCARD', set)
-      oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or now)
+      oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]) or now)
     end
   end
   local finished = q.keep_n and count_finished(q) or 0
@@ -4540,7 +4559,7 @@ verb('queue_waited', { 'allow-oom' }, { 'queue' }, function()
   if not record then return answer end
   local with = string.sub(record, 1, 7)
   local from = (ARGV[2] == '' and '[' or '(') .. with .. ARGV[2]
-  local fields = redis.call('ZRANGEBYLEX', q.result_ids, from, '(' .. with .. '\255', 'LIMIT', 0, ARGV[3])
+  local fields = redis.call('ZRANGEBYLEX', q.result_ids, from, '(' .. with .. '\255', 'LIMIT', '0', ARGV[3])
   local kept = #fields > 0 and redis.call('HMGET', q.results, unpack(fields)) or {}
   for at, field in ipairs(fields) do
     answer[2 * at - 1], answer[2 * at] = string.sub(field, #with + 1), kept[at]
@@ -5192,7 +5211,7 @@ local function fresh_from(s, k, from)
   local first, last = math.max(k.next + 1, from), k.total
   while k.ahead > 0 do
     local low, high = scores(k, first, 16777216 - 1)
-    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', 0, 1)[1]
+    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', '0', '1')[1]
     if not range then break end
     local _, from_here, to_here = struct.unpack(RANGE, range)
     if first < from_here then
@@ -5216,13 +5235,13 @@ local function take_returned(s, k, n, lowest)
   local low, high = scores(k, 0, 16777216 - 1)
   local codes
   if lowest then
-    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, n)
+    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, low, codes[#codes])
     for _, code in ipairs(codes) do
       add_range(ranges, code - k.no * 16777216, code - k.no * 16777216)
     end
   else
-    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, n)
+    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, codes[#codes], high)
     for at = #codes, 1, -1 do
       add_range(ranges, codes[at] - k.no * 16777216, codes[at] - k.no * 16777216)
@@ -5368,11 +5387,11 @@ end
 
 local function overdue_holds(s, n)
   write_back(s.deadlines)
-  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now, 'LIMIT', 0, n)
+  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now_text(), 'LIMIT', '0', n)
 end
 
 local function next_expiry(s)
-  local head = redis.call('ZRANGE', s.deadlines.key, 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', s.deadlines.key, '0', '0', 'WITHSCORES')
   return head[2] and int(tonumber(head[2])) or ''
 end
 
@@ -5419,7 +5438,7 @@ local function lowest_free(s, k, from)
   local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
   local low, high = scores(k, from, 16777216 - 1)
-  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
+  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', '1')[1]
   again = again and tonumber(again) - k.no * 16777216
   return again and fresh and math.min(again, fresh) or again or fresh
 end
@@ -5864,7 +5883,7 @@ verb('sale_failed_orders', { 'no-writes' }, { 'sale' }, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
+  return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', '0', ARGV[3])
 end)
 
 -- Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are due
@@ -6868,7 +6887,7 @@ verb('sale_stock', {}, { 'sale', 'answers' }, function()
     local ranges, top = {}, k.total
     while left > 0 and top > k.next do
       local high, low = int(k.no * 16777216 + top), int(k.no * 16777216 + k.next + 1)
-      local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', 0, 1)[1]
+      local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', '0', '1')[1]
       local first, last = k.next + 1, k.next
       if range then
         local _

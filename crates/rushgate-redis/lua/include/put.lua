@@ -63,7 +63,7 @@ end
 -- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
-  local oldest = redis.call('ZRANGE', q.by_age, 0, 0)[1]
+  local oldest = redis.call('ZRANGE', q.by_age, '0', '0')[1]
   if not oldest then return nil end
   local t = load(q, oldest)
   finish_task(q, t, now, ends_as.dropped, '', true)

@@ -113,26 +113,35 @@ local function read_limits(q, text)
   if q.fifo then q.key_concurrency = 1 end
 end
 
+-- The keys that few calls use, as a metatable of `q`. Kept with the names of the keys, which are valid for many calls.
+local function rare_keys(first)
+  local kept = KEYS.rare or {}
+  KEYS.rare = kept
+  kept[first] = kept[first] or {
+    __index = {
+      newcomers = KEYS[first + 3], blocked = KEYS[first + 16], held = KEYS[first + 17], starts_until = KEYS[first + 21],
+      dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24], done_ids = KEYS[first + 25],
+      by_age = KEYS[first + 26], by_deadline = KEYS[first + 27], dependents = KEYS[first + 28],
+      dependencies = KEYS[first + 29], results = KEYS[first + 30], result_ids = KEYS[first + 31],
+      unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33], events = KEYS[first + 34],
+    },
+  }
+  return kept[first]
+end
+
 local function queue_keys(first)
   local meta = KEYS[first]
   local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
     'has_dependencies')
   local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', COUNTERS_BYTES))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
-  local q = {
-    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
-    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
-    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
-    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
-    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
-    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
-    events = KEYS[first + 34],
-    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
-    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
-    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
-  }
+  local q = setmetatable({
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]), leases = sorted_set(KEYS[first + 4]),
+    listeners = KEYS[first + 5], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
+    terms = {}, woken = 0, changed = false, revision = revision, arrival = arrival, claim = claim, wakes = wakes,
+    used = used, lines_waiting = lines_waiting, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
+    dated = row[5], unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
+  }, rare_keys(first))
   if row[4] then read_limits(q, row[4]) end
   return q
 end
@@ -453,7 +462,7 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', '0', '1')[1]
   if not first then
     unseat(q, priority, line)
     if line.packed then set_field(hash_of(q, 'groups'), name, false) end
@@ -574,7 +583,7 @@ end
 
 -- The first members of a set that have this prefix.
 local function beginning(set, with, most)
-  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', '0', most)
 end
 
 -- A record is gone: its links are to be deleted.
@@ -738,7 +747,7 @@ local function tell(q, ended, most)
   local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
   -- Dependents that keep waiting for a dead task are skipped.
   local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
     redis.call('HDEL', q.unsettled, ended)
@@ -785,7 +794,7 @@ local function settle(q)
   if not q.ended then return false end
   local room = TOLD_MAX
   while room > 0 do
-    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, '0', '0')[1]
     if not first then
       q.ended = nil
       return false
@@ -799,7 +808,7 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', q.by_deadline, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
@@ -807,7 +816,7 @@ end
 
 -- The lower of a moment and the lowest score of a set.
 local function with_head(first, set)
-  local head = tonumber(redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')[2])
+  local head = tonumber(redis.call('ZRANGE', set.key, '0', '0', 'WITHSCORES')[2])
   return head and math.min(first or head, head) or first
 end
 
@@ -877,7 +886,7 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', now_text(), 'LIMIT', '0', REAPED_MAX)
   for _, id in ipairs(late) do
     local t = load(q, id)
     q.moment = t.deadline
@@ -903,7 +912,11 @@ local function reap(q)
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  local over = {}
+  -- Counting is much cheaper than an empty range.
+  if redis.call('ZCOUNT', q.leases.key, '-inf', now_text()) > 0 then
+    over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now_text(), 'LIMIT', '0', REAPED_MAX)
+  end
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, LEASE_BYTES + 1)
   end

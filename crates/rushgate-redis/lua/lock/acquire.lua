@@ -40,7 +40,7 @@ local function acquire(lock, token, lease, wait, barging, inbox, owner)
     redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
   end
   if not is_held(lock) then
-    local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
+    local first = lock.lined and redis.call('ZRANGE', lock.line, '0', '0')[1]
     if not first or first == token or barging == '1' then
       take_from_line(lock, token)
       grant(lock, token, now + lease, inbox, owner)

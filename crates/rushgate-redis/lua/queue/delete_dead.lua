@@ -22,7 +22,7 @@ if not answer[2] then return answer end
 if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
-  ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', 0, PAGE)
+  ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', '0', PAGE)
   answer[2] = #ids == PAGE and 1 or nil
 else
   ids = {}
