@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 472aa7e5e4a362fc
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '472aa7e5e4a362fc'
+-- Rushgate 0.1.0, protocol 1, build 67790cfe41e165c3
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '67790cfe41e165c3'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1466,8 +1466,6 @@ local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
 local COUNTERS = '>I7I7I7I7I2I4'
 -- How a task ended, and how a run ended.
-local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
-local runs_as = { failed = 0, lost = 1, snoozed = 2 }
 -- Overflow policies.
 -- The kinds of members of unsettled_ids, and where a member has its kind.
 local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
@@ -2079,8 +2077,8 @@ end
 local function die(q, t, at, error, wake)
   local short = cut_error(error)
   remove(q, t, wake)
-  events.note(q, at, t.id, ends_as.dead, t.attempts, 0, short)
-  has_ended(q, t.id, at, ends_as.dead, short)
+  events.note(q, at, t.id, 6, t.attempts, 0, short)
+  has_ended(q, t.id, at, 6, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, 7 + 1), nil end
@@ -2121,9 +2119,9 @@ end
 local function tell(q, ended, most)
   local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < 2 or how == 4
   -- Dependents that keep waiting for a dead task are skipped.
-  local from = '[' .. with .. (how == ends_as.dead and '1' or '')
+  local from = '[' .. with .. (how == 6 and '1' or '')
   local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
@@ -2140,8 +2138,8 @@ local function tell(q, ended, most)
         keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
-        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
-          or how == ends_as.dropped and 'was dropped' or 'was deleted'
+        local why = how == 6 and 'is dead: ' .. what or how == 2 and 'was canceled'
+          or how == 3 and 'was dropped' or 'was deleted'
         die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
       end
     end
@@ -2304,15 +2302,15 @@ local function reap(q)
     if promote(q, t) then
       -- The pending replacement waits now.
     elseif has(t, 2) then
-      finish_task(q, t, t.till, ends_as.cancelled, '')
+      finish_task(q, t, t.till, 2, '')
     elseif t.attempts >= t.max then
-      remember_run(t, t.till, runs_as.lost, 'lease expired')
+      remember_run(t, t.till, 1, 'lease expired')
       die(q, t, t.till, 'lease expired')
     elseif t.deadline and t.deadline <= t.till then
-      remember_run(t, t.till, runs_as.lost, LATE)
+      remember_run(t, t.till, 1, LATE)
       die(q, t, t.till, LATE)
     else
-      remember_run(t, t.till, runs_as.lost, '')
+      remember_run(t, t.till, 1, '')
       events.note(q, t.till, id, events.lost, t.attempts)
       back(q, t)
     end
@@ -2459,7 +2457,7 @@ local function what_is_known(q, id)
     return true, at, how, string.sub(kept, from, from + length - 1)
   elseif letter then
     local at, _, _, _, length, from = struct.unpack('>I7I2I2I1I2', letter)
-    return true, at, ends_as.dead, cut_error(string.sub(letter, from, from + length - 1))
+    return true, at, 6, cut_error(string.sub(letter, from, from + length - 1))
   end
   return false
 end
@@ -2473,14 +2471,14 @@ local function link_to_others(q, id, place, of)
   if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
     local is_known, at, how, what = what_is_known(q, other)
-    if how and (how < ends_as.cancelled or policy == '2') then
+    if how and (how < 2 or policy == '2') then
       keep_result(q, place .. other, at, how, what)
     else
       held = true
       note(dependents, other .. '\0' .. policy .. place .. id)
       note(dependencies, place .. policy .. other)
       -- A dependency that is unknown now was dropped to make room for this task.
-      if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
+      if how or not is_known then failed[#failed + 1] = { other, how or 3, what or '' } end
     end
   end
   in_chunks('ZADD', q.dependents, dependents)
@@ -2542,12 +2540,12 @@ local function complete(q, id, number, how, result)
   if flags >= 8 or q.concurrency or q.keep_n or q.linked then
     local t = load(q, id)
     if promote(q, t, true) then return 2 end
-    finish_task(q, t, now, has(t, 2) and ends_as.cancelled or how, result, true)
+    finish_task(q, t, now, has(t, 2) and 2 or how, result, true)
     return 1
   end
   take_out(q.leases, string.sub(run, 1, 8) .. id)
   if q.events_n then
-    events.note(q, now, id, bit.band(flags, 2) > 0 and ends_as.cancelled or how, attempts)
+    events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts)
   end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)
@@ -2620,7 +2618,7 @@ local function drop_oldest(q)
   local oldest = redis.call('ZRANGE', q.by_age, '0', '0')[1]
   if not oldest then return nil end
   local t = load(q, oldest)
-  finish_task(q, t, now, ends_as.dropped, '', true)
+  finish_task(q, t, now, 3, '', true)
   count_dropped(q)
   return t.id
 end
@@ -2629,7 +2627,7 @@ end
 local function put_too_many(q, id, of, body)
   if q.overflow == 1 then
     count_dropped(q)
-    events.note(q, now, id, ends_as.dropped)
+    events.note(q, now, id, 3)
     return 5, q.bound
   end
   local dropped = q.overflow == 2 and drop_oldest(q)
@@ -2852,7 +2850,7 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if not seen[id] and redis.call('HEXISTS', q.dead, id) == 1 then
         seen[id] = true
         events.note(q, now, id, events.dead_deleted)
-        if not read(q.records, id) then has_ended(q, id, now, ends_as.deleted, '') end
+        if not read(q.records, id) then has_ended(q, id, now, 5, '') end
       end
     end
     redis.call('HDEL', q.dead, unpack(ids))
@@ -2901,7 +2899,7 @@ verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
     events.note(q, now, t.id, events.cancel_asked)
     outcome = 2
   elseif t then
-    finish_task(q, t, now, ends_as.cancelled, '', true)
+    finish_task(q, t, now, 2, '', true)
     outcome = 1
   end
   finish(q)
@@ -3094,7 +3092,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   fetch(q.runs, arguments(2, WIDTH))
 
   local function answer_item(answer, at)
-    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], ends_as.done, '')
+    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], 0, '')
   end
 
   local answers = answer_each(once, WIDTH, answer_item)
@@ -3202,8 +3200,8 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
     if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
       if not promote(q, t, true) then
         remove(q, t, true)
-        events.note(q, now, t.id, ends_as.deleted)
-        has_ended(q, t.id, now, ends_as.deleted, '')
+        events.note(q, now, t.id, 5)
+        has_ended(q, t.id, now, 5, '')
       end
       outcome = 1
     elseif leased and claim == 0 and same then
@@ -3614,12 +3612,12 @@ verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if promote(q, t, true) then
         outcome = 1
       elseif has(t, 2) then
-        finish_task(q, t, now, ends_as.cancelled, '', true)
+        finish_task(q, t, now, 2, '', true)
         outcome = 2
       else
         local delay, due = tonumber(ARGV[at + 2]), nil
         if delay > 0 then
-          remember_run(t, now, runs_as.snoozed, '')
+          remember_run(t, now, 2, '')
           due = now + delay
         end
         events.note(q, now, t.id, events.released, t.attempts, due or t.due)
@@ -3931,9 +3929,9 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
       set_field(q.records, id, false)
       if runs[at] then set_field(q.runs, id, false) end
       if q.keep_n then events.tell(q, id, 'T' .. id) end
-      events.note(q, now, id, ends_as.popped)
+      events.note(q, now, id, 4)
       forget_waits(q, id, records[at])
-      has_ended(q, id, now, ends_as.popped, '')
+      has_ended(q, id, now, 4, '')
       table.insert(answer, id)
       table.insert(answer, records[at])
       table.insert(answer, runs[at] or '')
@@ -4128,16 +4126,16 @@ verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if promote(q, t, true) then
         outcome = 3
       elseif has(t, 2) then
-        finish_task(q, t, now, ends_as.cancelled, '', true)
+        finish_task(q, t, now, 2, '', true)
         outcome = 4
       elseif ARGV[at + 3] == '1' or t.attempts >= t.max
         or t.deadline and t.deadline <= now + tonumber(ARGV[at + 2]) then
-        remember_run(t, now, runs_as.failed, ARGV[at + 4])
+        remember_run(t, now, 0, ARGV[at + 4])
         die(q, t, now, ARGV[at + 4], true)
         outcome = 2
       else
         due = now + tonumber(ARGV[at + 2])
-        remember_run(t, now, runs_as.failed, ARGV[at + 4])
+        remember_run(t, now, 0, ARGV[at + 4])
         events.note(q, now, t.id, events.failed, t.attempts, due, cut_error(ARGV[at + 4]))
         t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, 4)
         back(q, t, due, true)

@@ -78,14 +78,14 @@ local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
 local COUNTERS_BYTES = 34
 local COUNTERS = '>I7I7I7I7I2I4'
-local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
+local LEASED, CANCEL_ASKED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
 local KEYED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 64, 128, 28, 32
 local DATE_BYTES = 7
 -- How a task ended, and how a run ended.
-local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
-local runs_as = { failed = 0, lost = 1, snoozed = 2 }
+-- codes: TaskEnd as END_
+-- codes: PastEnd as RUN_
 -- Overflow policies.
-local DROP_NEW, DROP_OLDEST = 1, 2
+-- codes: Overflow
 -- The kinds of members of unsettled_ids, and where a member has its kind.
 local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
 -- The most dependents that one call updates.
@@ -702,8 +702,8 @@ end
 local function die(q, t, at, error, wake)
   local short = cut_error(error)
   remove(q, t, wake)
-  events.note(q, at, t.id, ends_as.dead, t.attempts, 0, short)
-  has_ended(q, t.id, at, ends_as.dead, short)
+  events.note(q, at, t.id, END_DEAD, t.attempts, 0, short)
+  has_ended(q, t.id, at, END_DEAD, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
@@ -744,9 +744,9 @@ end
 local function tell(q, ended, most)
   local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < END_CANCELLED or how == END_POPPED
   -- Dependents that keep waiting for a dead task are skipped.
-  local from = '[' .. with .. (how == ends_as.dead and '1' or '')
+  local from = '[' .. with .. (how == END_DEAD and '1' or '')
   local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
@@ -763,8 +763,8 @@ local function tell(q, ended, most)
         keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
-        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
-          or how == ends_as.dropped and 'was dropped' or 'was deleted'
+        local why = how == END_DEAD and 'is dead: ' .. what or how == END_CANCELLED and 'was canceled'
+          or how == END_DROPPED and 'was dropped' or 'was deleted'
         die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
       end
     end
@@ -926,16 +926,16 @@ local function reap(q)
     q.moment = t.till
     if promote(q, t) then
       -- The pending replacement waits now.
-    elseif has(t, CANCELLED) then
-      finish_task(q, t, t.till, ends_as.cancelled, '')
+    elseif has(t, CANCEL_ASKED) then
+      finish_task(q, t, t.till, END_CANCELLED, '')
     elseif t.attempts >= t.max then
-      remember_run(t, t.till, runs_as.lost, 'lease expired')
+      remember_run(t, t.till, RUN_LOST, 'lease expired')
       die(q, t, t.till, 'lease expired')
     elseif t.deadline and t.deadline <= t.till then
-      remember_run(t, t.till, runs_as.lost, LATE)
+      remember_run(t, t.till, RUN_LOST, LATE)
       die(q, t, t.till, LATE)
     else
-      remember_run(t, t.till, runs_as.lost, '')
+      remember_run(t, t.till, RUN_LOST, '')
       events.note(q, t.till, id, events.lost, t.attempts)
       back(q, t)
     end

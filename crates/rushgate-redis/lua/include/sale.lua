@@ -23,9 +23,9 @@
 -- under eight other keys, and the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- include: draft
-local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
-local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, HALTED, REBUILT = 8, 9, 10, 11, 12, 13, 14
-local LOST_WRITES, REBUILDING = 0, 2
+-- codes: HoldState
+-- codes: EventKind
+-- codes: HaltReason
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU = '>I4I4I4I4I4I4I4I2'
@@ -344,7 +344,7 @@ end
 
 -- Decides an undecided hold: to its final state, or with a ledger to the state that waits for the ledger to commit.
 local MIDDLE = { confirm = CONFIRMING, cancel = CANCELLING, expire = EXPIRING }
-local LAST = { confirm = CONFIRMED, cancel = CANCELLED_, expire = EXPIRED }
+local LAST = { confirm = CONFIRMED, cancel = CANCELLED, expire = EXPIRED }
 local function decide(s, h, intent)
   if not s.ledger then
     return end_hold(s, h, LAST[intent])

@@ -37,7 +37,7 @@ if #ids > 0 then
     if not seen[id] and redis.call('HEXISTS', q.dead, id) == 1 then
       seen[id] = true
       events.note(q, now, id, events.dead_deleted)
-      if not read(q.records, id) then has_ended(q, id, now, ends_as.deleted, '') end
+      if not read(q.records, id) then has_ended(q, id, now, END_DELETED, '') end
     end
   end
   redis.call('HDEL', q.dead, unpack(ids))
