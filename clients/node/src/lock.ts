@@ -74,6 +74,10 @@ export class HeldLock {
   readonly #lost = new AbortController()
   readonly #unwatch: () => void
   #heldUntil: number
+  /** The lease of renewals: that of the latest extension. */
+  #leaseMs: number
+  /** Ends with the latest extension. Extensions are sent one at a time, so that the last answer has the end. */
+  #extending: Promise<unknown> = Promise.resolve()
   #renewal: NodeJS.Timeout | undefined
   #expiry: NodeJS.Timeout | undefined
   #release: Promise<boolean> | undefined
@@ -85,6 +89,7 @@ export class HeldLock {
     this.token = grant.token
     this.fence = grant.fence
     this.#heldUntil = grant.heldUntil
+    this.#leaseMs = settings.leaseMs
     this.#unwatch = locks.watch(name, grant.token, () => this.#lose())
     this.#schedule()
   }
@@ -104,16 +109,35 @@ export class HeldLock {
     return this.signal.aborted || this.#release ? 0 : Math.max(0, this.#heldUntil - now())
   }
 
-  /** Extends the lease to `leaseMs` from now. Default: the lease of the lock. Throws `LockLostError` if it was lost. */
+  /**
+   * Extends the lease to `leaseMs` from now, which may be earlier than its present end. Later renewals use it too.
+   * Default: the lease of the lock. Throws `LockLostError` if it was lost.
+   */
   async extend(leaseMs: number = this.#settings.leaseMs): Promise<void> {
     lease(leaseMs)
     this.signal.throwIfAborted()
+    this.#leaseMs = leaseMs
+    await this.#extend()
+  }
+
+  #extend(): Promise<void> {
+    const extended = this.#extending.then(() => this.#extendNow())
+    this.#extending = extended.catch(() => {})
+    return extended
+  }
+
+  async #extendNow(): Promise<void> {
+    this.signal.throwIfAborted()
+    const leaseMs = this.#leaseMs
+    // Without an answer, the lease ends at the old or the new time.
+    this.#heldUntil = Math.min(this.#heldUntil, now() + leaseMs)
+    this.#schedule()
     const grant = this.#release ? undefined : await this.#locks.extend(this.name, this.token, leaseMs)
     if (!grant) {
       this.#lose()
       throw lost(this.name)
     }
-    this.#heldUntil = Math.max(this.#heldUntil, grant.heldUntil)
+    this.#heldUntil = grant.heldUntil
     this.#schedule()
   }
 
@@ -138,8 +162,7 @@ export class HeldLock {
     clearTimeout(this.#renewal)
     clearTimeout(this.#expiry)
     if (this.signal.aborted || this.#release) return
-    const { renew, leaseMs } = this.#settings
-    if (renew) this.#renewIn(leaseMs / 3)
+    if (this.#settings.renew) this.#renewIn(this.#leaseMs / 3)
     this.#expiry = setTimeout(() => this.#expire(), Math.min(this.leaseLeftMs, MAX_TIMER_MS))
   }
 
@@ -155,9 +178,9 @@ export class HeldLock {
   /** A failed renewal is repeated until the lease ends. */
   async #renew(): Promise<void> {
     try {
-      await this.extend()
+      await this.#extend()
     } catch {
-      if (!this.signal.aborted && !this.#release) this.#renewIn(Math.min(this.#settings.leaseMs / 20, RENEW_AGAIN_MS))
+      if (!this.signal.aborted && !this.#release) this.#renewIn(Math.min(this.#leaseMs / 20, RENEW_AGAIN_MS))
     }
   }
 

@@ -148,6 +148,29 @@ test('an extension lasts longer than the lease', async () => {
   await held.release()
 })
 
+test('an extension to an earlier end signals the loss at that end', async () => {
+  const name = unique('lock')
+  const held = await client.lock(name, { renew: false }).acquire()
+  await held.extend(300)
+  const next = other.lock(name).acquire({ waitMs: 20_000 }).then((grant) => [grant, held.signal.aborted])
+  assert.ok(await aborted(held.signal) instanceof LockLostError)
+  const [grant, wasLost] = await next
+  assert.equal(wasLost, true)
+  assert.equal(await grant.release(), true)
+})
+
+test('renewals keep the lease of an extension', async () => {
+  const lock = client.lock(unique('lock'), { leaseMs: 60_000 })
+  const held = await lock.acquire()
+  await held.extend(900)
+  const endsUs = async () => (await lock.state()).holder.leaseUntilUs
+  const extendedUs = await endsUs()
+  await until(async () => await endsUs() > extendedUs, 'the renewal')
+  assert.ok(await endsUs() < extendedUs + 30_000_000)
+  assert.ok(held.leaseLeftMs <= 900)
+  await held.release()
+})
+
 test('spellings of a name are one lock', async () => {
   const name = unique('porte\u0301e')
   const held = await client.lock(name).acquire()
