@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 67790cfe41e165c3
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '67790cfe41e165c3'
+-- Rushgate 0.1.0, protocol 1, build 7bb78515ce5f8eea
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '7bb78515ce5f8eea'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -3669,7 +3669,7 @@ end)
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
--- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key; 1 or '' if they are first in, first out
 -- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
 -- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; likewise
 -- ARGV[8]     first in, first out: 0 or 1; 1 to run one task of a key at a time; a failed task keeps its place
@@ -3724,6 +3724,9 @@ verb('queue_limit', {}, { 'queue' }, function()
   now = clock[1] * 1000000 + clock[2]
   if (ARGV[9] == '') ~= (ARGV[10] == '') then
     return { err = 'INVALID the retention age and the retention count must be set together' }
+  end
+  if ARGV[8] == '1' and ARGV[5] ~= '' and ARGV[5] ~= '1' then
+    return wrong.argument(5, 'concurrency per key', "1 or '' if the tasks of a key are first in, first out")
   end
   -- Waiting tasks that one call reads in order to index them.
   local PAGE = 500

@@ -216,6 +216,10 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             format!("{enqueue} a {TERMS} \0x 12345678 b {TERMS} \0x"),
             "two requests have the same op; each must have its own",
         ),
+        (
+            format!("rushgate_1_queue_limit {listen} '' '' '' '' 2 '' '' 1 '' '' 0 ''"),
+            "ARGV[5], the concurrency per key, is `2`; it must be 1 or ''",
+        ),
         (with_terms("+0·10·0·0·20"), "the terms, is `+0 10 0 0 20`; it must be five numbers"),
         (with_terms("+0·5·4·0·20"), "the terms, is"),
         (with_terms("+0·5·0·0·1001"), "the terms, is"),

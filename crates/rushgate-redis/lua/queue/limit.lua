@@ -5,7 +5,7 @@
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
--- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key; 1 or '' if they are first in, first out
 -- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
 -- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; likewise
 -- ARGV[8]     first in, first out: 0 or 1; 1 to run one task of a key at a time; a failed task keeps its place
@@ -20,6 +20,9 @@
 -- include: queue
 if (ARGV[9] == '') ~= (ARGV[10] == '') then
   return { err = 'INVALID the retention age and the retention count must be set together' }
+end
+if ARGV[8] == '1' and ARGV[5] ~= '' and ARGV[5] ~= '1' then
+  return wrong.argument(5, 'concurrency per key', "1 or '' if the tasks of a key are first in, first out")
 end
 -- Waiting tasks that one call reads in order to index them.
 local PAGE = 500
