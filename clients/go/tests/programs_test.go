@@ -53,8 +53,13 @@ func TestTheExampleOfTheReadmeRuns(t *testing.T) {
 func TestThePeerPlaysItsRoles(t *testing.T) {
 	peer := build(t, "peer")
 	testenv.Each(t, testenv.All, func(t *testing.T, target testenv.Target) {
-		if !target.IsHTTP() {
-			run(t, peer, target.URL, "count", testenv.Unique("lock"), "3")
+		fences := filepath.Join(t.TempDir(), "fences")
+		if err := os.WriteFile(fences, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run(t, peer, target.URL, "count", testenv.Unique("lock"), "3", fences)
+		if text, err := os.ReadFile(fences); err != nil || strings.Count(string(text), " go\n") != 3 {
+			t.Errorf("fences %q, %v", text, err)
 		}
 		queue, done := testenv.Unique("queue"), testenv.Unique("done")
 		run(t, peer, target.URL, "enqueue", queue, "3")
