@@ -9,6 +9,7 @@
 
 mod audit;
 mod check;
+mod code;
 mod declare;
 mod draw;
 mod error;
@@ -43,6 +44,7 @@ pub use audit::{
     ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{check_batch, check_duration, check_range, check_tasks};
+pub use code::Coded;
 pub use declare::{Effect, Verb};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result};

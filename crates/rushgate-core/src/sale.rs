@@ -245,18 +245,6 @@ pub enum HoldState {
 }
 
 impl HoldState {
-    /// Every state.
-    pub const ALL: [Self; 8] = [
-        Self::Held,
-        Self::Confirming,
-        Self::Cancelling,
-        Self::Expiring,
-        Self::Confirmed,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Rejected,
-    ];
-
     /// Whether the units are taken but not sold: held, or waiting for the ledger.
     pub const fn is_held(self) -> bool {
         matches!(self, Self::Held | Self::Confirming | Self::Cancelling | Self::Expiring)
@@ -460,11 +448,6 @@ pub enum HaltReason {
     Rebuilding,
 }
 
-impl HaltReason {
-    /// Every reason.
-    pub const ALL: [Self; 3] = [Self::LostWrites, Self::Operator, Self::Rebuilding];
-}
-
 /// A part of the data that a rebuild loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Load {
@@ -639,25 +622,4 @@ pub enum EventKind {
     Halted,
     /// The sale was rebuilt from the ledger: the first event of a generation.
     Rebuilt,
-}
-
-impl EventKind {
-    /// Every kind.
-    pub const ALL: [Self; 15] = [
-        Self::Reserved,
-        Self::Confirming,
-        Self::Cancelling,
-        Self::Expiring,
-        Self::Confirmed,
-        Self::Cancelled,
-        Self::Expired,
-        Self::Rejected,
-        Self::Quarantined,
-        Self::StockAdded,
-        Self::StockWithdrawn,
-        Self::Opened,
-        Self::Ended,
-        Self::Halted,
-        Self::Rebuilt,
-    ];
 }

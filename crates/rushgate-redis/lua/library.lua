@@ -265,27 +265,35 @@ local function is_waits(value)
   return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
 end
 
--- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
--- the key and the dependencies.
-local function are_terms(value)
-  local plus, due, max_wait, max, key, waits =
-    string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
-  local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
-  if deadline then key = rest end
-  local period, behind = string.match(key or '', '^!(%d+)(.*)$')
-  if period then key = behind end
-  return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
-    and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
-    and (not period or is.whole(period, 1000, 34560000000000))
-    and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
-    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
-    and (waits == '' or is_waits(waits))
+-- The largest delay, µs, moment and number of attempts.
+local DELAY_MAX, MOMENT_MAX, ATTEMPTS_MAX = 34560000000000, 9007199254740991, 1000
+
+-- Parses terms: due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness
+-- window, the key and the dependencies. A due time or deadline with a `+` counts from now. nil if they are invalid.
+local function parse_terms(value)
+  local plus, due, priority, mode, max_wait, max, rest, waits =
+    string.match(value, '^(%+?)(%d+) (%d) ([0-3]) (%d+) (%d+)([^\n]*)\n?(.*)$')
+  if not due or waits ~= '' and not is_waits(waits) then return nil end
+  local before, deadline, behind = string.match(rest, '^<(%+?)(%d+)(.*)$')
+  local period, key = string.match(behind or rest, '^!(%d+)(.*)$')
+  key = key or behind or rest
+  local of = {
+    from_now = plus == '+', due = is.whole(due, 0, plus == '+' and DELAY_MAX or MOMENT_MAX), priority = tonumber(priority),
+    mode = tonumber(mode), max_wait = is.whole(max_wait, 0, DELAY_MAX), max = is.whole(max, 1, ATTEMPTS_MAX),
+    deadline_from_now = before == '+',
+    deadline = deadline and is.whole(deadline, 0, before == '+' and DELAY_MAX or MOMENT_MAX),
+    period = period and is.whole(period, 1000, DELAY_MAX), key = key ~= '' and string.sub(key, 2) or nil, waits = waits,
+  }
+  local are_valid = of.due and of.max_wait and of.max and (not deadline or of.deadline) and (not period or of.period)
+    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(of.key))
+  return are_valid and of or nil
 end
 
+-- The parsed terms. Callers send the same ones again and again.
 function is.terms(value)
-  if known.terms[value] then return true end
-  local valid = are_terms(value)
-  return valid and #value <= KNOWN_TERMS_BYTES and remember_valid(known.terms, value, true) or valid
+  if known.terms[value] then return known.terms[value] end
+  local of = parse_terms(value)
+  return of and #value <= KNOWN_TERMS_BYTES and remember_valid(known.terms, value, of) or of
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
@@ -373,6 +381,13 @@ local function beginning_of(group, key)
   return beginning and is.name(name) and beginning
 end
 
+-- Whether a first key has a name of the characters that nearly all names have. One search, where `beginning_of` takes
+-- four steps.
+local PLAIN_KEYS = { lock = '^rg:{l:%w[%w:._/-]*}:lock$' }
+local function is_plain_key(group, key)
+  return #key <= 200 and string.find(key, PLAIN_KEYS[group])
+end
+
 -- All keys of groups, from the first key of each group. Groups are of one thing, except for a lock and a queue. `starts`
 -- has the positions of the first keys in KEYS. The keys of a client's answers are left out: see `put_answers`. nil and a
 -- refusal if a key is wrong.
@@ -454,23 +469,31 @@ local function all_keys(groups)
   return names
 end
 
--- The same for a group that is repeated for each item.
-local function all_keys_of_each(groups)
-  local all, count, starts = {}, groups.count, {}
+-- The same for a group that is repeated for each item: the first keys of all items. These are one key of the caller's
+-- each, or all of the group.
+local function first_keys(groups)
+  local group, count = groups[1], groups.count
   -- A second key that is not another first one belongs to the first item.
-  local first_ending = ENDINGS[groups[1]][1]
-  local is_whole = KEYS[2] and count > 1 and string.sub(KEYS[2], -#first_ending) ~= first_ending
-  for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
-    starts[1] = first
-    local names, no = known_names(groups, starts)
-    if not names then return nil, no end
-    local number = is_whole and first_wrong(names, first)
-    if number then return nil, wrong.key(number, names[number - first + 1]) end
-    for at = 1, count do
-      all[#all + 1] = names[at]
+  local first_ending = ENDINGS[group][1]
+  if not KEYS[2] or count == 1 or string.sub(KEYS[2], -#first_ending) == first_ending then
+    for at = 1, math.max(#KEYS, 1) do
+      local key = KEYS[at] or ''
+      if not is_plain_key(group, key) and not beginning_of(group, key) then
+        return nil, wrong.key(at, FIRST_KEYS[group][2])
+      end
     end
+    return KEYS
   end
-  return all
+  local firsts, starts = {}, {}
+  for first = 1, #KEYS, count do
+    starts[1] = first
+    local names, no = names_of(groups, starts)
+    if not names then return nil, no end
+    local number = first_wrong(names, first)
+    if number then return nil, wrong.key(number, names[number - first + 1]) end
+    firsts[#firsts + 1] = names[1]
+  end
+  return firsts
 end
 
 -- Registers a function. `groups` names the groups of its keys, in order.
@@ -483,7 +506,7 @@ function verb(name, flags, groups, carry_out)
     groups.count = groups.count + #(ENDINGS[groups[at]] or ENDINGS.sale)
     if groups[at] == 'answers' then groups.answers = at end
   end
-  local keys_of = groups.is_repeated and all_keys_of_each or all_keys
+  local keys_of = groups.is_repeated and first_keys or all_keys
   redis.register_function({
     function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 1658094830d3d1fc
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '1658094830d3d1fc'
+-- Rushgate 0.1.0, protocol 1, build 67790cfe41e165c3
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '67790cfe41e165c3'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -287,27 +287,34 @@ local function is_waits(value)
   return whole and n <= 1000 and (whole == '' or is.name(whole) and n == 0)
 end
 
--- Due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness window,
--- the key and the dependencies.
-local function are_terms(value)
-  local plus, due, max_wait, max, key, waits =
-    string.match(value, '^(%+?)(%d+) %d [0-3] (%d+) (%d+)([^\n]*)\n?(.*)$')
-  local before, deadline, rest = string.match(key or '', '^<(%+?)(%d+)(.*)$')
-  if deadline then key = rest end
-  local period, behind = string.match(key or '', '^!(%d+)(.*)$')
-  if period then key = behind end
-  return due and is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991)
-    and (not deadline or is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991))
-    and (not period or is.whole(period, 1000, 34560000000000))
-    and is.whole(max_wait, 0, 34560000000000) and is.whole(max, 1, 1000)
-    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(string.sub(key, 2)))
-    and (waits == '' or is_waits(waits))
+-- The largest delay, µs, moment and number of attempts.
+
+-- Parses terms: due time, priority, mode, max wait, max attempts; then, each if there is one, the deadline, the uniqueness
+-- window, the key and the dependencies. A due time or deadline with a `+` counts from now. nil if they are invalid.
+local function parse_terms(value)
+  local plus, due, priority, mode, max_wait, max, rest, waits =
+    string.match(value, '^(%+?)(%d+) (%d) ([0-3]) (%d+) (%d+)([^\n]*)\n?(.*)$')
+  if not due or waits ~= '' and not is_waits(waits) then return nil end
+  local before, deadline, behind = string.match(rest, '^<(%+?)(%d+)(.*)$')
+  local period, key = string.match(behind or rest, '^!(%d+)(.*)$')
+  key = key or behind or rest
+  local of = {
+    from_now = plus == '+', due = is.whole(due, 0, plus == '+' and 34560000000000 or 9007199254740991), priority = tonumber(priority),
+    mode = tonumber(mode), max_wait = is.whole(max_wait, 0, 34560000000000), max = is.whole(max, 1, 1000),
+    deadline_from_now = before == '+',
+    deadline = deadline and is.whole(deadline, 0, before == '+' and 34560000000000 or 9007199254740991),
+    period = period and is.whole(period, 1000, 34560000000000), key = key ~= '' and string.sub(key, 2) or nil, waits = waits,
+  }
+  local are_valid = of.due and of.max_wait and of.max and (not deadline or of.deadline) and (not period or of.period)
+    and (key == '' or string.sub(key, 1, 1) == ' ' and is.name(of.key))
+  return are_valid and of or nil
 end
 
+-- The parsed terms. Callers send the same ones again and again.
 function is.terms(value)
-  if known.terms[value] then return true end
-  local valid = are_terms(value)
-  return valid and #value <= 64 and remember_valid(known.terms, value, true) or valid
+  if known.terms[value] then return known.terms[value] end
+  local of = parse_terms(value)
+  return of and #value <= 64 and remember_valid(known.terms, value, of) or of
 end
 
 -- The content type in one byte, 0 for application/octet-stream and 255 for application/json, or its length and the
@@ -394,6 +401,13 @@ local function beginning_of(group, key)
   return beginning and is.name(name) and beginning
 end
 
+-- Whether a first key has a name of the characters that nearly all names have. One search, where `beginning_of` takes
+-- four steps.
+local PLAIN_KEYS = { lock = '^rg:{l:%w[%w:._/-]*}:lock$' }
+local function is_plain_key(group, key)
+  return #key <= 200 and string.find(key, PLAIN_KEYS[group])
+end
+
 -- All keys of groups, from the first key of each group. Groups are of one thing, except for a lock and a queue. `starts`
 -- has the positions of the first keys in KEYS. The keys of a client's answers are left out: see `put_answers`. nil and a
 -- refusal if a key is wrong.
@@ -475,23 +489,31 @@ local function all_keys(groups)
   return names
 end
 
--- The same for a group that is repeated for each item.
-local function all_keys_of_each(groups)
-  local all, count, starts = {}, groups.count, {}
+-- The same for a group that is repeated for each item: the first keys of all items. These are one key of the caller's
+-- each, or all of the group.
+local function first_keys(groups)
+  local group, count = groups[1], groups.count
   -- A second key that is not another first one belongs to the first item.
-  local first_ending = ENDINGS[groups[1]][1]
-  local is_whole = KEYS[2] and count > 1 and string.sub(KEYS[2], -#first_ending) ~= first_ending
-  for first = 1, math.max(#KEYS, 1), is_whole and count or 1 do
-    starts[1] = first
-    local names, no = known_names(groups, starts)
-    if not names then return nil, no end
-    local number = is_whole and first_wrong(names, first)
-    if number then return nil, wrong.key(number, names[number - first + 1]) end
-    for at = 1, count do
-      all[#all + 1] = names[at]
+  local first_ending = ENDINGS[group][1]
+  if not KEYS[2] or count == 1 or string.sub(KEYS[2], -#first_ending) == first_ending then
+    for at = 1, math.max(#KEYS, 1) do
+      local key = KEYS[at] or ''
+      if not is_plain_key(group, key) and not beginning_of(group, key) then
+        return nil, wrong.key(at, FIRST_KEYS[group][2])
+      end
     end
+    return KEYS
   end
-  return all
+  local firsts, starts = {}, {}
+  for first = 1, #KEYS, count do
+    starts[1] = first
+    local names, no = names_of(groups, starts)
+    if not names then return nil, no end
+    local number = first_wrong(names, first)
+    if number then return nil, wrong.key(number, names[number - first + 1]) end
+    firsts[#firsts + 1] = names[1]
+  end
+  return firsts
 end
 
 -- Registers a function. `groups` names the groups of its keys, in order.
@@ -504,7 +526,7 @@ function verb(name, flags, groups, carry_out)
     groups.count = groups.count + #(ENDINGS[groups[at]] or ENDINGS.sale)
     if groups[at] == 'answers' then groups.answers = at end
   end
-  local keys_of = groups.is_repeated and all_keys_of_each or all_keys
+  local keys_of = groups.is_repeated and first_keys or all_keys
   redis.register_function({
     function_name = 'rushgate_' .. PROTOCOL .. '_' .. name,
     flags = flags,
@@ -542,6 +564,12 @@ local function int(number)
   return string.format('%d%09d', (number - low) / 1000000000, low)
 end
 local now
+-- The clock as text.
+local text_of_now, moment_of_text
+local function now_text()
+  if moment_of_text ~= now then moment_of_text, text_of_now = now, int(now) end
+  return text_of_now
+end
 
 -- Buffers changes to a hash or sorted set and flushes them with few variadic commands, preserving their order. A hash
 -- also caches the fields it reads; `false` stands for an absent field.
@@ -758,7 +786,7 @@ do
 -- A lock and its wait queue. Its four keys, in this order:
 --   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
 --                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire; ticket: the
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
 --                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
 --                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
 --                    releases, the latest first
@@ -769,8 +797,9 @@ do
 -- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
 -- next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE.
-local KEPT_US = 3600 * 1000000
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with one pack and at most one
+-- unpack each.
+local KEPT_US, MINUTE_US = 3600 * 1000000, 60 * 1000000
 -- The latest four releases are kept, so that a retried release gets the same answer.
 local RELEASED_BYTES = 4 * 16
 local LEASE = '>I7I7I7I1'
@@ -780,16 +809,19 @@ local GRANT = '>I7I7I7I1I7c16I2I7c8'
 local RELEASED = '\0\0\0\0\0\0\0'
 local NOBODY = '\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0'
 
-local function lock_keys(first)
-  local row, waiters = redis.call('GET', KEYS[first]), KEYS[first + 2]
+-- A lock by its first key.
+local function lock_of(key)
+  local row = redis.call('GET', key)
   local till, expires, ticket, waited_for, fence, owner, length = 0, 0, 0, 0, 0, NOBODY, 0
   if row then
     till, expires, ticket, waited_for, fence, owner, length = struct.unpack(LOCK, row)
   end
+  local beginning = string.sub(key, 1, -5)
+  local waiters = beginning .. 'waiters'
   -- One constructor, because a table that grows is allocated again and again.
   return {
-    key = KEYS[first], line = KEYS[first + 1], waiters = waiters, ends = KEYS[first + 3], row = row,
-    till = till, expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
+    key = key, line = beginning .. 'line', waiters = waiters, ends = beginning .. 'ends', row = row, till = till,
+    expires = expires, ticket = ticket, fence = fence, owner = owner, owner_to = 63 + length - 1,
     lined = waited_for == 1 and redis.call('EXISTS', waiters) == 1,
   }
 end
@@ -807,19 +839,29 @@ local function info_of(lock)
   return string.sub(lock.row, 48, lock.owner_to)
 end
 
--- The tokens of the latest releases, the latest first.
-local function released_tokens(lock)
-  if not lock.row then return '' end
-  local earlier = string.sub(lock.row, lock.owner_to + 1)
-  if lock.till == 0 and lock.owner ~= NOBODY then earlier = lock.owner .. earlier end
+-- The tokens of the latest releases, the latest first. `latest` is that of a released lock, of which the row says only
+-- that it held the lock.
+local function released_tokens(row, latest, owner_to)
+  local earlier = string.sub(row, owner_to + 1)
+  if latest and latest ~= NOBODY then earlier = latest .. earlier end
   return string.sub(earlier, 1, RELEASED_BYTES)
+end
+
+-- When the keys of a lock that is used until a moment expire, and that in ms, as text. Full minutes, so that most calls
+-- use the text of an earlier one.
+local expiry, expiry_text = 0, ''
+local function expiry_of(moment)
+  local at = moment + KEPT_US
+  at = at - at % MINUTE_US + MINUTE_US
+  if at ~= expiry then expiry, expiry_text = at, int(at / 1000) end
+  return expiry, expiry_text
 end
 
 -- Postpones the expiry of the keys, if a moment is later. Returns when they expire, ms, if that has changed.
 local function keep_until(lock, moment)
   if moment <= lock.expires then return nil end
-  lock.expires = moment + KEPT_US
-  local at = int(math.floor(lock.expires / 1000))
+  local at
+  lock.expires, at = expiry_of(moment)
   if lock.lined then
     redis.call('PEXPIREAT', lock.line, at)
     redis.call('PEXPIREAT', lock.waiters, at)
@@ -837,7 +879,8 @@ local function store_lease(lock, moment)
 end
 
 local function grant(lock, token, till, inbox, owner)
-  local released = released_tokens(lock)
+  local row = lock.row
+  local released = row and released_tokens(row, lock.till == 0 and lock.owner, lock.owner_to) or ''
   lock.fence = math.max(lock.fence + 1, now)
   lock.owner, lock.till = token, till
   local expires = keep_until(lock, till)
@@ -851,6 +894,36 @@ local function grant(lock, token, till, inbox, owner)
   end
 end
 
+-- Grants a lock that is free and has no waiters. Returns its fence, nil if it has another state.
+local function grant_free(key, token, till, inbox, owner)
+  local row = redis.call('GET', key)
+  if not row then
+    local expires, at = expiry_of(till)
+    redis.call('SET', key, struct.pack(GRANT, till, expires, 0, 0, now, token, #owner, now, inbox) .. owner, 'PXAT', at)
+    return now
+  end
+  local before, expires, ticket, waited_for, fence, latest, length = struct.unpack(LOCK, row)
+  if before > now or waited_for == 1 then return nil end
+  local released = released_tokens(row, before == 0 and latest, 63 + length - 1)
+  local at
+  if till > expires then expires, at = expiry_of(till) end
+  fence = math.max(fence + 1, now)
+  row = struct.pack(GRANT, till, expires, ticket, 0, fence, token, #owner, now, inbox) .. owner .. released
+  if at then redis.call('SET', key, row, 'PXAT', at) else redis.call('SET', key, row, 'KEEPTTL') end
+  return fence
+end
+
+-- Releases a lock of its holder, if it has no waiters. False if it has another state.
+local function release_free(key, token)
+  local row = redis.call('GET', key)
+  if not row or string.sub(row, 30, 45) ~= token or string.byte(row, 22) == 1
+    or struct.unpack('>I7', row) <= now then
+    return false
+  end
+  redis.call('SETRANGE', key, 0, RELEASED)
+  return true
+end
+
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
@@ -859,7 +932,8 @@ end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
 local function was_released(lock, token)
-  local released = released_tokens(lock)
+  if not lock.row then return 0 end
+  local released = released_tokens(lock.row, lock.till == 0 and lock.owner, lock.owner_to)
   for at = 1, #released, #token do
     if string.sub(released, at, at + #token - 1) == token then return 1 end
   end
@@ -893,7 +967,7 @@ end
 local function tidy(lock)
   if not lock.lined then return end
   repeat
-    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
+    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now_text(), 'LIMIT', '0', 500)
     for _, token in ipairs(over) do
       redis.call('HDEL', lock.waiters, token)
       redis.call('ZREM', lock.line, token)
@@ -907,7 +981,7 @@ end
 local function hand_over(lock)
   tidy(lock)
   if is_held(lock) or not lock.lined then return end
-  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
+  local token = redis.call('ZRANGE', lock.line, '0', '0')[1]
   if not token then return end
   local row = redis.call('HGET', lock.waiters, token)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)
@@ -942,8 +1016,8 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 6 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -968,24 +1042,19 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local function asked(n)
-    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
-    return token, tonumber(lease), tonumber(wait), barging, inbox, owner
-  end
-
   -- Most locks are free and have no waiters, so they are handled first, with little of this script.
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock = lock_keys(4 * n - 3)
-    if not lock.lined and not is_held(lock) then
-      local token, lease, _, _, inbox, owner = asked(n)
-      grant(lock, token, now + lease, inbox, owner)
-      answers[n] = { 1, lock.fence, lock.till, lease }
+  local answers, rest = {}, {}
+  for n = 1, #KEYS do
+    local at = 6 * n - 5
+    local lease = tonumber(ARGV[at + 1])
+    local fence = grant_free(KEYS[n], ARGV[at], now + lease, ARGV[at + 4], ARGV[at + 5])
+    if fence then
+      answers[n] = { 1, fence, now + lease, lease }
     else
-      rest[#rest + 1], of_first = n, of_first or lock
+      rest[#rest + 1] = n
     end
   end
-  if not of_first then return answers end
+  if not rest[1] then return answers end
 
   local function acquire(lock, token, lease, wait, barging, inbox, owner)
     tidy(lock)
@@ -996,7 +1065,7 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
       redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
     end
     if not is_held(lock) then
-      local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
+      local first = lock.lined and redis.call('ZRANGE', lock.line, '0', '0')[1]
       if not first or first == token or barging == '1' then
         take_from_line(lock, token)
         grant(lock, token, now + lease, inbox, owner)
@@ -1019,9 +1088,8 @@ verb('lock_acquire', {}, { 'lock', is_repeated = true }, function()
   end
 
   for _, n in ipairs(rest) do
-    answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
-    -- The other requests may be for the same lock, whose state has changed.
-    of_first = nil
+    local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+    answers[n] = acquire(lock_of(KEYS[n]), token, tonumber(lease), tonumber(wait), barging, inbox, owner)
   end
   return answers
 end)
@@ -1047,8 +1115,8 @@ verb('lock_confirm', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 6 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 6 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 6 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 6 do
       if #ARGV[at] ~= 16 then
@@ -1082,8 +1150,8 @@ verb('lock_confirm', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   end
 
   local answers = {}
-  for n = 1, #KEYS / 4 do
-    local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
+  for n = 1, #KEYS do
+    local of = answer(lock_of(KEYS[n]), unpack(ARGV, 6 * n - 5, 6 * n))
     if not of then return FULL end
     answers[n] = of
   end
@@ -1112,7 +1180,7 @@ verb('lock_extend', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if not holds(lock, ARGV[1]) then
     return {}
   end
@@ -1135,7 +1203,7 @@ verb('lock_force_release', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   local lost = {}
   if is_held(lock) then
     local info = info_of(lock)
@@ -1170,7 +1238,7 @@ verb('lock_held', { 'no-writes' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if not holds(lock, ARGV[1]) then
     return {}
   end
@@ -1196,7 +1264,7 @@ verb('lock_leave', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if holds(lock, ARGV[1]) then
     release(lock)
     take_from_line(lock, ARGV[1])
@@ -1223,8 +1291,8 @@ verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
     if times % 1 ~= 0 or times < 1 or times > 128 then
       return wrong.count('arguments', #ARGV, '0 and 1 for each lock, 1 to 128 of them')
     end
-    if times * 4 ~= #KEYS then
-      return wrong.count('arguments', #ARGV, #KEYS / 4 * 1 .. ', for that number of keys')
+    if times ~= #KEYS then
+      return wrong.count('arguments', #ARGV, #KEYS * 1 .. ', for that number of locks')
     end
     for at = 1, #ARGV, 1 do
       if #ARGV[at] ~= 16 then
@@ -1234,26 +1302,18 @@ verb('lock_release', { 'allow-oom' }, { 'lock', is_repeated = true }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local answers, rest, of_first = {}, {}, nil
-  for n = 1, #KEYS / 4 do
-    local lock, token = lock_keys(4 * n - 3), ARGV[n]
-    if lock.lined then
-      rest[#rest + 1], of_first = n, of_first or lock
+  local answers, rest = {}, {}
+  for n = 1, #KEYS do
+    if release_free(KEYS[n], ARGV[n]) then
+      answers[n] = 1
     else
-      if holds(lock, token) then
-        release(lock)
-        answers[n] = 1
-      else
-        answers[n] = was_released(lock, token)
-      end
+      rest[#rest + 1] = n
     end
   end
-  if not of_first then return answers end
+  if not rest[1] then return answers end
 
   for _, n in ipairs(rest) do
-    -- An earlier request of the call may have changed the same lock.
-    local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
-    of_first = nil
+    local lock, token = lock_of(KEYS[n]), ARGV[n]
     if holds(lock, token) then
       release(lock)
       take_from_line(lock, token)
@@ -1282,7 +1342,7 @@ verb('lock_release_all', { 'allow-oom' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   if lock.lined then
     for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
       if string.sub(token, 1, 8) == ARGV[1] then
@@ -1312,7 +1372,7 @@ verb('lock_show', { 'no-writes' }, { 'lock' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock = lock_keys(1)
+  local lock = lock_of(KEYS[1])
   local holder, waiters = {}, {}
   if is_held(lock) then
     holder = { lock.owner, lock.fence, lock.till, info_of(lock) }
@@ -1406,8 +1466,6 @@ local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
 local COUNTERS = '>I7I7I7I7I2I4'
 -- How a task ended, and how a run ended.
-local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
-local runs_as = { failed = 0, lost = 1, snoozed = 2 }
 -- Overflow policies.
 -- The kinds of members of unsettled_ids, and where a member has its kind.
 local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
@@ -1432,26 +1490,35 @@ local function read_limits(q, text)
   if q.fifo then q.key_concurrency = 1 end
 end
 
+-- The keys that few calls use, as a metatable of `q`. Kept with the names of the keys, which are valid for many calls.
+local function rare_keys(first)
+  local kept = KEYS.rare or {}
+  KEYS.rare = kept
+  kept[first] = kept[first] or {
+    __index = {
+      newcomers = KEYS[first + 3], blocked = KEYS[first + 16], held = KEYS[first + 17], starts_until = KEYS[first + 21],
+      dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24], done_ids = KEYS[first + 25],
+      by_age = KEYS[first + 26], by_deadline = KEYS[first + 27], dependents = KEYS[first + 28],
+      dependencies = KEYS[first + 29], results = KEYS[first + 30], result_ids = KEYS[first + 31],
+      unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33], events = KEYS[first + 34],
+    },
+  }
+  return kept[first]
+end
+
 local function queue_keys(first)
   local meta = KEYS[first]
   local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
     'has_dependencies')
   local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', 34))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
-  local q = {
-    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
-    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
-    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
-    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
-    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
-    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
-    events = KEYS[first + 34],
-    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
-    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
-    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
-  }
+  local q = setmetatable({
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]), leases = sorted_set(KEYS[first + 4]),
+    listeners = KEYS[first + 5], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
+    terms = {}, woken = 0, changed = false, revision = revision, arrival = arrival, claim = claim, wakes = wakes,
+    used = used, lines_waiting = lines_waiting, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
+    dated = row[5], unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
+  }, rare_keys(first))
   if row[4] then read_limits(q, row[4]) end
   return q
 end
@@ -1770,7 +1837,7 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', '0', '1')[1]
   if not first then
     unseat(q, priority, line)
     if line.packed then set_field(hash_of(q, 'groups'), name, false) end
@@ -1891,7 +1958,7 @@ end
 
 -- The first members of a set that have this prefix.
 local function beginning(set, with, most)
-  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', '0', most)
 end
 
 -- A record is gone: its links are to be deleted.
@@ -2010,8 +2077,8 @@ end
 local function die(q, t, at, error, wake)
   local short = cut_error(error)
   remove(q, t, wake)
-  events.note(q, at, t.id, ends_as.dead, t.attempts, 0, short)
-  has_ended(q, t.id, at, ends_as.dead, short)
+  events.note(q, at, t.id, 6, t.attempts, 0, short)
+  has_ended(q, t.id, at, 6, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, 7 + 1), nil end
@@ -2052,10 +2119,10 @@ end
 local function tell(q, ended, most)
   local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < 2 or how == 4
   -- Dependents that keep waiting for a dead task are skipped.
-  local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local from = '[' .. with .. (how == 6 and '1' or '')
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
     redis.call('HDEL', q.unsettled, ended)
@@ -2071,8 +2138,8 @@ local function tell(q, ended, most)
         keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
-        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
-          or how == ends_as.dropped and 'was dropped' or 'was deleted'
+        local why = how == 6 and 'is dead: ' .. what or how == 2 and 'was canceled'
+          or how == 3 and 'was dropped' or 'was deleted'
         die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
       end
     end
@@ -2102,7 +2169,7 @@ local function settle(q)
   if not q.ended then return false end
   local room = 500
   while room > 0 do
-    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, '0', '0')[1]
     if not first then
       q.ended = nil
       return false
@@ -2116,7 +2183,7 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', q.by_deadline, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
@@ -2124,7 +2191,7 @@ end
 
 -- The lower of a moment and the lowest score of a set.
 local function with_head(first, set)
-  local head = tonumber(redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')[2])
+  local head = tonumber(redis.call('ZRANGE', set.key, '0', '0', 'WITHSCORES')[2])
   return head and math.min(first or head, head) or first
 end
 
@@ -2194,7 +2261,7 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, 500)
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', now_text(), 'LIMIT', '0', 500)
   for _, id in ipairs(late) do
     local t = load(q, id)
     q.moment = t.deadline
@@ -2220,7 +2287,11 @@ local function reap(q)
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, 500)
+  local over = {}
+  -- Counting is much cheaper than an empty range.
+  if redis.call('ZCOUNT', q.leases.key, '-inf', now_text()) > 0 then
+    over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now_text(), 'LIMIT', '0', 500)
+  end
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, 8 + 1)
   end
@@ -2231,15 +2302,15 @@ local function reap(q)
     if promote(q, t) then
       -- The pending replacement waits now.
     elseif has(t, 2) then
-      finish_task(q, t, t.till, ends_as.cancelled, '')
+      finish_task(q, t, t.till, 2, '')
     elseif t.attempts >= t.max then
-      remember_run(t, t.till, runs_as.lost, 'lease expired')
+      remember_run(t, t.till, 1, 'lease expired')
       die(q, t, t.till, 'lease expired')
     elseif t.deadline and t.deadline <= t.till then
-      remember_run(t, t.till, runs_as.lost, LATE)
+      remember_run(t, t.till, 1, LATE)
       die(q, t, t.till, LATE)
     else
-      remember_run(t, t.till, runs_as.lost, '')
+      remember_run(t, t.till, 1, '')
       events.note(q, t.till, id, events.lost, t.attempts)
       back(q, t)
     end
@@ -2260,7 +2331,7 @@ local function count_starts(q, key, n, per, given)
   q.started[key or ''] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
     -- Each new entry deletes up to two expired ones, so that they do not accumulate.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now, 'LIMIT', 0, 2)) do
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now_text(), 'LIMIT', '0', 2)) do
       redis.call('ZREM', q.starts_until, other)
       if other ~= key then set_field(of, other, false) end
     end
@@ -2294,7 +2365,7 @@ local function due_tasks(q, n)
   local ids = {}
   for priority = 0, 9 do
     if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       for _, at in ipairs(places) do
         ids[#ids + 1] = string.sub(at, 7 + 1)
       end
@@ -2342,7 +2413,7 @@ local function give_out(q, n, leased)
     while again and #ids < n do
       local set, some = waiting(q, priority), {}
       write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', int(now), 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       again = false
       if #places > 0 then
         for at, place in ipairs(places) do
@@ -2386,7 +2457,7 @@ local function what_is_known(q, id)
     return true, at, how, string.sub(kept, from, from + length - 1)
   elseif letter then
     local at, _, _, _, length, from = struct.unpack('>I7I2I2I1I2', letter)
-    return true, at, ends_as.dead, cut_error(string.sub(letter, from, from + length - 1))
+    return true, at, 6, cut_error(string.sub(letter, from, from + length - 1))
   end
   return false
 end
@@ -2400,14 +2471,14 @@ local function link_to_others(q, id, place, of)
   if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
     local is_known, at, how, what = what_is_known(q, other)
-    if how and (how < ends_as.cancelled or policy == '2') then
+    if how and (how < 2 or policy == '2') then
       keep_result(q, place .. other, at, how, what)
     else
       held = true
       note(dependents, other .. '\0' .. policy .. place .. id)
       note(dependencies, place .. policy .. other)
       -- A dependency that is unknown now was dropped to make room for this task.
-      if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
+      if how or not is_known then failed[#failed + 1] = { other, how or 3, what or '' } end
     end
   end
   in_chunks('ZADD', q.dependents, dependents)
@@ -2469,12 +2540,12 @@ local function complete(q, id, number, how, result)
   if flags >= 8 or q.concurrency or q.keep_n or q.linked then
     local t = load(q, id)
     if promote(q, t, true) then return 2 end
-    finish_task(q, t, now, has(t, 2) and ends_as.cancelled or how, result, true)
+    finish_task(q, t, now, has(t, 2) and 2 or how, result, true)
     return 1
   end
   take_out(q.leases, string.sub(run, 1, 8) .. id)
   if q.events_n then
-    events.note(q, now, id, bit.band(flags, 2) > 0 and ends_as.cancelled or how, attempts)
+    events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts)
   end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)
@@ -2544,10 +2615,10 @@ end
 -- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
-  local oldest = redis.call('ZRANGE', q.by_age, 0, 0)[1]
+  local oldest = redis.call('ZRANGE', q.by_age, '0', '0')[1]
   if not oldest then return nil end
   local t = load(q, oldest)
-  finish_task(q, t, now, ends_as.dropped, '', true)
+  finish_task(q, t, now, 3, '', true)
   count_dropped(q)
   return t.id
 end
@@ -2556,7 +2627,7 @@ end
 local function put_too_many(q, id, of, body)
   if q.overflow == 1 then
     count_dropped(q)
-    events.note(q, now, id, ends_as.dropped)
+    events.note(q, now, id, 3)
     return 5, q.bound
   end
   local dropped = q.overflow == 2 and drop_oldest(q)
@@ -2612,17 +2683,11 @@ local function write_periods(q)
   local of, begun = q.periods, q.periods.n / 2
   if begun == 0 then return end
   write_back(of)
-  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), 2 * begun)
+  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', now_text()), 2 * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
   if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'unique_until', int(q.periods_till)) end
   -- Set every time, because the set may have been deleted and created in the meantime.
   redis.call('PEXPIRE', of.key, int(math.ceil((q.periods_till - now) / 1000) + 3600000))
-end
-
--- Reads a moment: absolute, or relative to now if it has a `+`.
-local function moment_asked(plus, number)
-  if plus == '+' then return now + number end
-  return tonumber(number)
 end
 
 -- Reads the dependencies in the terms: the if-dead policy, the open flag and the batch on the first line, then one
@@ -2639,21 +2704,20 @@ local function add_waits(of, text)
   end
 end
 
--- Parses the terms of a task. Most tasks of a call have equal terms, so results are cached. The cache ends with the
--- call, because relative times depend on `now`.
+-- The terms of a task. Most tasks of a call have equal terms, so they are cached. The cache ends with the call, because
+-- relative times depend on `now`.
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
-    local plus, due, priority, mode, max_wait, max, date, period, key, waits =
-      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?([^\n]*)\n?(.*)$')
-    local deadline = moment_asked(string.match(date, '^<(%+?)(%d+)$'))
-    due = moment_asked(plus, due)
-    key = key ~= '' and key or nil
-    of = terms(due, tonumber(priority), tonumber(mode), tonumber(max_wait), tonumber(max), key, deadline)
-    of.period = tonumber(period)
+    local asked = is.terms(text)
+    local deadline, key = asked.deadline, asked.key
+    if asked.deadline_from_now then deadline = now + deadline end
+    local due = asked.from_now and now + asked.due or asked.due
+    of = terms(due, asked.priority, asked.mode, asked.max_wait, asked.max, key, deadline)
+    of.period = asked.period
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
-    if waits ~= '' then add_waits(of, waits) end
+    if asked.waits ~= '' then add_waits(of, asked.waits) end
     q.terms[text] = of
   end
   return of
@@ -2771,7 +2835,7 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if reap(q) then return AGAIN end
   local ids
   if ARGV[2] == '1' then
-    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', 0, PAGE)
+    ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', '0', PAGE)
     answer[2] = #ids == PAGE and 1 or nil
   else
     ids = {}
@@ -2786,7 +2850,7 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if not seen[id] and redis.call('HEXISTS', q.dead, id) == 1 then
         seen[id] = true
         events.note(q, now, id, events.dead_deleted)
-        if not read(q.records, id) then has_ended(q, id, now, ends_as.deleted, '') end
+        if not read(q.records, id) then has_ended(q, id, now, 5, '') end
       end
     end
     redis.call('HDEL', q.dead, unpack(ids))
@@ -2835,7 +2899,7 @@ verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
     events.note(q, now, t.id, events.cancel_asked)
     outcome = 2
   elseif t then
-    finish_task(q, t, now, ends_as.cancelled, '', true)
+    finish_task(q, t, now, 2, '', true)
     outcome = 1
   end
   finish(q)
@@ -3028,7 +3092,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   fetch(q.runs, arguments(2, WIDTH))
 
   local function answer_item(answer, at)
-    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], ends_as.done, '')
+    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], 0, '')
   end
 
   local answers = answer_each(once, WIDTH, answer_item)
@@ -3061,7 +3125,7 @@ verb('queue_dead', { 'allow-oom' }, { 'queue' }, function()
   if reap(q) then return AGAIN end
   finish(q)
   local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-  local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
+  local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', ARGV[2])
   local answer = {}
   local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}
   for at, id in ipairs(ids) do
@@ -3136,8 +3200,8 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
     if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
       if not promote(q, t, true) then
         remove(q, t, true)
-        events.note(q, now, t.id, ends_as.deleted)
-        has_ended(q, t.id, now, ends_as.deleted, '')
+        events.note(q, now, t.id, 5)
+        has_ended(q, t.id, now, 5, '')
       end
       outcome = 1
     elseif leased and claim == 0 and same then
@@ -3236,7 +3300,7 @@ verb('queue_due_schedules', { 'no-writes' }, { 'schedules' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local of = schedule_keys(1)
-  local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', int(now), 'LIMIT', 0, ARGV[1])
+  local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', now_text(), 'LIMIT', '0', ARGV[1])
   local after = redis.call('ZRANGE', of.moments, #ids, #ids, 'WITHSCORES')
   local answer = { now, tonumber(after[2]) or 0 }
   for _, id in ipairs(ids) do
@@ -3548,12 +3612,12 @@ verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if promote(q, t, true) then
         outcome = 1
       elseif has(t, 2) then
-        finish_task(q, t, now, ends_as.cancelled, '', true)
+        finish_task(q, t, now, 2, '', true)
         outcome = 2
       else
         local delay, due = tonumber(ARGV[at + 2]), nil
         if delay > 0 then
-          remember_run(t, now, runs_as.snoozed, '')
+          remember_run(t, now, 2, '')
           due = now + delay
         end
         events.note(q, now, t.id, events.released, t.attempts, due or t.due)
@@ -3823,7 +3887,7 @@ verb('queue_pause', {}, { 'queue' }, function()
   write_back_queue(q)
   for priority = 0, 9 do
     if is_used(q, priority) then
-      q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
+      q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now_text())
     end
   end
   -- At least one process is woken, because none learned of due times during the pause.
@@ -3865,9 +3929,9 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
       set_field(q.records, id, false)
       if runs[at] then set_field(q.runs, id, false) end
       if q.keep_n then events.tell(q, id, 'T' .. id) end
-      events.note(q, now, id, ends_as.popped)
+      events.note(q, now, id, 4)
       forget_waits(q, id, records[at])
-      has_ended(q, id, now, ends_as.popped, '')
+      has_ended(q, id, now, 4, '')
       table.insert(answer, id)
       table.insert(answer, records[at])
       table.insert(answer, runs[at] or '')
@@ -4062,16 +4126,16 @@ verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if promote(q, t, true) then
         outcome = 3
       elseif has(t, 2) then
-        finish_task(q, t, now, ends_as.cancelled, '', true)
+        finish_task(q, t, now, 2, '', true)
         outcome = 4
       elseif ARGV[at + 3] == '1' or t.attempts >= t.max
         or t.deadline and t.deadline <= now + tonumber(ARGV[at + 2]) then
-        remember_run(t, now, runs_as.failed, ARGV[at + 4])
+        remember_run(t, now, 0, ARGV[at + 4])
         die(q, t, now, ARGV[at + 4], true)
         outcome = 2
       else
         due = now + tonumber(ARGV[at + 2])
-        remember_run(t, now, runs_as.failed, ARGV[at + 4])
+        remember_run(t, now, 0, ARGV[at + 4])
         events.note(q, now, t.id, events.failed, t.attempts, due, cut_error(ARGV[at + 4]))
         t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, 4)
         back(q, t, due, true)
@@ -4127,7 +4191,7 @@ verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local ids
   if ARGV[2] == '1' then
     local after = answer[3] == '' and '-' or '(' .. answer[3]
-    ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
+    ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', PAGE)
     answer[3] = #ids == PAGE and ids[PAGE] or nil
   else
     ids = {}
@@ -4286,7 +4350,7 @@ verb('queue_schedules', { 'no-writes' }, { 'schedules' }, function()
   end
   local of = schedule_keys(1)
   local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-  local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', 0, ARGV[2]), {}
+  local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', '0', ARGV[2]), {}
   for _, id in ipairs(ids) do
     answer[#answer + 1], answer[#answer + 2] = id, redis.call('HGET', of.schedules, id)
   end
@@ -4315,9 +4379,9 @@ verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
   for priority = 0, 9 do
     if is_used(q, priority) then
       local set = waiting(q, priority).key
-      ready = ready + redis.call('ZCOUNT', set, '-inf', int(now))
+      ready = ready + redis.call('ZCOUNT', set, '-inf', now_text())
       all = all + redis.call('ZCARD', set)
-      oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or now)
+      oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]) or now)
     end
   end
   local finished = q.keep_n and count_finished(q) or 0
@@ -4493,7 +4557,7 @@ verb('queue_waited', { 'allow-oom' }, { 'queue' }, function()
   if not record then return answer end
   local with = string.sub(record, 1, 7)
   local from = (ARGV[2] == '' and '[' or '(') .. with .. ARGV[2]
-  local fields = redis.call('ZRANGEBYLEX', q.result_ids, from, '(' .. with .. '\255', 'LIMIT', 0, ARGV[3])
+  local fields = redis.call('ZRANGEBYLEX', q.result_ids, from, '(' .. with .. '\255', 'LIMIT', '0', ARGV[3])
   local kept = #fields > 0 and redis.call('HMGET', q.results, unpack(fields)) or {}
   for at, field in ipairs(fields) do
     answer[2 * at - 1], answer[2 * at] = string.sub(field, #with + 1), kept[at]
@@ -4628,7 +4692,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
+  local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
   if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
@@ -5145,7 +5209,7 @@ local function fresh_from(s, k, from)
   local first, last = math.max(k.next + 1, from), k.total
   while k.ahead > 0 do
     local low, high = scores(k, first, 16777216 - 1)
-    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', 0, 1)[1]
+    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', '0', '1')[1]
     if not range then break end
     local _, from_here, to_here = struct.unpack(RANGE, range)
     if first < from_here then
@@ -5169,13 +5233,13 @@ local function take_returned(s, k, n, lowest)
   local low, high = scores(k, 0, 16777216 - 1)
   local codes
   if lowest then
-    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, n)
+    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, low, codes[#codes])
     for _, code in ipairs(codes) do
       add_range(ranges, code - k.no * 16777216, code - k.no * 16777216)
     end
   else
-    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, n)
+    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, codes[#codes], high)
     for at = #codes, 1, -1 do
       add_range(ranges, codes[at] - k.no * 16777216, codes[at] - k.no * 16777216)
@@ -5321,11 +5385,11 @@ end
 
 local function overdue_holds(s, n)
   write_back(s.deadlines)
-  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now, 'LIMIT', 0, n)
+  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now_text(), 'LIMIT', '0', n)
 end
 
 local function next_expiry(s)
-  local head = redis.call('ZRANGE', s.deadlines.key, 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', s.deadlines.key, '0', '0', 'WITHSCORES')
   return head[2] and int(tonumber(head[2])) or ''
 end
 
@@ -5372,7 +5436,7 @@ local function lowest_free(s, k, from)
   local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
   local low, high = scores(k, from, 16777216 - 1)
-  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
+  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', '1')[1]
   again = again and tonumber(again) - k.no * 16777216
   return again and fresh and math.min(again, fresh) or again or fresh
 end
@@ -5817,7 +5881,7 @@ verb('sale_failed_orders', { 'no-writes' }, { 'sale' }, function()
   now = clock[1] * 1000000 + clock[2]
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
-  return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
+  return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', '0', ARGV[3])
 end)
 
 -- Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are due
@@ -6821,7 +6885,7 @@ verb('sale_stock', {}, { 'sale', 'answers' }, function()
     local ranges, top = {}, k.total
     while left > 0 and top > k.next do
       local high, low = int(k.no * 16777216 + top), int(k.no * 16777216 + k.next + 1)
-      local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', 0, 1)[1]
+      local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', '0', '1')[1]
       local first, last = k.next + 1, k.next
       if range then
         local _

@@ -1,10 +1,12 @@
 //! The request queue of one server. It sends pending requests in pipelines and delivers the replies.
 
+use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::poll;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{StreamExt, poll};
 use rushgate_core::{Error, Result};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::{unconstrained, yield_now};
 
 use crate::check::Checked;
@@ -74,16 +76,19 @@ impl Lane {
     }
 }
 
-/// Takes requests from the queue and sends them.
+/// Takes requests from the queue, sends them, and delivers the replies. All in one task: a task for each pipeline would
+/// run on another thread, and to wake that takes longer than the rest of a request.
 async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
-    let slots = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let mut carried = FuturesUnordered::new();
+    let mut batch = Vec::new();
     let mut is_crowded = false;
     loop {
-        // Requests collect here until a pipeline may be sent.
-        let Ok(slot) = Arc::clone(&slots).acquire_owned().await else { return };
-        let mut batch = Vec::new();
-        if steps.recv_many(&mut batch, BATCH_MAX).await == 0 {
-            return;
+        // Requests collect in the queue until a pipeline may be sent.
+        let may_send = carried.len() < IN_FLIGHT_MAX;
+        tokio::select! {
+            biased;
+            Some(()) = carried.next() => continue,
+            received = steps.recv_many(&mut batch, BATCH_MAX), if may_send => if received == 0 { break },
         }
         if is_crowded {
             // Under load, let other tasks that are ready to run send first, so that their requests join this pipeline.
@@ -96,20 +101,33 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
             }
         }
         is_crowded = batch.len() > 1;
-        match link.conn().await {
+        let works = std::mem::take(&mut batch);
+        match meanwhile(&mut carried, link.conn()).await {
             Ok(conn) => {
-                let link = Arc::clone(&link);
-                let mut carrying = Box::pin(async move {
-                    carry(&link, conn, batch).await;
-                    drop(slot);
-                });
+                let mut carrying = Box::pin(carry(&link, conn, works));
                 // The first poll sends the pipeline. It must happen before the next pipeline is sent, to keep the
                 // order.
                 if poll!(unconstrained(&mut carrying)).is_pending() {
-                    tokio::spawn(carrying);
+                    carried.push(carrying);
                 }
             }
-            Err(error) => unsent(&link, batch, &error),
+            Err(error) => unsent(&link, works, &error),
+        }
+    }
+    while carried.next().await.is_some() {}
+}
+
+/// Awaits a future while the pipelines continue. They may hold what it waits for.
+async fn meanwhile<T>(
+    carried: &mut FuturesUnordered<impl Future<Output = ()>>,
+    future: impl Future<Output = T>,
+) -> T {
+    let mut future = pin!(future);
+    loop {
+        tokio::select! {
+            biased;
+            output = &mut future => return output,
+            Some(()) = carried.next() => {}
         }
     }
 }

@@ -8,8 +8,8 @@ mod row;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Closed, Completed, Completion, ContentType, Dequeued, Due, Enqueued, Fence,
-    Heartbeat, IfDead, Lease, NewTask, OnDuplicate, Op, Payload, QueueName, Result, Retried, Retry, Revision,
+    Cancelled, Claim, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued,
+    Fence, Heartbeat, Lease, NewTask, OnDuplicate, Op, Payload, QueueName, Result, Retried, Retry, Revision,
     TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Unmet,
 };
 
@@ -99,11 +99,7 @@ fn waits_asked(task: &NewTask) -> String {
     if !task.is_to_wait() && task.part_of.is_none() {
         return String::new();
     }
-    let if_dead = match task.if_dead {
-        IfDead::Wait => 0,
-        IfDead::Fail => 1,
-        IfDead::Run => 2,
-    };
+    let if_dead = task.if_dead.code();
     let whole = task.part_of.as_ref().map(|whole| format!(" {whole}")).unwrap_or_default();
     let others: String = task.after.iter().map(|id| format!("\n{id}")).collect();
     format!("\n{if_dead}{}{whole}{others}", u8::from(task.held_open))

@@ -1,4 +1,4 @@
-use rushgate_core::{Error, Result};
+use rushgate_core::{Coded, Error, Result};
 
 /// A reply of the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -118,6 +118,11 @@ impl<'a> Packed<'a> {
         let n = self.number(1)? as usize;
         str_of(self.take(n)?)
     }
+}
+
+/// The variant with a stored number.
+pub(crate) fn coded<T: Coded>(code: u64) -> Result<T> {
+    T::from_code(code).ok_or_else(|| strange("an unknown number of a state"))
 }
 
 pub(crate) fn str_of(bytes: &[u8]) -> Result<&str> {

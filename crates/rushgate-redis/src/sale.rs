@@ -7,10 +7,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    BuyerId, Created, Decision, Error, Event, EventKind, Field, Halt, HaltReason, Hold, HoldState,
-    LedgerOrder, Line, Load, MAX_UNITS, Op, OrderIntent, OrdersState, Page, Rebuilt, Receipt, ReservationId,
-    Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState,
-    StockChange, StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
+    BuyerId, Coded, Created, Decision, Error, Event, Field, Halt, HaltReason, Hold, LedgerOrder, Line, Load,
+    MAX_UNITS, Op, OrderIntent, OrdersState, Page, Rebuilt, Receipt, ReservationId, Reserve, Reserved,
+    Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange,
+    StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
 
 pub(crate) use books::{books, read_books};
@@ -21,7 +21,7 @@ pub(crate) use orders::{
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys::{self, Group};
-use crate::reply::{Fields, Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, str_of, strange};
 
 /// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
@@ -85,7 +85,7 @@ impl Home {
     /// A hold, and its cart as it is stored.
     fn hold_and_lines<'a>(&self, id: ReservationId, packed: &'a [u8]) -> Result<(Hold, &'a [u8])> {
         let mut packed = Packed(packed);
-        let state = state_of(packed.number(1)?)?;
+        let state = coded(packed.number(1)?)?;
         let deadline = Timestamp::from_micros(packed.number(7)?);
         let (seq, generation) = (packed.number(6)?, packed.small(4)?);
         let (lines, buyer) = (packed.number(2)?, packed.number(1)?);
@@ -117,10 +117,6 @@ pub(crate) fn without_keys(id: &SaleId) -> Error {
         .hint("rebuild the sale from its ledger, or restore a backup")
 }
 
-fn state_of(code: u64) -> Result<HoldState> {
-    HoldState::ALL.get(code as usize).copied().ok_or_else(|| strange("an unknown state"))
-}
-
 pub(crate) fn create(home: &Home) -> Call {
     let spec = &home.spec;
     let moment = |at: Option<Timestamp>| at.map(|at| at.as_micros().to_string()).unwrap_or_default();
@@ -146,17 +142,8 @@ pub(crate) fn end(home: &Home) -> Call {
     home.call(Function::SaleEnd)
 }
 
-fn status_of(code: u64) -> Result<SaleStatus> {
-    match code {
-        0 => Ok(SaleStatus::Created),
-        1 => Ok(SaleStatus::Open),
-        2 => Ok(SaleStatus::Ended),
-        _ => Err(strange("an unknown status")),
-    }
-}
-
 pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
-    status_of(reply.int()?)
+    coded(reply.int()?)
 }
 
 /// The cart, with SKUs by number, or -1 for one that the sale does not have.
@@ -283,7 +270,7 @@ pub(crate) fn read_settled(reply: Reply) -> Result<Vec<Settled>> {
         answers.push(match outcome {
             0 => Settled::Unknown,
             1 => Settled::Settled,
-            2 => Settled::Unchanged(state_of(state)?),
+            2 => Settled::Unchanged(coded(state)?),
             _ => return Err(strange("an unknown outcome")),
         });
     }
@@ -320,8 +307,7 @@ pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
 }
 
 pub(crate) fn halt(home: &Home, generation: u32, reason: HaltReason) -> Call {
-    let reason = HaltReason::ALL.iter().position(|it| *it == reason).unwrap_or_default();
-    home.call(Function::SaleHalt).number(generation.into()).number(reason as u64)
+    home.call(Function::SaleHalt).number(generation.into()).number(reason.code().into())
 }
 
 pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
@@ -465,7 +451,7 @@ pub(crate) fn show(home: &Home) -> Call {
 
 pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
     let mut fields = reply.list()?;
-    let status = status_of(fields.int()?)?;
+    let status = coded(fields.int()?)?;
     let (generation, seq) = (fields.small()?, fields.int()?);
     let next_expiry = read_moment(&mut fields)?;
     let now = Timestamp::from_micros(fields.int()?);
@@ -474,8 +460,8 @@ pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
         skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?);
     }
     let since = read_moment(&mut fields)?;
-    let reason = HaltReason::ALL.get(fields.int()? as usize).ok_or_else(|| strange("an unknown reason"))?;
-    let halted = since.map(|since| Halt { reason: *reason, since });
+    let reason = coded(fields.int()?)?;
+    let halted = since.map(|since| Halt { reason, since });
     let (spec, receipts_until) = (home.spec.clone(), read_moment(&mut fields)?);
     let orders = OrdersState {
         through: fields.int()?,
@@ -513,15 +499,14 @@ pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<E
         let packed = fields.bytes()?;
         let mut packed = Packed(&packed);
         let at = Timestamp::from_micros(packed.number(7)?);
-        let kind =
-            EventKind::ALL.get(packed.number(1)? as usize).ok_or_else(|| strange("an unknown event"))?;
+        let kind = coded(packed.number(1)?)?;
         let reservation = match packed.number(1)? {
             0 => None,
             1 => Some(ReservationId::from_bytes(packed.id()?)),
             _ => return Err(strange("an event of an unknown form")),
         };
         let seq = after + events.len() as u64 + 1;
-        events.push(Event { seq, at, kind: *kind, reservation, units: home.ranges(packed)? });
+        events.push(Event { seq, at, kind, reservation, units: home.ranges(packed)? });
     }
     Ok(events)
 }

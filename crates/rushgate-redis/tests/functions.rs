@@ -202,7 +202,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         ),
         (
             format!("rushgate_1_lock_release 8 {} {} {TOKEN}", &LOCK[2..], LOCK[2..].replace("l:a", "l:b")),
-            "the number of arguments is `1`; it must be 2, for that number of keys",
+            "the number of arguments is `1`; it must be 2, for that number of locks",
         ),
         (acquire(TOKEN, "0x9999", inbox, owner), "the lease, is `0x9999`"),
         (acquire(TOKEN, "10000", "short", owner), "the inbox, is `short`; it must be 8 bytes"),

@@ -10,8 +10,8 @@ mod stock;
 mod units;
 
 use rushgate_core::{
-    BuyerId, Created, Decision, Error, Event, EventKind, HaltReason, Hold, HoldState, Line, Log, MAX_UNITS,
-    Op, OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, Timestamp,
+    BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, Log, MAX_UNITS, Op,
+    OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, Timestamp,
     UnitChoice, Verdict,
 };
 use rusqlite::{Row, params};
@@ -20,7 +20,7 @@ use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, stored, time, unreadable};
+use crate::stored::{coded, micros, parsed, stored, time, unreadable};
 
 pub(crate) use reserve::reserve;
 pub(crate) use stock::stock;
@@ -47,11 +47,11 @@ impl SaleRow {
         if self.changed {
             let params = params![
                 self.no,
-                status_code(self.status),
+                self.status.code(),
                 self.seq.cast_signed(),
                 self.generation,
                 self.halted.map(|pause| stored(pause.since)),
-                self.halted.map_or(0, |pause| reason_code(pause.reason)),
+                self.halted.map_or(0, |pause| pause.reason.code()),
                 self.rebuilt_by.map(Op::to_bytes),
                 self.since.map(|(stopped, _)| stored(stopped)),
                 self.since.map(|(_, switched)| stored(switched)),
@@ -72,26 +72,6 @@ impl SaleRow {
         }
         Ok(())
     }
-}
-
-fn reason_code(reason: HaltReason) -> i64 {
-    HaltReason::ALL.iter().position(|it| *it == reason).unwrap_or_default() as i64
-}
-
-fn status_code(status: SaleStatus) -> i64 {
-    match status {
-        SaleStatus::Created => 0,
-        SaleStatus::Open => 1,
-        SaleStatus::Ended => 2,
-    }
-}
-
-fn state_code(state: HoldState) -> i64 {
-    HoldState::ALL.iter().position(|it| *it == state).unwrap_or_default() as i64
-}
-
-fn kind_code(kind: EventKind) -> i64 {
-    EventKind::ALL.iter().position(|it| *it == kind).unwrap_or_default() as i64
 }
 
 /// Loads the sale itself ([`LIVE`]) or the data of a rebuild ([`STAGED`]).
@@ -189,7 +169,7 @@ impl HoldRow {
         Ok(Self {
             id: ReservationId::from_bytes(row.get(0)?),
             buyer: parsed(row, 1)?,
-            state: *HoldState::ALL.get(row.get::<_, usize>(2)?).ok_or_else(|| unreadable(2))?,
+            state: coded(row, 2)?,
             deadline: time(row, 3)?,
             seq: row.get::<_, i64>(4)?.cast_unsigned(),
             generation: row.get(5)?,
@@ -233,7 +213,7 @@ impl Sale<'_, '_> {
         (self.row.changed, self.row.has_news) = (true, true);
         let seq = self.row.seq;
         let of = of.map(ReservationId::to_bytes);
-        let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind_code(kind), of, units.write());
+        let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind.code(), of, units.write());
         self.step.exec(sql!("sale/event", "append"), params)?;
         Ok(seq)
     }
@@ -295,7 +275,7 @@ impl Sale<'_, '_> {
     }
 
     fn store_state(&mut self, row: &HoldRow) -> Result<()> {
-        let params = (self.row.no, row.id.to_bytes(), state_code(row.state));
+        let params = (self.row.no, row.id.to_bytes(), row.state.code());
         self.step.exec(sql!("sale/hold", "state"), params).map(drop)
     }
 
@@ -493,7 +473,7 @@ fn read_event(row: &Row<'_>, skus: &[SkuRow]) -> rusqlite::Result<Event> {
     Ok(Event {
         seq: row.get::<_, i64>(0)?.cast_unsigned(),
         at: time(row, 1)?,
-        kind: *EventKind::ALL.get(row.get::<_, usize>(2)?).ok_or_else(|| unreadable(2))?,
+        kind: coded(row, 2)?,
         reservation: row.get::<_, Option<[u8; 16]>>(3)?.map(ReservationId::from_bytes),
         units: units.named_ranges(skus),
     })

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Error, Result, Timestamp};
+use rushgate_core::{Coded, Error, Result, Timestamp};
 use rusqlite::Row;
 use rusqlite::types::Type;
 use serde::Serialize;
@@ -32,6 +32,13 @@ pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(row: &Row<'_>, at: usize
 /// Parses a text as one of core's names or IDs.
 pub(crate) fn parse<T: std::str::FromStr<Err = Error>>(text: &str, at: usize) -> rusqlite::Result<T> {
     text.parse().map_err(|error| unreadable(at, error))
+}
+
+/// Reads the number of a variant.
+pub(crate) fn coded<T: Coded>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
+    let code: u32 = row.get(at)?;
+    T::from_code(code.into())
+        .ok_or_else(|| unreadable(at, Error::corrupt(format_args!("the unknown number {code} of a state"))))
 }
 
 /// Serializes a value as JSON.

@@ -1,12 +1,6 @@
 -- include: put
 -- include: unique
 -- include: wait
--- Reads a moment: absolute, or relative to now if it has a `+`.
-local function moment_asked(plus, number)
-  if plus == '+' then return now + number end
-  return tonumber(number)
-end
-
 -- Reads the dependencies in the terms: the if-dead policy, the open flag and the batch on the first line, then one
 -- dependency per line.
 local function add_waits(of, text)
@@ -21,21 +15,20 @@ local function add_waits(of, text)
   end
 end
 
--- Parses the terms of a task. Most tasks of a call have equal terms, so results are cached. The cache ends with the
--- call, because relative times depend on `now`.
+-- The terms of a task. Most tasks of a call have equal terms, so they are cached. The cache ends with the call, because
+-- relative times depend on `now`.
 local function terms_of(q, text)
   local of = q.terms[text]
   if not of then
-    local plus, due, priority, mode, max_wait, max, date, period, key, waits =
-      string.match(text, '^(%+?)(%d+) (%d) (%d) (%d+) (%d+)(<?%+?%d*)!?(%d*) ?([^\n]*)\n?(.*)$')
-    local deadline = moment_asked(string.match(date, '^<(%+?)(%d+)$'))
-    due = moment_asked(plus, due)
-    key = key ~= '' and key or nil
-    of = terms(due, tonumber(priority), tonumber(mode), tonumber(max_wait), tonumber(max), key, deadline)
-    of.period = tonumber(period)
+    local asked = is.terms(text)
+    local deadline, key = asked.deadline, asked.key
+    if asked.deadline_from_now then deadline = now + deadline end
+    local due = asked.from_now and now + asked.due or asked.due
+    of = terms(due, asked.priority, asked.mode, asked.max_wait, asked.max, key, deadline)
+    of.period = asked.period
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
-    if waits ~= '' then add_waits(of, waits) end
+    if asked.waits ~= '' then add_waits(of, asked.waits) end
     q.terms[text] = of
   end
   return of

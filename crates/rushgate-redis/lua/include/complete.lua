@@ -11,12 +11,12 @@ local function complete(q, id, number, how, result)
   if flags >= REPLACED or q.concurrency or q.keep_n or q.linked then
     local t = load(q, id)
     if promote(q, t, true) then return 2 end
-    finish_task(q, t, now, has(t, CANCELLED) and ends_as.cancelled or how, result, true)
+    finish_task(q, t, now, has(t, CANCEL_ASKED) and END_CANCELLED or how, result, true)
     return 1
   end
   take_out(q.leases, string.sub(run, 1, LEASE_BYTES) .. id)
   if q.events_n then
-    events.note(q, now, id, bit.band(flags, CANCELLED) > 0 and ends_as.cancelled or how, attempts)
+    events.note(q, now, id, bit.band(flags, CANCEL_ASKED) > 0 and END_CANCELLED or how, attempts)
   end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)

@@ -9,7 +9,7 @@ local function count_starts(q, key, n, per, given)
   q.started[key or ''] = string.sub(starts .. string.rep(struct.pack('>I7', now), given), -7 * n)
   if key then
     -- Each new entry deletes up to two expired ones, so that they do not accumulate.
-    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now, 'LIMIT', 0, 2)) do
+    for _, other in ipairs(redis.call('ZRANGEBYSCORE', q.starts_until, '-inf', now_text(), 'LIMIT', '0', 2)) do
       redis.call('ZREM', q.starts_until, other)
       if other ~= key then set_field(of, other, false) end
     end
@@ -43,7 +43,7 @@ local function due_tasks(q, n)
   local ids = {}
   for priority = 0, 9 do
     if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now, 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       for _, at in ipairs(places) do
         ids[#ids + 1] = string.sub(at, PLACE_BYTES + 1)
       end
@@ -91,7 +91,7 @@ local function give_out(q, n, leased)
     while again and #ids < n do
       local set, some = waiting(q, priority), {}
       write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', int(now), 'LIMIT', 0, n - #ids)
+      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
       again = false
       if #places > 0 then
         for at, place in ipairs(places) do

@@ -24,7 +24,7 @@ end
 local function tidy(lock)
   if not lock.lined then return end
   repeat
-    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now, 'LIMIT', 0, 500)
+    local over = redis.call('ZRANGEBYSCORE', lock.ends, '-inf', now_text(), 'LIMIT', '0', 500)
     for _, token in ipairs(over) do
       redis.call('HDEL', lock.waiters, token)
       redis.call('ZREM', lock.line, token)
@@ -38,7 +38,7 @@ end
 local function hand_over(lock)
   tidy(lock)
   if is_held(lock) or not lock.lined then return end
-  local token = redis.call('ZRANGE', lock.line, 0, 0)[1]
+  local token = redis.call('ZRANGE', lock.line, '0', '0')[1]
   if not token then return end
   local row = redis.call('HGET', lock.waiters, token)
   local _, lease, _, _, inbox = struct.unpack(WAITER, row)

@@ -8,6 +8,12 @@ local function int(number)
   return string.format('%d%09d', (number - low) / HALF, low)
 end
 local now
+-- The clock as text.
+local text_of_now, moment_of_text
+local function now_text()
+  if moment_of_text ~= now then moment_of_text, text_of_now = now, int(now) end
+  return text_of_now
+end
 -- at each call:
 local clock = redis.call('TIME')
 now = clock[1] * 1000000 + clock[2]

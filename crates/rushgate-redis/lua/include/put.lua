@@ -63,10 +63,10 @@ end
 -- the oldest task is not known.
 local function drop_oldest(q)
   if redis.call('HEXISTS', q.meta, 'age_cursor') == 1 then return nil end
-  local oldest = redis.call('ZRANGE', q.by_age, 0, 0)[1]
+  local oldest = redis.call('ZRANGE', q.by_age, '0', '0')[1]
   if not oldest then return nil end
   local t = load(q, oldest)
-  finish_task(q, t, now, ends_as.dropped, '', true)
+  finish_task(q, t, now, END_DROPPED, '', true)
   count_dropped(q)
   return t.id
 end
@@ -75,7 +75,7 @@ end
 local function put_too_many(q, id, of, body)
   if q.overflow == DROP_NEW then
     count_dropped(q)
-    events.note(q, now, id, ends_as.dropped)
+    events.note(q, now, id, END_DROPPED)
     return 5, q.bound
   end
   local dropped = q.overflow == DROP_OLDEST and drop_oldest(q)
@@ -91,7 +91,7 @@ local function put(q, id, of, body, bounded)
     if bounded and is_full(q) then return put_too_many(q, id, of, body) end
     begin(q, id, of, body)
     return 1, q.revision
-  elseif of.mode == KEEP and not has(t, CANCELLED) then
+  elseif of.mode == KEEP and not has(t, CANCEL_ASKED) then
     return 2, t.revision
   elseif has(t, LEASED) then
     return put_behind(q, t, of, body)

@@ -78,14 +78,14 @@ local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
 local COUNTERS_BYTES = 34
 local COUNTERS = '>I7I7I7I7I2I4'
-local LEASED, CANCELLED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
+local LEASED, CANCEL_ASKED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
 local KEYED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 64, 128, 28, 32
 local DATE_BYTES = 7
 -- How a task ended, and how a run ended.
-local ends_as = { done = 0, discarded = 1, cancelled = 2, dropped = 3, popped = 4, deleted = 5, dead = 6 }
-local runs_as = { failed = 0, lost = 1, snoozed = 2 }
+-- codes: TaskEnd as END_
+-- codes: PastEnd as RUN_
 -- Overflow policies.
-local DROP_NEW, DROP_OLDEST = 1, 2
+-- codes: Overflow
 -- The kinds of members of unsettled_ids, and where a member has its kind.
 local TASK_ENDED, TASK_GONE, KIND_AT = '\0', '\1', 8
 -- The most dependents that one call updates.
@@ -113,26 +113,35 @@ local function read_limits(q, text)
   if q.fifo then q.key_concurrency = 1 end
 end
 
+-- The keys that few calls use, as a metatable of `q`. Kept with the names of the keys, which are valid for many calls.
+local function rare_keys(first)
+  local kept = KEYS.rare or {}
+  KEYS.rare = kept
+  kept[first] = kept[first] or {
+    __index = {
+      newcomers = KEYS[first + 3], blocked = KEYS[first + 16], held = KEYS[first + 17], starts_until = KEYS[first + 21],
+      dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24], done_ids = KEYS[first + 25],
+      by_age = KEYS[first + 26], by_deadline = KEYS[first + 27], dependents = KEYS[first + 28],
+      dependencies = KEYS[first + 29], results = KEYS[first + 30], result_ids = KEYS[first + 31],
+      unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33], events = KEYS[first + 34],
+    },
+  }
+  return kept[first]
+end
+
 local function queue_keys(first)
   local meta = KEYS[first]
   local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
     'has_dependencies')
   local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', COUNTERS_BYTES))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
-  local q = {
-    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]),
-    newcomers = KEYS[first + 3], leases = sorted_set(KEYS[first + 4]), listeners = KEYS[first + 5],
-    waiting = {}, first = first, blocked = KEYS[first + 16], held = KEYS[first + 17], hashes = {},
-    starts_until = KEYS[first + 21], dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24],
-    done_ids = KEYS[first + 25], by_age = KEYS[first + 26], by_deadline = KEYS[first + 27],
-    dependents = KEYS[first + 28], dependencies = KEYS[first + 29], results = KEYS[first + 30],
-    result_ids = KEYS[first + 31], unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33],
-    events = KEYS[first + 34],
-    moment = now, fresh = {}, started = {}, terms = {}, woken = 0, changed = false,
-    revision = revision, arrival = arrival, claim = claim, wakes = wakes, used = used, lines_waiting = lines_waiting,
-    is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]), dated = row[5],
-    unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
-  }
+  local q = setmetatable({
+    meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]), leases = sorted_set(KEYS[first + 4]),
+    listeners = KEYS[first + 5], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
+    terms = {}, woken = 0, changed = false, revision = revision, arrival = arrival, claim = claim, wakes = wakes,
+    used = used, lines_waiting = lines_waiting, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
+    dated = row[5], unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
+  }, rare_keys(first))
   if row[4] then read_limits(q, row[4]) end
   return q
 end
@@ -453,7 +462,7 @@ end
 local function seat(q, key, priority, wake)
   local name, behind = line_name(key, priority), line_name(key, priority + 1)
   local line = read_line(q, name)
-  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', 0, 1)[1]
+  local first = redis.call('ZRANGEBYLEX', q.blocked, '[' .. name, '(' .. behind, 'LIMIT', '0', '1')[1]
   if not first then
     unseat(q, priority, line)
     if line.packed then set_field(hash_of(q, 'groups'), name, false) end
@@ -574,7 +583,7 @@ end
 
 -- The first members of a set that have this prefix.
 local function beginning(set, with, most)
-  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', 0, most)
+  return redis.call('ZRANGEBYLEX', set, '[' .. with, '(' .. with .. '\255', 'LIMIT', '0', most)
 end
 
 -- A record is gone: its links are to be deleted.
@@ -693,8 +702,8 @@ end
 local function die(q, t, at, error, wake)
   local short = cut_error(error)
   remove(q, t, wake)
-  events.note(q, at, t.id, ends_as.dead, t.attempts, 0, short)
-  has_ended(q, t.id, at, ends_as.dead, short)
+  events.note(q, at, t.id, END_DEAD, t.attempts, 0, short)
+  has_ended(q, t.id, at, END_DEAD, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
   if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
@@ -735,10 +744,10 @@ end
 local function tell(q, ended, most)
   local at, id, kept = struct.unpack('>I7', ended), string.sub(ended, KIND_AT + 1), redis.call('HGET', q.unsettled, ended)
   local how, what = string.byte(kept), string.sub(kept, 2)
-  local with, well = id .. '\0', how < ends_as.cancelled or how == ends_as.popped
+  local with, well = id .. '\0', how < END_CANCELLED or how == END_POPPED
   -- Dependents that keep waiting for a dead task are skipped.
-  local from = '[' .. with .. (how == ends_as.dead and '1' or '')
-  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', 0, most)
+  local from = '[' .. with .. (how == END_DEAD and '1' or '')
+  local told = redis.call('ZRANGEBYLEX', q.dependents, from, '(' .. with .. '\255', 'LIMIT', '0', most)
   if #told < most then
     redis.call('ZREM', q.unsettled_ids, ended)
     redis.call('HDEL', q.unsettled, ended)
@@ -754,8 +763,8 @@ local function tell(q, ended, most)
         keep_result(q, place .. id, at, how, what)
         go_on(q, t, at)
       else
-        local why = how == ends_as.dead and 'is dead: ' .. what or how == ends_as.cancelled and 'was canceled'
-          or how == ends_as.dropped and 'was dropped' or 'was deleted'
+        local why = how == END_DEAD and 'is dead: ' .. what or how == END_CANCELLED and 'was canceled'
+          or how == END_DROPPED and 'was dropped' or 'was deleted'
         die(q, t, at, 'waited for ' .. id .. ', which ' .. why, true)
       end
     end
@@ -785,7 +794,7 @@ local function settle(q)
   if not q.ended then return false end
   local room = TOLD_MAX
   while room > 0 do
-    local first = redis.call('ZRANGE', q.unsettled_ids, 0, 0)[1]
+    local first = redis.call('ZRANGE', q.unsettled_ids, '0', '0')[1]
     if not first then
       q.ended = nil
       return false
@@ -799,7 +808,7 @@ end
 -- The first deadline of a waiting task, if any has one.
 local function first_deadline(q)
   if not q.dated then return nil end
-  local first = redis.call('ZRANGE', q.by_deadline, 0, 0, 'WITHSCORES')
+  local first = redis.call('ZRANGE', q.by_deadline, '0', '0', 'WITHSCORES')
   if first[2] then return tonumber(first[2]) end
   q.dated = nil
   redis.call('HDEL', q.meta, 'has_deadlines')
@@ -807,7 +816,7 @@ end
 
 -- The lower of a moment and the lowest score of a set.
 local function with_head(first, set)
-  local head = tonumber(redis.call('ZRANGE', set.key, 0, 0, 'WITHSCORES')[2])
+  local head = tonumber(redis.call('ZRANGE', set.key, '0', '0', 'WITHSCORES')[2])
   return head and math.min(first or head, head) or first
 end
 
@@ -877,7 +886,7 @@ end
 local function delete_late(q)
   local first = first_deadline(q)
   if not first or first > now then return false end
-  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  local late = redis.call('ZRANGEBYSCORE', q.by_deadline, '-inf', now_text(), 'LIMIT', '0', REAPED_MAX)
   for _, id in ipairs(late) do
     local t = load(q, id)
     q.moment = t.deadline
@@ -903,7 +912,11 @@ local function reap(q)
     finish(q)
     return true
   end
-  local over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', int(now), 'LIMIT', 0, REAPED_MAX)
+  local over = {}
+  -- Counting is much cheaper than an empty range.
+  if redis.call('ZCOUNT', q.leases.key, '-inf', now_text()) > 0 then
+    over = redis.call('ZRANGEBYSCORE', q.leases.key, '-inf', now_text(), 'LIMIT', '0', REAPED_MAX)
+  end
   for at, lease in ipairs(over) do
     over[at] = string.sub(lease, LEASE_BYTES + 1)
   end
@@ -913,16 +926,16 @@ local function reap(q)
     q.moment = t.till
     if promote(q, t) then
       -- The pending replacement waits now.
-    elseif has(t, CANCELLED) then
-      finish_task(q, t, t.till, ends_as.cancelled, '')
+    elseif has(t, CANCEL_ASKED) then
+      finish_task(q, t, t.till, END_CANCELLED, '')
     elseif t.attempts >= t.max then
-      remember_run(t, t.till, runs_as.lost, 'lease expired')
+      remember_run(t, t.till, RUN_LOST, 'lease expired')
       die(q, t, t.till, 'lease expired')
     elseif t.deadline and t.deadline <= t.till then
-      remember_run(t, t.till, runs_as.lost, LATE)
+      remember_run(t, t.till, RUN_LOST, LATE)
       die(q, t, t.till, LATE)
     else
-      remember_run(t, t.till, runs_as.lost, '')
+      remember_run(t, t.till, RUN_LOST, '')
       events.note(q, t.till, id, events.lost, t.attempts)
       back(q, t)
     end

@@ -23,9 +23,9 @@
 -- under eight other keys, and the switch renames them.
 -- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
 -- include: draft
-local HELD, CONFIRMING, CANCELLING, EXPIRING, CONFIRMED, CANCELLED_, EXPIRED, REJECTED = 0, 1, 2, 3, 4, 5, 6, 7
-local QUARANTINED, STOCK_ADDED, STOCK_WITHDRAWN, OPENED, ENDED, HALTED, REBUILT = 8, 9, 10, 11, 12, 13, 14
-local LOST_WRITES, REBUILDING = 0, 2
+-- codes: HoldState
+-- codes: EventKind
+-- codes: HaltReason
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local ASK_AGAIN_AFTER = 2000000
 local SKU = '>I4I4I4I4I4I4I4I2'
@@ -188,7 +188,7 @@ local function fresh_from(s, k, from)
   local first, last = math.max(k.next + 1, from), k.total
   while k.ahead > 0 do
     local low, high = scores(k, first, SHELF - 1)
-    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', 0, 1)[1]
+    local range = redis.call('ZRANGEBYSCORE', s.withdrawn, low, high, 'LIMIT', '0', '1')[1]
     if not range then break end
     local _, from_here, to_here = struct.unpack(RANGE, range)
     if first < from_here then
@@ -212,13 +212,13 @@ local function take_returned(s, k, n, lowest)
   local low, high = scores(k, 0, SHELF - 1)
   local codes
   if lowest then
-    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, n)
+    codes = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, low, codes[#codes])
     for _, code in ipairs(codes) do
       add_range(ranges, code - k.no * SHELF, code - k.no * SHELF)
     end
   else
-    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', 0, n)
+    codes = redis.call('ZREVRANGEBYSCORE', s.returned, high, low, 'LIMIT', '0', n)
     redis.call('ZREMRANGEBYSCORE', s.returned, codes[#codes], high)
     for at = #codes, 1, -1 do
       add_range(ranges, codes[at] - k.no * SHELF, codes[at] - k.no * SHELF)
@@ -344,7 +344,7 @@ end
 
 -- Decides an undecided hold: to its final state, or with a ledger to the state that waits for the ledger to commit.
 local MIDDLE = { confirm = CONFIRMING, cancel = CANCELLING, expire = EXPIRING }
-local LAST = { confirm = CONFIRMED, cancel = CANCELLED_, expire = EXPIRED }
+local LAST = { confirm = CONFIRMED, cancel = CANCELLED, expire = EXPIRED }
 local function decide(s, h, intent)
   if not s.ledger then
     return end_hold(s, h, LAST[intent])
@@ -364,10 +364,10 @@ end
 
 local function overdue_holds(s, n)
   write_back(s.deadlines)
-  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now, 'LIMIT', 0, n)
+  return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now_text(), 'LIMIT', '0', n)
 end
 
 local function next_expiry(s)
-  local head = redis.call('ZRANGE', s.deadlines.key, 0, 0, 'WITHSCORES')
+  local head = redis.call('ZRANGE', s.deadlines.key, '0', '0', 'WITHSCORES')
   return head[2] and int(tonumber(head[2])) or ''
 end

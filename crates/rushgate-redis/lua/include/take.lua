@@ -5,7 +5,7 @@ local function lowest_free(s, k, from)
   local fresh = fresh_from(s, k, from)
   if k.returned == 0 then return fresh end
   local low, high = scores(k, from, SHELF - 1)
-  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', 0, 1)[1]
+  local again = redis.call('ZRANGEBYSCORE', s.returned, low, high, 'LIMIT', '0', '1')[1]
   again = again and tonumber(again) - k.no * SHELF
   return again and fresh and math.min(again, fresh) or again or fresh
 end

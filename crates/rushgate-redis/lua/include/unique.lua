@@ -34,7 +34,7 @@ local function write_periods(q)
   local of, begun = q.periods, q.periods.n / 2
   if begun == 0 then return end
   write_back(of)
-  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', int(now)), OVER_FOR_ONE * begun)
+  local over = math.min(redis.call('ZCOUNT', of.key, '-inf', now_text()), OVER_FOR_ONE * begun)
   if over > 0 then redis.call('ZREMRANGEBYRANK', of.key, 0, over - 1) end
   if q.periods_till > q.unique_till then redis.call('HSET', q.meta, 'unique_until', int(q.periods_till)) end
   -- Set every time, because the set may have been deleted and created in the meantime.

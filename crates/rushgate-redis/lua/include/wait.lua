@@ -11,7 +11,7 @@ local function what_is_known(q, id)
     return true, at, how, string.sub(kept, from, from + length - 1)
   elseif letter then
     local at, _, _, _, length, from = struct.unpack('>I7I2I2I1I2', letter)
-    return true, at, ends_as.dead, cut_error(string.sub(letter, from, from + length - 1))
+    return true, at, END_DEAD, cut_error(string.sub(letter, from, from + length - 1))
   end
   return false
 end
@@ -25,14 +25,14 @@ local function link_to_others(q, id, place, of)
   if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
     local is_known, at, how, what = what_is_known(q, other)
-    if how and (how < ends_as.cancelled or policy == '2') then
+    if how and (how < END_CANCELLED or policy == '2') then
       keep_result(q, place .. other, at, how, what)
     else
       held = true
       note(dependents, other .. '\0' .. policy .. place .. id)
       note(dependencies, place .. policy .. other)
       -- A dependency that is unknown now was dropped to make room for this task.
-      if how or not is_known then failed[#failed + 1] = { other, how or ends_as.dropped, what or '' } end
+      if how or not is_known then failed[#failed + 1] = { other, how or END_DROPPED, what or '' } end
     end
   end
   in_chunks('ZADD', q.dependents, dependents)
@@ -58,7 +58,7 @@ end
 -- taken.
 local function refusal(q, id, of)
   local t = load(q, id)
-  if of.hold and t and has(t, CANCELLED) then return 2, id end
+  if of.hold and t and has(t, CANCEL_ASKED) then return 2, id end
   if of.whole then
     if not open_place(q, of.whole) then return 1, of.whole end
     if t and t.held then return 2, id end

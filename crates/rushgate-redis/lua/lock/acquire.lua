@@ -16,24 +16,19 @@
 --   {3, retry after, waiters}            busy
 -- include: now
 -- include: lock
-local function asked(n)
-  local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
-  return token, tonumber(lease), tonumber(wait), barging, inbox, owner
-end
-
 -- Most locks are free and have no waiters, so they are handled first, with little of this script.
-local answers, rest, of_first = {}, {}, nil
-for n = 1, #KEYS / 4 do
-  local lock = lock_keys(4 * n - 3)
-  if not lock.lined and not is_held(lock) then
-    local token, lease, _, _, inbox, owner = asked(n)
-    grant(lock, token, now + lease, inbox, owner)
-    answers[n] = { 1, lock.fence, lock.till, lease }
+local answers, rest = {}, {}
+for n = 1, #KEYS do
+  local at = 6 * n - 5
+  local lease = tonumber(ARGV[at + 1])
+  local fence = grant_free(KEYS[n], ARGV[at], now + lease, ARGV[at + 4], ARGV[at + 5])
+  if fence then
+    answers[n] = { 1, fence, now + lease, lease }
   else
-    rest[#rest + 1], of_first = n, of_first or lock
+    rest[#rest + 1] = n
   end
 end
-if not of_first then return answers end
+if not rest[1] then return answers end
 
 -- include: line
 local function acquire(lock, token, lease, wait, barging, inbox, owner)
@@ -45,7 +40,7 @@ local function acquire(lock, token, lease, wait, barging, inbox, owner)
     redis.call('ZADD', lock.line, struct.unpack('>I7', row), token)
   end
   if not is_held(lock) then
-    local first = lock.lined and redis.call('ZRANGE', lock.line, 0, 0)[1]
+    local first = lock.lined and redis.call('ZRANGE', lock.line, '0', '0')[1]
     if not first or first == token or barging == '1' then
       take_from_line(lock, token)
       grant(lock, token, now + lease, inbox, owner)
@@ -68,8 +63,7 @@ local function acquire(lock, token, lease, wait, barging, inbox, owner)
 end
 
 for _, n in ipairs(rest) do
-  answers[n] = acquire(of_first or lock_keys(4 * n - 3), asked(n))
-  -- The other requests may be for the same lock, whose state has changed.
-  of_first = nil
+  local token, lease, wait, barging, inbox, owner = unpack(ARGV, 6 * n - 5, 6 * n)
+  answers[n] = acquire(lock_of(KEYS[n]), token, tonumber(lease), tonumber(wait), barging, inbox, owner)
 end
 return answers

@@ -25,8 +25,8 @@ local function answer(lock, token, lease)
 end
 
 local answers = {}
-for n = 1, #KEYS / 4 do
-  local of = answer(lock_keys(4 * n - 3), unpack(ARGV, 6 * n - 5, 6 * n))
+for n = 1, #KEYS do
+  local of = answer(lock_of(KEYS[n]), unpack(ARGV, 6 * n - 5, 6 * n))
   if not of then return FULL end
   answers[n] = of
 end

@@ -8,7 +8,7 @@
 -- flags: allow-oom
 -- include: now
 -- include: line
-local lock = lock_keys(1)
+local lock = lock_of(KEYS[1])
 local lost = {}
 if is_held(lock) then
   local info = info_of(lock)

@@ -9,7 +9,7 @@
 -- flags: no-writes
 -- include: now
 -- include: lock
-local lock = lock_keys(1)
+local lock = lock_of(KEYS[1])
 if not holds(lock, ARGV[1]) then
   return {}
 end

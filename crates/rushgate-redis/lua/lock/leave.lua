@@ -10,7 +10,7 @@
 -- flags: allow-oom
 -- include: now
 -- include: line
-local lock = lock_keys(1)
+local lock = lock_of(KEYS[1])
 if holds(lock, ARGV[1]) then
   release(lock)
   take_from_line(lock, ARGV[1])

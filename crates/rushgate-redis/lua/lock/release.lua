@@ -9,27 +9,19 @@
 -- flags: allow-oom
 -- include: now
 -- include: lock
-local answers, rest, of_first = {}, {}, nil
-for n = 1, #KEYS / 4 do
-  local lock, token = lock_keys(4 * n - 3), ARGV[n]
-  if lock.lined then
-    rest[#rest + 1], of_first = n, of_first or lock
+local answers, rest = {}, {}
+for n = 1, #KEYS do
+  if release_free(KEYS[n], ARGV[n]) then
+    answers[n] = 1
   else
-    if holds(lock, token) then
-      release(lock)
-      answers[n] = 1
-    else
-      answers[n] = was_released(lock, token)
-    end
+    rest[#rest + 1] = n
   end
 end
-if not of_first then return answers end
+if not rest[1] then return answers end
 
 -- include: line
 for _, n in ipairs(rest) do
-  -- An earlier request of the call may have changed the same lock.
-  local lock, token = of_first or lock_keys(4 * n - 3), ARGV[n]
-  of_first = nil
+  local lock, token = lock_of(KEYS[n]), ARGV[n]
   if holds(lock, token) then
     release(lock)
     take_from_line(lock, token)

@@ -9,7 +9,7 @@
 -- flags: allow-oom
 -- include: now
 -- include: line
-local lock = lock_keys(1)
+local lock = lock_of(KEYS[1])
 if lock.lined then
   for _, token in ipairs(redis.call('HKEYS', lock.waiters)) do
     if string.sub(token, 1, 8) == ARGV[1] then

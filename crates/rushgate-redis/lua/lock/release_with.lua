@@ -20,7 +20,7 @@
 -- include: put
 -- include: asked
 -- include: once
-local lock, q, once = lock_keys(1), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
+local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
 local answered = remembered(once)
 if not holds(lock, ARGV[2]) then return answered or { 0 } end
 if asks_too_late(q, 4, 4, 1) then return TOO_LATE end

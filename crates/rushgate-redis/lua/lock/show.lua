@@ -8,7 +8,7 @@
 -- flags: no-writes
 -- include: now
 -- include: line
-local lock = lock_keys(1)
+local lock = lock_of(KEYS[1])
 local holder, waiters = {}, {}
 if is_held(lock) then
   holder = { lock.owner, lock.fence, lock.till, info_of(lock) }

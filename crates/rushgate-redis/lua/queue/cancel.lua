@@ -21,12 +21,12 @@ if t and has(t, LEASED) then
     redis.call('HDEL', q.newcomers, t.id)
     t.flags = t.flags - REPLACED
   end
-  t.flags = bit.bor(t.flags, CANCELLED)
+  t.flags = bit.bor(t.flags, CANCEL_ASKED)
   store_run(q, t)
   events.note(q, now, t.id, events.cancel_asked)
   outcome = 2
 elseif t then
-  finish_task(q, t, now, ends_as.cancelled, '', true)
+  finish_task(q, t, now, END_CANCELLED, '', true)
   outcome = 1
 end
 finish(q)

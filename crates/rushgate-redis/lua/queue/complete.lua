@@ -21,7 +21,7 @@ if reap(q) then return AGAIN end
 fetch(q.runs, arguments(2, WIDTH))
 
 local function answer_item(answer, at)
-  answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], ends_as.done, '')
+  answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], END_DONE, '')
 end
 
 local answers = answer_each(once, WIDTH, answer_item)

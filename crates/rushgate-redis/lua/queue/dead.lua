@@ -13,7 +13,7 @@ local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
 local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, ARGV[2])
+local ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', ARGV[2])
 local answer = {}
 local letters = #ids > 0 and redis.call('HMGET', q.dead, unpack(ids)) or {}
 for at, id in ipairs(ids) do

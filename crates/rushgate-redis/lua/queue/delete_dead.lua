@@ -22,7 +22,7 @@ if not answer[2] then return answer end
 if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
-  ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', 0, PAGE)
+  ids = redis.call('ZRANGEBYLEX', q.dead_ids, '-', '+', 'LIMIT', '0', PAGE)
   answer[2] = #ids == PAGE and 1 or nil
 else
   ids = {}
@@ -37,7 +37,7 @@ if #ids > 0 then
     if not seen[id] and redis.call('HEXISTS', q.dead, id) == 1 then
       seen[id] = true
       events.note(q, now, id, events.dead_deleted)
-      if not read(q.records, id) then has_ended(q, id, now, ends_as.deleted, '') end
+      if not read(q.records, id) then has_ended(q, id, now, END_DELETED, '') end
     end
   end
   redis.call('HDEL', q.dead, unpack(ids))

@@ -23,8 +23,8 @@ if t then
   if leased and claim ~= 0 and t.claim == claim or not leased and claim == 0 and same then
     if not promote(q, t, true) then
       remove(q, t, true)
-      events.note(q, now, t.id, ends_as.deleted)
-      has_ended(q, t.id, now, ends_as.deleted, '')
+      events.note(q, now, t.id, END_DELETED)
+      has_ended(q, t.id, now, END_DELETED, '')
     end
     outcome = 1
   elseif leased and claim == 0 and same then

@@ -9,7 +9,7 @@
 -- include: now
 -- include: schedule
 local of = schedule_keys(1)
-local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', int(now), 'LIMIT', 0, ARGV[1])
+local ids = redis.call('ZRANGEBYSCORE', of.moments, '-inf', now_text(), 'LIMIT', '0', ARGV[1])
 local after = redis.call('ZRANGE', of.moments, #ids, #ids, 'WITHSCORES')
 local answer = { now, tonumber(after[2]) or 0 }
 for _, id in ipairs(ids) do

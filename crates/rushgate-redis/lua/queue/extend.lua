@@ -29,7 +29,7 @@ for at = 2, #ARGV, WIDTH do
     end
     store_run(q, t)
     add_at(q.leases, till, lease_of(t))
-    outcome = has(t, CANCELLED) and 2 or 1
+    outcome = has(t, CANCEL_ASKED) and 2 or 1
   end
   table.insert(answer, outcome)
 end

@@ -14,7 +14,7 @@ redis.call('HSET', q.meta, 'paused', ARGV[1])
 write_back_queue(q)
 for priority = 0, 9 do
   if is_used(q, priority) then
-    q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now)
+    q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now_text())
   end
 end
 -- At least one process is woken, because none learned of due times during the pause.

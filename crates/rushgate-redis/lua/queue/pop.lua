@@ -22,9 +22,9 @@ if not q.paused then
     set_field(q.records, id, false)
     if runs[at] then set_field(q.runs, id, false) end
     if q.keep_n then events.tell(q, id, 'T' .. id) end
-    events.note(q, now, id, ends_as.popped)
+    events.note(q, now, id, END_POPPED)
     forget_waits(q, id, records[at])
-    has_ended(q, id, now, ends_as.popped, '')
+    has_ended(q, id, now, END_POPPED, '')
     table.insert(answer, id)
     table.insert(answer, records[at])
     table.insert(answer, runs[at] or '')

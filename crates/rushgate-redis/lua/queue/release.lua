@@ -25,13 +25,13 @@ for at = 2, #ARGV, 3 do
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     if promote(q, t, true) then
       outcome = 1
-    elseif has(t, CANCELLED) then
-      finish_task(q, t, now, ends_as.cancelled, '', true)
+    elseif has(t, CANCEL_ASKED) then
+      finish_task(q, t, now, END_CANCELLED, '', true)
       outcome = 2
     else
       local delay, due = tonumber(ARGV[at + 2]), nil
       if delay > 0 then
-        remember_run(t, now, runs_as.snoozed, '')
+        remember_run(t, now, RUN_SNOOZED, '')
         due = now + delay
       end
       events.note(q, now, t.id, events.released, t.attempts, due or t.due)

@@ -23,7 +23,7 @@ if reap(q) then return AGAIN end
 local ids
 if ARGV[2] == '1' then
   local after = answer[3] == '' and '-' or '(' .. answer[3]
-  ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', 0, PAGE)
+  ids = redis.call('ZRANGEBYLEX', q.dead_ids, after, '+', 'LIMIT', '0', PAGE)
   answer[3] = #ids == PAGE and ids[PAGE] or nil
 else
   ids = {}

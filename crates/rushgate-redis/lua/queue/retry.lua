@@ -28,17 +28,17 @@ for at = 2, #ARGV, 5 do
   if t and has(t, LEASED) and t.claim == tonumber(ARGV[at + 1]) then
     if promote(q, t, true) then
       outcome = 3
-    elseif has(t, CANCELLED) then
-      finish_task(q, t, now, ends_as.cancelled, '', true)
+    elseif has(t, CANCEL_ASKED) then
+      finish_task(q, t, now, END_CANCELLED, '', true)
       outcome = 4
     elseif ARGV[at + 3] == '1' or t.attempts >= t.max
       or t.deadline and t.deadline <= now + tonumber(ARGV[at + 2]) then
-      remember_run(t, now, runs_as.failed, ARGV[at + 4])
+      remember_run(t, now, RUN_FAILED, ARGV[at + 4])
       die(q, t, now, ARGV[at + 4], true)
       outcome = 2
     else
       due = now + tonumber(ARGV[at + 2])
-      remember_run(t, now, runs_as.failed, ARGV[at + 4])
+      remember_run(t, now, RUN_FAILED, ARGV[at + 4])
       events.note(q, now, t.id, events.failed, t.attempts, due, cut_error(ARGV[at + 4]))
       t.error, t.flags = ARGV[at + 4], bit.bor(t.flags, FAILED)
       back(q, t, due, true)

@@ -10,7 +10,7 @@
 -- include: schedule
 local of = schedule_keys(1)
 local after = ARGV[1] == '' and '-' or '(' .. ARGV[1]
-local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', 0, ARGV[2]), {}
+local ids, answer = redis.call('ZRANGEBYLEX', of.ids, after, '+', 'LIMIT', '0', ARGV[2]), {}
 for _, id in ipairs(ids) do
   answer[#answer + 1], answer[#answer + 2] = id, redis.call('HGET', of.schedules, id)
 end

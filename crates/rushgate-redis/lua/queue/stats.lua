@@ -16,9 +16,9 @@ local ready, all, oldest, free = 0, 0, now, free_from(q)
 for priority = 0, 9 do
   if is_used(q, priority) then
     local set = waiting(q, priority).key
-    ready = ready + redis.call('ZCOUNT', set, '-inf', int(now))
+    ready = ready + redis.call('ZCOUNT', set, '-inf', now_text())
     all = all + redis.call('ZCARD', set)
-    oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or now)
+    oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]) or now)
   end
 end
 local finished = q.keep_n and count_finished(q) or 0

@@ -12,4 +12,4 @@
 -- include: sale
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
-return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', 0, ARGV[3])
+return redis.call('ZRANGEBYSCORE', s.failed, '(' .. ARGV[2], '+inf', 'LIMIT', '0', ARGV[3])

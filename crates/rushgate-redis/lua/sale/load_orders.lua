@@ -21,7 +21,7 @@ if not s.halted or s.by ~= ARGV[2] then return 0 end
 local loaded = sale_keys(9, ARGV[1])
 loaded.generation = tonumber(ARGV[3])
 redis.call('HSET', loaded.row, 'generation', ARGV[3])
-local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED }
+local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED, expired = EXPIRED }
 for at = 4, #ARGV, 4 do
   local h = { id = ARGV[at], buyer = ARGV[at + 1], units = ARGV[at + 3], lines = '', deadline = now + loaded.hold }
   if not read(loaded.holds, h.id) then

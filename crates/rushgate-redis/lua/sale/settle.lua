@@ -16,7 +16,7 @@ local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 local EXPECTED = { confirmed = CONFIRMING, cancelled = CANCELLING, expired = EXPIRING }
 local KIND = {
-  confirmed = CONFIRMED, cancelled = CANCELLED_, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
+  confirmed = CONFIRMED, cancelled = CANCELLED, expired = EXPIRED, rejected = REJECTED, quarantined = QUARANTINED,
 }
 local answer = {}
 fetch(s.holds, arguments(3, 2))

@@ -42,7 +42,7 @@ local function highest_fresh(left)
   local ranges, top = {}, k.total
   while left > 0 and top > k.next do
     local high, low = int(k.no * SHELF + top), int(k.no * SHELF + k.next + 1)
-    local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', 0, 1)[1]
+    local range = redis.call('ZREVRANGEBYSCORE', s.withdrawn, high, low, 'LIMIT', '0', '1')[1]
     local first, last = k.next + 1, k.next
     if range then
       local _

@@ -1,8 +1,8 @@
 //! Generates `clients/contract.json`: what a client of the functions has to know and no program should write by hand.
 
 use rushgate_core::{
-    Claim, ClientId, EventKind, HoldState, Kind, LockName, MAX_LINES, MAX_UNITS_PER_LINE, Payload, QueueName,
-    SaleId,
+    Claim, ClientId, Coded, EventKind, HoldState, Kind, LockName, MAX_LINES, MAX_UNITS_PER_LINE, Payload,
+    QueueName, SaleId,
 };
 use serde_json::{Map, Value, json};
 

@@ -10,10 +10,13 @@ mod reference;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
+use std::fmt::{Debug, Write as _};
 use std::path::{Path, PathBuf};
 
-use rushgate_core::{ClientId, LockName, QueueName, SaleId};
+use rushgate_core::{
+    ClientId, Coded, EventKind, HaltReason, HoldState, LockName, Overflow, PastEnd, QueueName, SaleId,
+    TaskEnd,
+};
 
 use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
 use crate::function::Function;
@@ -150,7 +153,8 @@ impl Code {
             self.pieces.push(name);
             self.text.push('\n');
             for line in halves(include(name)).0.lines().filter(|line| !line.starts_with("-- include: ")) {
-                let _ = writeln!(self.text, "{line}");
+                let codes = line.strip_prefix("-- codes: ").map(codes);
+                let _ = writeln!(self.text, "{}", codes.as_deref().unwrap_or(line));
             }
         }
     }
@@ -175,6 +179,37 @@ impl Code {
             let _ = writeln!(self.text, "{}{line}", if line.is_empty() { "" } else { "  " });
         }
     }
+}
+
+/// The constants of an enum that stores keep by number: `HoldState`, or `TaskEnd as END_` for names with a prefix.
+fn codes(of: &str) -> String {
+    let (name, prefix) = of.split_once(" as ").unwrap_or((of, ""));
+    let names = match name {
+        "TaskEnd" => variants::<TaskEnd>(),
+        "PastEnd" => variants::<PastEnd>(),
+        "Overflow" => variants::<Overflow>(),
+        "HoldState" => variants::<HoldState>(),
+        "EventKind" => variants::<EventKind>(),
+        "HaltReason" => variants::<HaltReason>(),
+        _ => panic!("`{name}` has no codes"),
+    };
+    let names: Vec<_> = names.iter().map(|name| format!("{prefix}{name}")).collect();
+    let codes: Vec<_> = (0..names.len()).map(|code| code.to_string()).collect();
+    format!("local {} = {}", names.join(", "), codes.join(", "))
+}
+
+/// The names of variants as constants, ordered by code.
+fn variants<T: Coded + Debug>() -> Vec<String> {
+    let constant = |it: &T| {
+        let mut name = String::new();
+        for (at, letter) in format!("{it:?}").chars().enumerate() {
+            let begins_word = at > 0 && letter.is_ascii_uppercase();
+            name.extend(begins_word.then_some('_'));
+            name.push(letter.to_ascii_uppercase());
+        }
+        name
+    };
+    T::ALL.iter().map(constant).collect()
 }
 
 /// The parts of a shared piece: once per library, and once per function.
@@ -251,12 +286,11 @@ fn number_of_arguments(header: &Header<'_>, each: &Each<'_>) -> String {
         "  local times = {behind} / {width}\n  if times % 1 ~= 0 or times < {least} or times > {most} then\n    \
          return wrong.count('arguments', #ARGV, '{wanted}')\n  end\n"
     );
-    if let Some(keys) = header.keys.first().filter(|keys| keys.is_repeated()) {
+    if header.keys.first().is_some_and(Keys::is_repeated) {
         let _ = writeln!(
             text,
-            "  if times * {0} ~= #KEYS then\n    return wrong.count('arguments', #ARGV, #KEYS / {0} * {width} .. \
-             ', for that number of keys')\n  end",
-            keys.count()
+            "  if times ~= #KEYS then\n    return wrong.count('arguments', #ARGV, #KEYS * {width} .. ', for that \
+             number of {what}s')\n  end"
         );
     }
     text

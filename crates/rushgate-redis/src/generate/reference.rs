@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use rushgate_core::{ClientId, EventKind, HoldState, LockName, QueueName, SaleId};
+use rushgate_core::{ClientId, Coded, EventKind, HoldState, LockName, QueueName, SaleId};
 use serde::Serialize;
 use serde_json::json;
 
@@ -84,7 +84,7 @@ fn kinds() -> String {
 }
 
 fn states() -> String {
-    let (states, kinds) = (numbered(&HoldState::ALL), numbered(&EventKind::ALL));
+    let (states, kinds) = (numbered(HoldState::ALL), numbered(EventKind::ALL));
     format!("States of a hold: {states}.\n\nKinds of events: {kinds}.\n")
 }
 

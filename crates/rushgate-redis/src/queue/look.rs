@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Finish, Finished, IfDead, KeyLimits, Overflow, Page, QueueLimits, QueueName, QueueStats, Rate, Result,
-    Retention, TaskEnd, TaskId, TaskInfo, TaskState, Timestamp, Waited, Waits, WaitsFor,
+    Coded, Finished, KeyLimits, Page, QueueLimits, QueueName, QueueStats, Rate, Result, Retention, TaskEnd,
+    TaskId, TaskInfo, TaskState, Timestamp, Waited, Waits, WaitsFor,
 };
 
 use super::row::unpack_row;
@@ -12,7 +12,7 @@ use super::{MOMENT_MAX, call, optional, read_body};
 use crate::command::Call;
 use crate::command::micros;
 use crate::function::Function;
-use crate::reply::{Packed, Reply, str_of, strange};
+use crate::reply::{Packed, Reply, coded, str_of, strange};
 
 pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
     call(Function::QueueWaits, queue).arg(id.as_str())
@@ -25,12 +25,7 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
     }
     let mut waits = Waits {
         open: fields.int()? == 1,
-        if_dead: match fields.int()? {
-            0 => IfDead::Wait,
-            1 => IfDead::Fail,
-            2 => IfDead::Run,
-            _ => return Err(strange("an unknown policy")),
-        },
+        if_dead: coded(fields.int()?)?,
         left: fields.int()?,
         over: fields.int()?,
         dead: fields.int()?,
@@ -56,16 +51,7 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
         let packed = fields.bytes()?;
         let mut packed = Packed(&packed);
         let at = Timestamp::from_micros(packed.number(7)?);
-        let end = match packed.number(1)? {
-            0 => TaskEnd::Done,
-            1 => TaskEnd::Discarded,
-            2 => TaskEnd::Cancelled,
-            3 => TaskEnd::Dropped,
-            4 => TaskEnd::Popped,
-            5 => TaskEnd::Deleted,
-            6 => TaskEnd::Dead,
-            _ => return Err(strange("an unknown end of a task")),
-        };
+        let end = coded(packed.number(1)?)?;
         let (mut result, mut error) = (None, None);
         if end == TaskEnd::Dead {
             error = Some(str_of(packed.0)?.to_owned());
@@ -127,13 +113,7 @@ pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
 /// A finished task, packed as in `lua/include/queue.lua`.
 fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
     let at = Timestamp::from_micros(kept.number(7)?);
-    let how = match kept.number(1)? {
-        0 => Finish::Done,
-        1 => Finish::Discarded,
-        2 => Finish::Cancelled,
-        3 => Finish::Dropped,
-        _ => return Err(strange("an unknown end of a task")),
-    };
+    let how = coded(kept.number(1)?)?;
     let length = kept.number(4)? as usize;
     let result = kept.take(length)?;
     let result = (!result.is_empty()).then(|| read_body(Packed(result))).transpose()?;
@@ -200,12 +180,7 @@ pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     let per_key = KeyLimits { concurrency: key_concurrency?, rate: rate(key_n, key_us)?, fifo: fifo == "1" };
     let retention = number(age)?.zip(small(count)?);
     let retention = retention.map(|(us, count)| Retention::new(Duration::from_micros(us), count));
-    let overflow = match overflow {
-        "0" => Overflow::Refuse,
-        "1" => Overflow::DropNew,
-        "2" => Overflow::DropOldest,
-        _ => return Err(strange("an unknown overflow")),
-    };
+    let overflow = coded(number(overflow)?.unwrap_or_default())?;
     let rate = rate(n, us)?;
     let events = small(events)?;
     Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention, events })
@@ -221,11 +196,6 @@ pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
     let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
     let call = words.into_iter().fold(call(Function::QueueLimit, queue), |call, word| call.arg(text(word)));
     let (age, count) = retention.map(|keep| (micros(keep.age), keep.count.into())).unzip();
-    let overflow = match overflow {
-        Overflow::Refuse => 0,
-        Overflow::DropNew => 1,
-        Overflow::DropOldest => 2,
-    };
-    let call = call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow);
+    let call = call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow.code().into());
     call.arg(text(small(events)))
 }

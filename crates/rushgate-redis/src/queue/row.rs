@@ -1,12 +1,11 @@
 //! Reads the records of tasks.
 
 use rushgate_core::{
-    Fence, PastEnd, PastRun, Priority, Result, Revision, Task, TaskId, TaskKey, TaskProgress, Ticket,
-    Timestamp,
+    Fence, PastRun, Priority, Result, Revision, Task, TaskId, TaskKey, TaskProgress, Ticket, Timestamp,
 };
 
 use super::read_body;
-use crate::reply::{Fields, Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, str_of};
 
 /// A task's record and run, decoded.
 pub(crate) struct Row {
@@ -105,12 +104,7 @@ pub(super) fn read_past(from: &mut Packed<'_>) -> Result<Vec<PastRun>> {
             attempt: packed.small(2)?,
             began: Timestamp::from_micros(packed.number(7)?),
             ended: Timestamp::from_micros(packed.number(7)?),
-            how: match packed.number(1)? {
-                0 => PastEnd::Failed,
-                1 => PastEnd::Lost,
-                2 => PastEnd::Snoozed,
-                _ => return Err(strange("an unknown end of a run")),
-            },
+            how: coded(packed.number(1)?)?,
             worker: packed.text()?.to_owned(),
             error: packed.text()?.to_owned(),
         });

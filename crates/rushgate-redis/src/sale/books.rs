@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Deadline, FailedOrder, Halt, HaltReason, Line, Op, ReservationId,
-    ReservationRow, Result, SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Books, BuyerCount, BuyerId, Deadline, FailedOrder, Halt, Line, Op, ReservationId, ReservationRow, Result,
+    SaleSpec, SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
 use super::orders::unpack_failed;
-use super::{Home, SHELF, read_events, read_range, read_sku, status_of, without_keys};
+use super::{Home, SHELF, read_events, read_range, read_sku, without_keys};
 use crate::command::Command;
-use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, id_of, str_of, strange};
 
 /// The commands that read a sale in one snapshot.
 pub(crate) fn books(home: &Home) -> Vec<Command> {
@@ -62,8 +62,7 @@ impl Row {
 
     fn halted(&self) -> Result<Option<Halt>> {
         let Some(since) = self.moment("halted_at")? else { return Ok(None) };
-        let reason = HaltReason::ALL.get(self.number("halt_reason")? as usize);
-        Ok(Some(Halt { reason: *reason.ok_or_else(|| strange("an unknown reason"))?, since }))
+        Ok(Some(Halt { reason: coded(self.number("halt_reason")?)?, since }))
     }
 
     fn rebuilt_by(&self) -> Result<Option<Op>> {
@@ -120,7 +119,7 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Books> {
     let failed = read_failed(parts.list()?)?;
     Ok(Books {
         spec: home.spec.clone(),
-        status: status_of(row.number("status")?)?,
+        status: coded(row.number("status")?)?,
         generation: row.generation()?,
         seq: row.number("seq")?,
         halted: row.halted()?,

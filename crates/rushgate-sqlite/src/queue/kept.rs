@@ -1,8 +1,8 @@
 //! Retention of finished tasks and of unsuccessful runs.
 
 use rushgate_core::{
-    Error, Fence, Finish, Finished, Page, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd,
-    TaskId, TaskInfo, TaskState, Timestamp,
+    Coded, Error, Fence, Finished, Page, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId,
+    TaskInfo, TaskState, Timestamp,
 };
 use rusqlite::{Row, params};
 
@@ -11,7 +11,7 @@ use super::{Failure, Queue, Run, payload};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::stored::{micros, stored, time, unreadable};
+use crate::stored::{coded, micros, stored, time, unreadable};
 
 /// Maximum number of expired tasks deleted per step. Reads skip the rest.
 const FORGOTTEN_MAX: u32 = 2_000;
@@ -52,18 +52,18 @@ impl Queue<'_, '_> {
         what: TaskChange,
         result: Option<&Payload>,
     ) -> Result<()> {
-        let (end, how) = match what {
-            TaskChange::Discarded { .. } => (TaskEnd::Discarded, 1),
-            TaskChange::Cancelled => (TaskEnd::Cancelled, 2),
-            TaskChange::Dropped => (TaskEnd::Dropped, 3),
-            _ => (TaskEnd::Done, 0),
+        let end = match what {
+            TaskChange::Discarded { .. } => TaskEnd::Discarded,
+            TaskChange::Cancelled => TaskEnd::Cancelled,
+            TaskChange::Dropped => TaskEnd::Dropped,
+            _ => TaskEnd::Done,
         };
         self.note(at, id, || what);
         self.has_ended(at, id, end, result, None)?;
         if self.row.limits.retention.is_some() {
             let replaced = self.step.exec(sql!("queue/finish", "forget_one"), (self.row.id, id))?;
             let content_type = result.map(|result| result.content_type().as_str());
-            let params = params![arrival, at, how, content_type, result.map(Payload::bytes)];
+            let params = params![arrival, at, end.code(), content_type, result.map(Payload::bytes)];
             self.step.exec(sql!("queue/finish", "keep"), params)?;
             self.kept(self.row.kept + 1 - replaced as u64);
             self.finished = true;
@@ -126,12 +126,7 @@ fn read_finished(row: &Row<'_>) -> rusqlite::Result<TaskInfo> {
     let (_, mut task) = read_task(row, 18)?;
     let claim = row.get::<_, i64>(10)?.cast_unsigned();
     task.ticket.claim = (claim > 0).then(|| Fence::from_u64(claim));
-    let how = match row.get::<_, u8>(15)? {
-        0 => Finish::Done,
-        1 => Finish::Discarded,
-        2 => Finish::Cancelled,
-        _ => Finish::Dropped,
-    };
+    let how = coded(row, 15)?;
     let has_result = row.get_ref(16)?.as_str_or_null()?.is_some();
     let result = has_result.then(|| payload(row, 16)).transpose()?;
     Ok(TaskInfo {

@@ -4,7 +4,7 @@
 //! one, and only while the limits of its key allow it to run. Every change to a group or its limits reassigns the
 //! seat.
 
-use rushgate_core::{Overflow, QueueLimits, Rate, Task, TaskKey};
+use rushgate_core::{Coded, Overflow, QueueLimits, Rate, Task, TaskKey};
 use rusqlite::params;
 
 use super::{LineOf, Queue, Run, key};
@@ -231,11 +231,7 @@ impl Queue<'_, '_> {
             per_key.fifo,
             keep_us,
             keep_n,
-            match overflow {
-                Overflow::Refuse => 0,
-                Overflow::DropNew => 1,
-                Overflow::DropOldest => 2,
-            }
+            overflow.code()
         ];
         self.step.exec(sql!("queue/row", "limit"), params)?;
         if old.events != events {

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use rushgate_core::{KeyLimits, Overflow, QueueLimits, QueueName, Rate, Retention};
+use crate::stored::coded;
+use rushgate_core::{KeyLimits, QueueLimits, QueueName, Rate, Retention};
 use rusqlite::Row;
 
 /// A queue's row, cached for a group of calls.
@@ -117,11 +118,7 @@ pub(super) fn read_limits(
             fifo: row.get(others + 6)?,
         },
         retention: age.zip(row.get(keep + 1)?).map(|(age, count)| Retention { age, count }),
-        overflow: match row.get(keep + 2)? {
-            0 => Overflow::Refuse,
-            1 => Overflow::DropNew,
-            _ => Overflow::DropOldest,
-        },
+        overflow: coded(row, keep + 2)?,
         events: row.get(events)?,
     })
 }

@@ -1,8 +1,8 @@
 //! Tasks that wait for other tasks.
 
 use rushgate_core::{
-    Closed, DeadLetter, Enqueued, IfDead, NewTask, Page, PastRun, Payload, QueueName, Selection, TaskEnd,
-    TaskId, TaskKey, Unmet, Waited, Waits, WaitsFor,
+    Closed, Coded, DeadLetter, Enqueued, IfDead, NewTask, Page, PastRun, Payload, QueueName, Selection,
+    TaskEnd, TaskId, TaskKey, Unmet, Waited, Waits, WaitsFor,
 };
 use rusqlite::{Row, params};
 
@@ -11,7 +11,7 @@ use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parsed, time};
+use crate::stored::{coded, micros, parsed, time};
 
 /// Maximum number of waiting tasks that one call updates. The next call updates the rest.
 const TOLD_MAX: usize = 2_000;
@@ -43,46 +43,6 @@ pub(super) struct Begun {
     over: Vec<(TaskId, Ended)>,
     /// Finished tasks among `left` that prevent the new task from running.
     failed: Vec<(TaskId, Ended)>,
-}
-
-fn number_of_end(end: TaskEnd) -> u8 {
-    match end {
-        TaskEnd::Done => 0,
-        TaskEnd::Discarded => 1,
-        TaskEnd::Cancelled => 2,
-        TaskEnd::Dropped => 3,
-        TaskEnd::Popped => 4,
-        TaskEnd::Deleted => 5,
-        TaskEnd::Dead => 6,
-    }
-}
-
-fn read_end(row: &Row<'_>, at: usize) -> rusqlite::Result<TaskEnd> {
-    Ok(match row.get::<_, u8>(at)? {
-        0 => TaskEnd::Done,
-        1 => TaskEnd::Discarded,
-        2 => TaskEnd::Cancelled,
-        3 => TaskEnd::Dropped,
-        4 => TaskEnd::Popped,
-        5 => TaskEnd::Deleted,
-        _ => TaskEnd::Dead,
-    })
-}
-
-fn number_of_policy(if_dead: IfDead) -> u8 {
-    match if_dead {
-        IfDead::Wait => 0,
-        IfDead::Fail => 1,
-        IfDead::Run => 2,
-    }
-}
-
-fn read_policy(row: &Row<'_>, at: usize) -> rusqlite::Result<IfDead> {
-    Ok(match row.get::<_, u8>(at)? {
-        0 => IfDead::Wait,
-        1 => IfDead::Fail,
-        _ => IfDead::Run,
-    })
 }
 
 /// Reads the content type, and the payload from the column after it, if there is a result.
@@ -135,7 +95,7 @@ impl Queue<'_, '_> {
         let Some(arrival) = self.step.value(sql!("queue/wait", "open"), (self.row.id, id.as_str()))? else {
             return Ok(None);
         };
-        let if_dead = self.step.row(sql!("queue/wait", "is_open"), [arrival], |row| read_policy(row, 0))?;
+        let if_dead = self.step.row(sql!("queue/wait", "is_open"), [arrival], |row| coded(row, 0))?;
         Ok(if_dead.map(|if_dead| (arrival, if_dead)))
     }
 
@@ -153,12 +113,7 @@ impl Queue<'_, '_> {
             let since = self.now().saturating_sub(micros(retention.age));
             let params = (self.row.id, id.as_str(), since);
             finished = self.step.row(sql!("queue/wait", "finished"), params, |row| {
-                Ok(Ended {
-                    at: row.get(0)?,
-                    end: read_end(row, 1)?,
-                    result: read_result(row, 2)?,
-                    error: None,
-                })
+                Ok(Ended { at: row.get(0)?, end: coded(row, 1)?, result: read_result(row, 2)?, error: None })
             })?;
         }
         Ok(match (finished, letter) {
@@ -202,14 +157,14 @@ impl Queue<'_, '_> {
 
     /// Stores what a new task waits for.
     pub(super) fn note_waits(&mut self, arrival: i64, task: &NewTask, begun: Begun) -> Result<()> {
-        let (of, if_dead) = (self.row.id, number_of_policy(task.if_dead));
+        let (of, if_dead) = (self.row.id, task.if_dead.code());
         let open = task.held_open.then_some("");
         for id in begun.left.iter().map(TaskId::as_str).chain(open) {
             self.step.exec(sql!("queue/wait", "add"), (arrival, id, of, if_dead))?;
         }
         for (id, ended) in begun.over {
             let (content_type, bytes) = parts(ended.result.as_ref());
-            let end = number_of_end(ended.end);
+            let end = ended.end.code();
             let params =
                 params![arrival, id.as_str(), of, if_dead, end, ended.at, content_type, bytes, ended.error];
             self.step.exec(sql!("queue/wait", "add_over"), params)?;
@@ -227,7 +182,7 @@ impl Queue<'_, '_> {
             // The ID may have been a member before, with a record that has finished.
             let params = (arrival, part.as_str());
             self.step.exec(sql!("queue/wait", "forget_one"), params)?;
-            let params = (arrival, part.as_str(), self.row.id, number_of_policy(if_dead));
+            let params = (arrival, part.as_str(), self.row.id, if_dead.code());
             self.step.exec(sql!("queue/wait", "add"), params)?;
         }
         Ok(())
@@ -251,7 +206,7 @@ impl Queue<'_, '_> {
         }
         let (content_type, bytes) = parts(result);
         let error = error.map(PastRun::cut);
-        let params = params![self.row.id, at, id, number_of_end(end), content_type, bytes, error];
+        let params = params![self.row.id, at, id, end.code(), content_type, bytes, error];
         self.step.exec(sql!("queue/wait", "ended"), params)?;
         self.row.ended = true;
         Ok(())
@@ -272,10 +227,7 @@ impl Queue<'_, '_> {
         while self.row.ended && left > 0 {
             let first = self.step.row(sql!("queue/wait", "first_ended"), [self.row.id], |row| {
                 let (result, error) = (read_result(row, 3)?, row.get(5)?);
-                Ok((
-                    parsed::<TaskId>(row, 1)?,
-                    Ended { at: row.get(0)?, end: read_end(row, 2)?, result, error },
-                ))
+                Ok((parsed::<TaskId>(row, 1)?, Ended { at: row.get(0)?, end: coded(row, 2)?, result, error }))
             })?;
             let Some((id, ended)) = first else {
                 self.row.ended = false;
@@ -286,7 +238,7 @@ impl Queue<'_, '_> {
             let params = (self.row.id, id.as_str(), from, left);
             let told: Vec<(i64, IfDead)> = self
                 .step
-                .rows(sql!("queue/wait", "waiting"), params, |row| Ok((row.get(0)?, read_policy(row, 1)?)))?;
+                .rows(sql!("queue/wait", "waiting"), params, |row| Ok((row.get(0)?, coded(row, 1)?)))?;
             if told.len() < left {
                 self.step.exec(sql!("queue/wait", "told"), (self.row.id, ended.at, id.as_str()))?;
             }
@@ -304,7 +256,7 @@ impl Queue<'_, '_> {
     fn tell(&mut self, arrival: i64, if_dead: IfDead, over: &TaskId, ended: &Ended) -> Result<()> {
         if ended.lets_go_on(if_dead) {
             let (content_type, bytes) = parts(ended.result.as_ref());
-            let end = number_of_end(ended.end);
+            let end = ended.end.code();
             let params = params![arrival, over.as_str(), end, ended.at, content_type, bytes, ended.error];
             self.step.exec(sql!("queue/wait", "over"), params)?;
             return self.may_go_on(arrival, ended.at);
@@ -384,7 +336,7 @@ pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Resu
     let counts = reader.row(sql!("queue/wait", "counts"), of, |row| {
         let waits = Waits {
             open: row.get::<_, Option<bool>>(3)?.unwrap_or(false),
-            if_dead: row.get::<_, Option<u8>>(4)?.map_or(Ok(IfDead::default()), |_| read_policy(row, 4))?,
+            if_dead: row.get::<_, Option<u8>>(4)?.map_or(Ok(IfDead::default()), |_| coded(row, 4))?,
             left: row.get::<_, i64>(1)?.cast_unsigned(),
             over: row.get::<_, i64>(2)?.cast_unsigned(),
             dead: 0,
@@ -415,7 +367,7 @@ pub(crate) fn waited(
     reader.rows(sql!("queue/wait", "page"), params, |row| {
         Ok(Waited {
             id: parsed(row, 0)?,
-            end: read_end(row, 1)?,
+            end: coded(row, 1)?,
             at: time(row, 2)?,
             result: read_result(row, 3)?,
             error: row.get(5)?,

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    Error, Halt, HaltReason, HoldTime, Op, OrdersState, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus,
-    Sku, SkuSpec, SkuState, Timestamp, Token, UnitRange,
+    Error, Halt, HoldTime, Op, OrdersState, SaleId, SaleSecret, SaleSpec, SaleState, SaleStatus, Sku,
+    SkuSpec, SkuState, Timestamp, Token, UnitRange,
 };
 use rusqlite::Row;
 
-use crate::stored::{parsed, time, unreadable};
+use crate::stored::{coded, parsed, time, unreadable};
 
 /// A sale and its stock, cached for a group of calls.
 pub(crate) struct SaleRow {
@@ -114,16 +114,11 @@ pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow>
             ledger: row.get(7)?,
             secret: SaleSecret::from_bytes(row.get(8)?),
         },
-        status: match row.get::<_, i64>(1)? {
-            0 => SaleStatus::Created,
-            1 => SaleStatus::Open,
-            2 => SaleStatus::Ended,
-            _ => return Err(unreadable(1, Error::corrupt("an unknown status of a sale"))),
-        },
+        status: coded(row, 1)?,
         generation: row.get(2)?,
         seq: row.get::<_, i64>(3)?.cast_unsigned(),
         halted: match moment(9)? {
-            Some(since) => Some(Halt { reason: read_reason(row, 10)?, since: Timestamp::from_micros(since) }),
+            Some(since) => Some(Halt { reason: coded(row, 10)?, since: Timestamp::from_micros(since) }),
             None => None,
         },
         rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
@@ -145,11 +140,6 @@ pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow>
         changed: false,
         has_news: false,
     })
-}
-
-fn read_reason(row: &Row<'_>, at: usize) -> rusqlite::Result<HaltReason> {
-    let reason = HaltReason::ALL.get(row.get::<_, usize>(at)?);
-    reason.copied().ok_or_else(|| unreadable(at, Error::corrupt("an unknown reason of a pause")))
 }
 
 fn read_sku(row: &Row<'_>) -> rusqlite::Result<(SkuSpec, SkuRow)> {
