@@ -177,7 +177,8 @@ class LocksTest extends Suite {
 
     @Test
     void extendStartsTheLeaseAgain() {
-        HeldLock held = client.lock(name, LockOptions.DEFAULTS.lease(SHORT).withoutRenewal()).acquire().orElseThrow();
+        LockOptions options = LockOptions.DEFAULTS.lease(Duration.ofSeconds(20)).withoutRenewal();
+        HeldLock held = client.lock(name, options).acquire().orElseThrow();
         held.extend(Duration.ofMinutes(1));
         assertTrue(held.leaseLeft().compareTo(Duration.ofSeconds(50)) > 0);
         assertTrue(held.release());

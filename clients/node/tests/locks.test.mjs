@@ -138,6 +138,11 @@ test('run stops with LockLostError if the lock was lost during the work', async 
   const lock = client.lock(unique('lock'), { leaseMs: 200, renew: false })
   await assert.rejects(lock.run(({ signal }) => aborted(signal)), LockLostError)
   await assert.rejects(lock.run(() => { throw new RangeError('own') }), RangeError)
+  const failLate = async ({ signal }) => {
+    await aborted(signal)
+    throw new RangeError('own')
+  }
+  await assert.rejects(lock.run(failLate), RangeError)
   assert.equal((await lock.state()).holder, undefined)
 })
 

@@ -1,5 +1,8 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import path from 'node:path'
 import { after, test } from 'node:test'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
@@ -21,13 +24,14 @@ if (redisUrl && httpUrl) {
   const server = await Rushgate.connect(httpUrl, { token })
   after(() => Promise.all([direct.close(), server.close()]))
 
-  test('processes lose no increment of a shared counter', async () => {
-    const { Redis } = await import('ioredis')
-    const redis = new Redis(redisUrl)
-    await redis.del('counter')
-    await Promise.all([1, 2, 3].map(() => play(redisUrl, 'count', name('lock'), 20)))
-    assert.equal(await redis.get('counter'), '60')
-    redis.disconnect()
+  test('processes over Redis and HTTP share a lock and lose no write to a file', async () => {
+    const file = path.join(mkdtempSync(path.join(tmpdir(), 'rushgate-')), 'fences')
+    writeFileSync(file, '')
+    await Promise.all([redisUrl, httpUrl, redisUrl].map((url) => play(url, 'count', name('lock'), 20, file)))
+    const fences = readFileSync(file, 'utf8').split('\n').slice(0, -1).map(parseFloat)
+    rmSync(path.dirname(file), { recursive: true })
+    assert.equal(fences.length, 60)
+    assert.ok(fences.every((fence, at) => at === 0 || fence > fences[at - 1]))
   })
 
   test('workers over Redis and HTTP share a queue, and each task is done once', async () => {

@@ -50,6 +50,37 @@ final class ArticleTest extends TestCase
         self::assertTrue($bob->unlock($name));
     }
 
+    public function testUnlockAllReleasesWhatThisObjectHoldsAndNothingElse(): void
+    {
+        [$ann, $bob] = [new RedisLock(self::connection()), new RedisLock(self::connection())];
+        $names = [self::name('1'), self::name('2'), self::name('3')];
+        self::assertSame([true, true, true], [$ann->lock($names[0]), $ann->lock($names[1]), $bob->lock($names[2])]);
+        self::assertTrue($ann->unlockAll());
+        self::assertSame([true, true, false], [$bob->lock($names[0]), $bob->lock($names[1]), $ann->lock($names[2])]);
+        self::assertTrue($bob->unlockAll());
+    }
+
+    public function testATaskOfADeadWorkerComesAgainAndItsLostClaimChangesNothing(): void
+    {
+        [$queue, $name] = [new RedisQueue(self::connection()), self::name('queue')];
+        self::assertTrue($queue->enqueue($name, 'a'));
+        [$lost] = $queue->claim($name, 1, 0.05);
+        [$task] = $queue->claim($name, 1, 30, 10);
+        self::assertSame(['a', 2], [$task['id'], $task['attempt']]);
+        self::assertFalse($queue->complete($name, $lost));
+        self::assertTrue($queue->complete($name, $task));
+    }
+
+    public function testAScoreThatNoMethodReturnedIsRefused(): void
+    {
+        [$queue, $name] = [new RedisQueue(self::connection()), self::name('queue')];
+        foreach (['', 'soon', '1', '1.', '1.2.3', '1.0'] as $score) {
+            self::refused(InvalidArgument::class, fn () => $queue->dequeue($name, 'a', $score));
+            self::refused(InvalidArgument::class, fn () => $queue->complete($name, ['id' => 'a', 'score' => $score]));
+            self::refused(InvalidArgument::class, fn () => $queue->retry($name, ['id' => 'a', 'score' => $score], 'no luck'));
+        }
+    }
+
     public function testARecordIsKeptReplacedReadAndRemoved(): void
     {
         [$queue, $name] = [new RedisQueue(self::connection()), self::name('queue')];

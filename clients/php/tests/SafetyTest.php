@@ -106,6 +106,22 @@ final class SafetyTest extends TestCase
         self::assertCount(5, $queue->claim(10, 30));
     }
 
+    public function testAWaitContinuesAfterItsSubscriptionWasKilled(): void
+    {
+        if (self::isHttp() || str_starts_with(self::url(), 'rediss')) {
+            self::markTestSkipped('the test connects to Redis without TLS');
+        }
+        $name = self::name('queue');
+        $child = self::fork(function ($pipe) use ($name): void {
+            [$task] = self::client()->queue($name)->claim(wait: 30);
+            fwrite($pipe, "$task->id\n");
+        }, $pipe);
+        self::eventually(fn () => Servers::killSubscriptions(self::url()) > 0, 'the fork subscribes');
+        self::client()->queue($name)->enqueue('a');
+        self::assertSame('a', self::line($pipe));
+        self::join($child);
+    }
+
     public function testAStoreThatCannotBeReachedIsATypedErrorInTime(): void
     {
         $options = self::options(0.3, 0.5);

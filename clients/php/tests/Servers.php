@@ -14,10 +14,23 @@ final class Servers
     /** Ends all client connections of a Sentinel service or a Cluster. */
     public static function killConnections(string $url): void
     {
+        self::kill($url, 'normal');
+    }
+
+    /** Ends the connections that get notifications. Returns how many there were. */
+    public static function killSubscriptions(string $url): int
+    {
+        return self::kill($url, 'pubsub');
+    }
+
+    private static function kill(string $url, string $type): int
+    {
+        $killed = 0;
         foreach (self::addresses($url) as [$host, $port]) {
             $link = new StreamLink(new Endpoint($host, (int) $port), new Options());
-            $link->call(['CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes']);
+            $killed += $link->call(['CLIENT', 'KILL', 'TYPE', $type, 'SKIPME', 'yes']);
         }
+        return $killed;
     }
 
     private static function addresses(string $url): array

@@ -1,4 +1,5 @@
-//! Runs the samples of the documentation: the blocks of shell commands, PHP, Python and Node in README and docs.
+//! Runs the samples of the documentation: the blocks of shell commands, PHP, Python, Node, Go and Java in README and docs.
+//! Programs use the packages that `clients/LANGUAGE/test --build` installs.
 //!
 //! The samples of a page run in its order, in one shell and one directory. A `text` or `json` block that follows a
 //! sample in the same section is the end of its output; a `console` block contains its own output. Times and IDs may
@@ -12,6 +13,7 @@
 
 mod common;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::fs::symlink;
@@ -27,7 +29,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Languages of samples. A block in one of them runs, or says why not.
 const SAMPLES: [&str; 7] = ["sh", "console", "python", "php", "js", "java", "go"];
 /// Data, and fragments in another language.
-const OTHER: [&str; 6] = ["text", "json", "toml", "yaml", "http", "sql"];
+const OTHER: [&str; 7] = ["text", "json", "toml", "yaml", "http", "sql", "xml"];
 /// Commands in a comment.
 const SETUP: &str = "setup";
 /// What differs from the page: a run with fewer buyers, and servers that are not on this machine.
@@ -45,8 +47,7 @@ fn root() -> PathBuf {
 
 fn pages() -> Vec<PathBuf> {
     let root = root();
-    let mut pages: Vec<_> =
-        ["README.md", "README.zh-CN.md", "examples/php/README.md"].map(|p| root.join(p)).into();
+    let mut pages: Vec<_> = ["README.md", "README.zh-CN.md"].map(|p| root.join(p)).into();
     let mut folders = vec![root.join("docs")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -163,7 +164,64 @@ fn compare(page: &[&str], real: &[&str]) -> Option<Vec<(String, String)>> {
 
 // ── running them ────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A shell in a directory with the clients of other languages. It and its processes are ended on drop.
+/// A language that the programs of a page are in, and how they find its installed package.
+struct Language {
+    block: &'static str,
+    /// What the installed package has: files and folders of the client. Those with a name are linked to the directory.
+    files: &'static [(&'static str, &'static str)],
+    run: &'static str,
+}
+
+/// The interpreter of the environment with the Python package.
+const PYTHON: &str = "python/.env/test/bin/python";
+
+const LANGUAGES: [Language; 5] = [
+    Language {
+        block: "go",
+        files: &[("go/.build/project/go.mod", "go.mod"), ("go/.build/project/go.sum", "go.sum")],
+        run: "GOMODCACHE=\"$CLIENTS/go/.build/modules\" GOFLAGS=-mod=mod GOPROXY=off \
+              \"$CLIENTS/go/.build/venv/bin/go\" run \"$sample\"",
+    },
+    Language {
+        block: "java",
+        files: &[("java/.env/rushgate.jar", "rushgate.jar")],
+        run: "java -cp rushgate.jar \"$sample\"",
+    },
+    Language {
+        block: "js",
+        files: &[("node/.env/node_modules", "node_modules")],
+        run: "cp \"$sample\" sample.mjs && node sample.mjs",
+    },
+    Language {
+        block: "php",
+        files: &[("php/.build/project/vendor", "vendor")],
+        run: "{ echo '<?php'; cat \"$sample\"; } >sample.php && php sample.php",
+    },
+    Language { block: "python", files: &[(PYTHON, "")], run: "python3 \"$sample\"" },
+];
+
+impl Language {
+    fn of(block: &Block) -> Option<&'static Self> {
+        LANGUAGES.iter().find(|language| language.block == block.language)
+    }
+
+    /// Adds the package to a directory.
+    fn install(&self, shop: &Shop) -> Result<(), String> {
+        for (file, name) in self.files {
+            let from = root().join("clients").join(file);
+            if !from.exists() {
+                let client = file.split('/').next().unwrap();
+                return Err(format!("the package is missing: run clients/{client}/test --build"));
+            }
+            if !name.is_empty() {
+                symlink(from, shop.path(name)).unwrap();
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A shell in a directory with the packages of some languages. It and its processes are ended on drop.
 struct Shell {
     shop: Shop,
     child: Child,
@@ -175,25 +233,22 @@ struct Shell {
 }
 
 impl Shell {
-    fn start(needs_redis: bool) -> Self {
+    fn start(needs_redis: bool, languages: &BTreeSet<&str>) -> Result<Self, String> {
         let (shop, root) = (Shop::new(), root());
         let redis = needs_redis.then(|| RedisSetup::new(Kind::Redis).start());
         let [port, receiver] = [(); 2].map(|()| free_port().to_string());
         let redis_port = redis.as_ref().map_or(0, RedisServer::port).to_string();
-        for file in ["python/rushgate.py", "node/rushgate.js"] {
-            fs::copy(root.join("examples").join(file), shop.path(file.split_once('/').unwrap().1)).unwrap();
+        for language in LANGUAGES.iter().filter(|language| languages.contains(language.block)) {
+            language.install(&shop)?;
         }
-        for file in fs::read_dir(root.join("examples/php")).unwrap().map(|file| file.unwrap()) {
-            fs::copy(file.path(), shop.path(file.file_name().to_str().unwrap())).unwrap();
-        }
-        symlink(root.join("examples/node/node_modules"), shop.path("node_modules")).unwrap();
         let path = Path::new(env!("CARGO_BIN_EXE_rushgate")).parent().unwrap().display().to_string();
         let mut command = Command::new("timeout");
-        command.args(["-k", "5", "50", "bash"]).arg(root.join("crates/rushgate-cli/tests/samples.sh"));
+        command.args(["-k", "5", "150", "bash"]).arg(root.join("crates/rushgate-cli/tests/samples.sh"));
         command.current_dir(shop.dir.path()).process_group(0).env_clear();
         command.envs(["HOME", "TMPDIR"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
         command.env("PATH", format!("{path}:{}", std::env::var("PATH").unwrap()));
-        command.env("PYTHON", root.join("examples/python/.venv/bin/python"));
+        command.env("CLIENTS", root.join("clients"));
+        command.env("PYTHON", root.join("clients").join(PYTHON));
         command.env("RUSHGATE_SERVE_LISTEN", format!("127.0.0.1:{port}"));
         // The default needs more open files than some machines allow.
         command.env("RUSHGATE_SERVE_CONNECTIONS", "100");
@@ -201,7 +256,7 @@ impl Shell {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (stdin, stdout) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
         let ports = vec![("7979", port), ("8080", receiver), ("6379", redis_port)];
-        Self { shop, child, stdin, stdout, ports, ids: Vec::new(), _redis: redis }
+        Ok(Self { shop, child, stdin, stdout, ports, ids: Vec::new(), _redis: redis })
     }
 
     /// Runs a script, and returns its output.
@@ -237,12 +292,7 @@ impl Shell {
         }
         let command = match &block.run {
             Some(run) => self.real(run),
-            None => match &*block.language {
-                "python" => "python3 \"$sample\"".into(),
-                "js" => "node \"$sample\"".into(),
-                "php" => "{ echo '<?php'; cat \"$sample\"; } >sample.php && php sample.php".into(),
-                _ => text.clone(),
-            },
+            None => Language::of(block).map_or_else(|| text.clone(), |language| language.run.into()),
         };
         fs::write(self.shop.path(&file), text).unwrap();
         let real = self.run(&format!("{name}.run"), &format!("sample={file}\n{command}"))?;
@@ -292,7 +342,9 @@ fn check(page: &Path, guides: &str) -> Result<usize, String> {
         return Ok(0);
     }
     let needs_redis = |block: &Block| ["6379", "redis-cli"].iter().any(|word| block.text.contains(word));
-    let mut shell = Shell::start(runs().any(|(_, block)| needs_redis(block)));
+    let languages = runs().map(|(_, block)| &*block.language).collect();
+    let mut shell = Shell::start(runs().any(|(_, block)| needs_redis(block)), &languages)
+        .map_err(|error| format!("{name}: {error}"))?;
     for (n, block) in runs() {
         let is_output = |next: &&Block| {
             let is_text = ["text", "json"].contains(&&*next.language);

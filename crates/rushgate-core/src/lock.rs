@@ -253,7 +253,8 @@ pub struct WaiterState {
 pub struct LockState {
     /// Name of the lock.
     pub name: LockName,
-    /// The holders: none or one. (Shared locks will have more.)
+    /// The holder. Absent if the lock is free.
+    // A list, because shared locks will have several.
     #[serde(rename = "holder", serialize_with = "first", skip_serializing_if = "Vec::is_empty")]
     #[cfg_attr(feature = "schema", schemars(with = "Option<Holder>"))]
     pub holders: Vec<Holder>,

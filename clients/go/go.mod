@@ -1,0 +1,3 @@
+module github.com/rushgate/rushgate/clients/go
+
+go 1.19

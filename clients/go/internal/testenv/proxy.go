@@ -1,0 +1,178 @@
+package testenv
+
+import (
+	"bytes"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+)
+
+// Proxy is a TCP proxy that can lose answers.
+type Proxy struct {
+	// URL of the proxy, with the rest of the target's URL.
+	URL      string
+	target   string
+	listener net.Listener
+	mu       sync.Mutex
+	conns    map[net.Conn]bool
+	sent     int
+	fault    *fault
+}
+
+// fault loses the answer to the first request that contains the text.
+type fault struct {
+	text  []byte
+	stall bool
+	done  chan struct{}
+}
+
+// NewProxy starts a proxy to the address of a URL. It is stopped after the test.
+func NewProxy(tb testing.TB, to string) *Proxy {
+	tb.Helper()
+	parsed, err := url.Parse(to)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := &Proxy{target: parsed.Host, listener: listener, conns: map[net.Conn]bool{}}
+	parsed.Host = listener.Addr().String()
+	p.URL = parsed.String()
+	go p.accept()
+	tb.Cleanup(p.Stop)
+	return p
+}
+
+func (p *Proxy) accept() {
+	for {
+		client, err := p.listener.Accept()
+		if err != nil {
+			return
+		}
+		server, err := net.Dial("tcp", p.target)
+		if err != nil {
+			client.Close()
+			continue
+		}
+		p.mu.Lock()
+		p.conns[client], p.conns[server] = true, true
+		p.mu.Unlock()
+		link := &link{proxy: p, client: client, server: server}
+		go link.forward()
+		go link.backward()
+	}
+}
+
+// link is one connection through the proxy.
+type link struct {
+	proxy          *Proxy
+	client, server net.Conn
+	mu             sync.Mutex
+	losing         *fault
+}
+
+func (l *link) forward() {
+	defer l.close()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := l.client.Read(buffer)
+		if err != nil {
+			return
+		}
+		if found := l.proxy.seen(buffer[:n]); found != nil {
+			l.mu.Lock()
+			l.losing = found
+			l.mu.Unlock()
+		}
+		if _, err := l.server.Write(buffer[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// backward drops the first answer after a fault, and then closes or stalls the connection.
+func (l *link) backward() {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := l.server.Read(buffer)
+		if err != nil {
+			l.close()
+			return
+		}
+		l.mu.Lock()
+		losing := l.losing
+		l.mu.Unlock()
+		if losing == nil {
+			if _, err := l.client.Write(buffer[:n]); err != nil {
+				l.close()
+				return
+			}
+			continue
+		}
+		if !losing.stall {
+			l.close()
+		}
+		select {
+		case <-losing.done:
+		default:
+			close(losing.done)
+		}
+	}
+}
+
+func (l *link) close() {
+	l.client.Close()
+	l.server.Close()
+}
+
+// seen counts what clients send, and returns the fault that a request meets.
+func (p *Proxy) seen(request []byte) *fault {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent += len(request)
+	if p.fault == nil || !bytes.Contains(request, p.fault.text) {
+		return nil
+	}
+	found := p.fault
+	p.fault = nil
+	return found
+}
+
+// Sent returns how many bytes clients have sent.
+func (p *Proxy) Sent() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sent
+}
+
+// Lose loses the answer to the next request that contains the text, and ends its connection. The channel is closed then.
+func (p *Proxy) Lose(text string) <-chan struct{} { return p.set(text, false) }
+
+// Stall loses that answer, and all that follow on the connection, which stays open.
+func (p *Proxy) Stall(text string) <-chan struct{} { return p.set(text, true) }
+
+func (p *Proxy) set(text string, stall bool) <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fault = &fault{text: []byte(text), stall: stall, done: make(chan struct{})}
+	return p.fault.done
+}
+
+// Cut ends all connections.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for conn := range p.conns {
+		conn.Close()
+	}
+	p.conns = map[net.Conn]bool{}
+}
+
+// Stop ends the proxy.
+func (p *Proxy) Stop() {
+	p.listener.Close()
+	p.Cut()
+}

@@ -1,0 +1,132 @@
+// Package testenv connects tests to the servers whose URLs clients/with-servers puts in the environment.
+package testenv
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	rushgate "github.com/rushgate/rushgate/clients/go"
+)
+
+// Patience is how long a test waits for a signal.
+const Patience = 30 * time.Second
+
+// Target is a server.
+type Target struct {
+	Name, URL string
+}
+
+// Targets returns the servers in the environment. RUSHGATE_TEST_ONLY has the names of some, separated by commas.
+func Targets() []Target {
+	var targets []Target
+	only := os.Getenv("RUSHGATE_TEST_ONLY")
+	for _, name := range []string{"redis", "valkey", "cluster", "sentinel", "tls", "http", "http_redis"} {
+		url := os.Getenv("RUSHGATE_TEST_" + strings.ToUpper(name))
+		if url != "" && (only == "" || strings.Contains(","+only+",", ","+name+",")) {
+			targets = append(targets, Target{name, url})
+		}
+	}
+	return targets
+}
+
+// Each runs a test on every target that matches.
+func Each(t *testing.T, matches func(Target) bool, test func(t *testing.T, target Target)) {
+	t.Helper()
+	targets := Targets()
+	if len(targets) == 0 {
+		t.Fatal("no servers: run clients/with-servers clients/go/test")
+	}
+	for _, target := range targets {
+		if matches(target) {
+			target := target
+			t.Run(target.Name, func(t *testing.T) { test(t, target) })
+		}
+	}
+}
+
+// All matches every target.
+func All(Target) bool { return true }
+
+// Single matches targets with one address, to which a proxy can lead.
+func Single(t Target) bool { return t.Name == "redis" || t.Name == "valkey" || t.IsHTTP() }
+
+// Redis matches targets that are Redis or Valkey.
+func Redis(t Target) bool { return !t.IsHTTP() }
+
+// IsHTTP reports whether the target is a Rushgate server.
+func (t Target) IsHTTP() bool { return strings.HasPrefix(t.URL, "http") }
+
+// Options returns what a URL needs: an API token, or the authority of the certificates.
+func Options(url string) rushgate.Options {
+	options := rushgate.Options{}
+	if strings.HasPrefix(url, "http") {
+		options.Token = os.Getenv("RUSHGATE_TEST_TOKEN")
+	}
+	if authority, err := os.ReadFile(os.Getenv("RUSHGATE_TEST_CA")); err == nil && strings.HasPrefix(url, "rediss") {
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(authority)
+		options.TLS = &tls.Config{RootCAs: pool}
+	}
+	return options
+}
+
+// Connect returns a client of the target, which is closed after the test.
+func (t Target) Connect(tb testing.TB) *rushgate.Client {
+	tb.Helper()
+	return ConnectWith(tb, t.URL, Options(t.URL))
+}
+
+// ConnectWith returns a client, which is closed after the test.
+func ConnectWith(tb testing.TB, url string, options rushgate.Options) *rushgate.Client {
+	tb.Helper()
+	client, err := rushgate.Connect(Context(tb), url, options)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
+// Context returns a context that ends after a minute, so that no test hangs.
+func Context(tb testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	tb.Cleanup(cancel)
+	return ctx
+}
+
+// Unique returns a name that no other test uses.
+func Unique(beginning string) string {
+	var random [6]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		panic(err)
+	}
+	return beginning + "-" + hex.EncodeToString(random[:])
+}
+
+// Until waits for a condition, and fails the test if it does not come true.
+func Until(tb testing.TB, what string, isTrue func() bool) {
+	tb.Helper()
+	for until := time.Now().Add(Patience); !isTrue(); time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(until) {
+			tb.Fatalf("this did not happen: %s", what)
+		}
+	}
+}
+
+// Must returns a value, and fails the test if there is an error.
+func Must[T any](tb testing.TB) func(value T, err error) T {
+	return func(value T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return value
+	}
+}

@@ -1,0 +1,259 @@
+package rushgate
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/rushgate/rushgate/clients/go/internal/contract"
+)
+
+var (
+	parameterPattern = regexp.MustCompile(`(?:[^;"]|"[^"]*")+`)
+	kindParameter    = regexp.MustCompile(`(?i)^kind="?([A-Za-z0-9._:/-]{1,80})"?$`)
+	traceParameter   = regexp.MustCompile(`(?i)^traceparent="?([0-9a-f-]{55})"?$`)
+)
+
+// writeBody writes content type and payload. The two common types are a single byte.
+func writeBody(content Content) []byte {
+	media := content.ContentType
+	if content.Kind != "" {
+		media += `;kind="` + content.Kind + `"`
+	}
+	if content.Traceparent != "" {
+		media += ";traceparent=" + content.Traceparent
+	}
+	switch media {
+	case contract.BytesType:
+		return concat([]byte{contract.BytesByte}, content.Payload)
+	case contract.JSONType:
+		return concat([]byte{contract.JSONByte}, content.Payload)
+	default:
+		return concat([]byte{byte(len(media))}, []byte(media), content.Payload)
+	}
+}
+
+// readBody reads content type and payload: the rest of a record.
+func readBody(p *packed) Content {
+	var media string
+	switch first := p.number(contract.BodyTypeLengthBytes); first {
+	case contract.BytesByte:
+		media = contract.BytesType
+	case contract.JSONByte:
+		media = contract.JSONType
+	default:
+		media = string(p.take(int(first)))
+	}
+	content := Content{Payload: p.rest}
+	var others []string
+	for _, parameter := range parameterPattern.FindAllString(media, -1) {
+		if found := kindParameter.FindStringSubmatch(strings.TrimSpace(parameter)); found != nil {
+			content.Kind = found[1]
+		} else if found := traceParameter.FindStringSubmatch(strings.TrimSpace(parameter)); found != nil {
+			content.Traceparent = found[1]
+		} else {
+			others = append(others, parameter)
+		}
+	}
+	content.ContentType = strings.Join(others, ";")
+	return content
+}
+
+// readTask reads a task, and what its record and its run tell about its state. An empty run is of a task that was never
+// claimed.
+func readTask(id string, record, run []byte) (TaskInfo, error) {
+	p := packed{rest: record}
+	fields := p.fields(contract.Record)
+	priority := fields.int("priority")
+	task := TaskInfo{Waits: priority&contract.PriorityWaits != 0}
+	task.ID, task.Due = id, fields.moment("due")
+	task.Revision = fields["revision"] + fields["placeTurn"]
+	task.Priority, task.MaxAttempts = priority%contract.PriorityKeyed, fields.int("maxAttempts")
+	if priority&contract.PriorityDeadline != 0 {
+		task.Deadline = moment(p.number(contract.DeadlineBytes))
+	}
+	if priority&contract.PriorityKeyed != 0 {
+		task.Key = p.text(contract.KeyLengthBytes)
+	}
+	task.Content = readBody(&p)
+	if p.err != nil {
+		return TaskInfo{}, p.err
+	}
+	due := fields["due"]
+	if len(run) > 0 {
+		var err error
+		if due, err = readRun(&task, run); err != nil {
+			return TaskInfo{}, err
+		}
+	}
+	task.Ticket = writeTicket(task.Revision, task.Fence, due, id)
+	return task, nil
+}
+
+// readRun adds what a run tells about a task, and returns the due time in µs.
+func readRun(task *TaskInfo, run []byte) (uint64, error) {
+	p := packed{rest: run}
+	fields := p.fields(contract.Run)
+	flags := fields.int("flags")
+	task.Due, task.Attempt = fields.moment("due"), fields.int("attempts")
+	task.Worker = p.text(contract.WorkerLengthBytes)
+	task.Canceled, task.Replaced = flags&contract.RunCanceled != 0, flags&contract.RunReplaced != 0
+	if flags&contract.RunLeased != 0 {
+		task.State, task.Fence, task.LeaseUntil = Leased, fields["claim"]+fields["turn"], fields.moment("leaseUntil")
+	}
+	if flags&contract.RunProgress != 0 {
+		task.Progress = readProgress(&p)
+	}
+	if flags&contract.RunPast != 0 {
+		task.Past = readPast(&p)
+	}
+	if flags&contract.RunFailed != 0 {
+		task.Error = string(p.rest)
+	}
+	return fields["due"], p.err
+}
+
+func readProgress(p *packed) *Progress {
+	length := p.number(contract.NoteLengthBytes)
+	percent := int(p.number(contract.PercentBytes))
+	progress := &Progress{Note: string(p.take(int(length)))}
+	if percent != contract.NoPercent {
+		progress.Percent = &percent
+	}
+	return progress
+}
+
+func readPast(p *packed) []PastRun {
+	past := packed{rest: p.sized(contract.PastLengthBytes)}
+	var runs []PastRun
+	for len(past.rest) > 0 && past.err == nil {
+		fields := past.fields(contract.Past)
+		how, err := meaning(fields["how"], contract.PastEnds)
+		run := PastRun{
+			Attempt: fields.int("attempt"), Began: fields.moment("began"), Ended: fields.moment("ended"), How: how,
+			Worker: past.text(contract.PastTextLengthBytes), Error: past.text(contract.PastTextLengthBytes),
+		}
+		past.err = firstError(past.err, err)
+		runs = append(runs, run)
+	}
+	p.err = firstError(p.err, past.err)
+	return runs
+}
+
+// settle sets the state of a task that is not finished. known is false if its key blocks it.
+func settle(task *TaskInfo, notBefore time.Time, known bool, now time.Time) {
+	if task.State == Leased {
+		return
+	}
+	task.Worker, task.Progress = "", nil
+	if !known {
+		task.State = Blocked
+		return
+	}
+	if task.Key == "" || notBefore.IsZero() {
+		notBefore = task.Due
+	}
+	task.NotBefore, task.State = notBefore, Scheduled
+	if !notBefore.After(now) {
+		task.State = Ready
+	}
+}
+
+// readFinished reads a finished task that is retained.
+func readFinished(id string, entry []byte) (TaskInfo, error) {
+	p := packed{rest: entry}
+	fields := p.fields(contract.Finished)
+	how, err := meaning(fields["how"], contract.Finishes)
+	result := p.sized(contract.ResultLengthBytes)
+	run := p.sized(contract.RunLengthBytes)
+	if err := firstError(p.err, err); err != nil {
+		return TaskInfo{}, err
+	}
+	task, err := readTask(id, p.rest, run)
+	if err != nil {
+		return TaskInfo{}, err
+	}
+	if task.State != Leased {
+		task.Worker = ""
+	}
+	task.State, task.Waits, task.Replaced, task.Canceled = Done, false, false, false
+	task.LeaseUntil, task.Progress = time.Time{}, nil
+	task.Finished = &Finished{At: fields.moment("at"), How: how}
+	task.Finished.Result, err = readResult(result)
+	return task, err
+}
+
+func readResult(body []byte) (*Content, error) {
+	if len(body) == 0 {
+		return nil, nil
+	}
+	p := packed{rest: body}
+	content := readBody(&p)
+	return &content, p.err
+}
+
+func readWaited(id string, entry []byte) (Waited, error) {
+	p := packed{rest: entry}
+	fields := p.fields(contract.Finished)
+	end, err := meaning(fields["how"], contract.TaskEnds)
+	waited := Waited{ID: id, At: fields.moment("at"), End: end}
+	if end == "dead" {
+		waited.Error = string(p.rest)
+	} else if err == nil {
+		waited.Result, err = readResult(p.rest)
+	}
+	return waited, firstError(p.err, err)
+}
+
+func readDead(id string, entry []byte) (DeadLetter, error) {
+	p := packed{rest: entry}
+	fields := p.fields(contract.Dead)
+	priority := fields.int("priority")
+	letter := DeadLetter{
+		ID: id, Died: fields.moment("died"), Attempts: fields.int("attempts"), MaxAttempts: fields.int("maxAttempts"),
+		Priority: priority % contract.PriorityKeyed, Error: p.text(contract.ErrorLengthBytes),
+	}
+	if priority&contract.PriorityPast != 0 {
+		letter.Past = readPast(&p)
+	}
+	if priority&contract.PriorityKeyed != 0 {
+		letter.Key = p.text(contract.KeyLengthBytes)
+	}
+	letter.Content = readBody(&p)
+	return letter, p.err
+}
+
+// storedRecurrence is the stored form of a recurrence, which Rust programs read.
+type storedRecurrence struct {
+	Cron   string `json:"cron,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	Every  int64  `json:"every_ms,omitempty"`
+	Missed Missed `json:"missed"`
+}
+
+func writeRecurrence(r Recurrence) []byte {
+	stored, _ := json.Marshal(storedRecurrence{Cron: r.Cron, Zone: r.Zone, Every: r.Every.Milliseconds(), Missed: r.Missed})
+	return stored
+}
+
+// readRecurrence returns an empty recurrence if it cannot read the stored one.
+func readRecurrence(text []byte) Recurrence {
+	stored := storedRecurrence{Missed: MissedOnce}
+	if json.Unmarshal(text, &stored) != nil {
+		return Recurrence{}
+	}
+	return Recurrence{Cron: stored.Cron, Zone: stored.Zone, Every: millis(stored.Every), Missed: stored.Missed}
+}
+
+func readSchedule(id string, entry []byte) (Schedule, error) {
+	p := packed{rest: entry}
+	fields := p.fields(contract.Schedule)
+	schedule := Schedule{
+		ID: id, Recurrence: readRecurrence(p.sized(contract.RecurrenceLengthBytes)), Priority: fields.int("priority"),
+		MaxAttempts: fields.int("maxAttempts"), Next: fields.moment("next"), Previous: fields.moment("previous"),
+		Paused: fields["paused"] == 1, Revision: fields["revision"],
+	}
+	schedule.Content = readBody(&p)
+	return schedule, p.err
+}

@@ -1,0 +1,140 @@
+"""Distributed locks, a durable task queue and oversell-proof flash-sale inventory.
+
+    from rushgate import Rushgate
+
+    client = Rushgate("redis://127.0.0.1:6379")
+    with client.lock("order:42").acquire(wait=3) as held:
+        print("fenced with", held.fence)
+
+The client for asyncio is `rushgate.aio.Rushgate`.
+"""
+
+from __future__ import annotations
+
+from ._client_sync import ClaimedTask, HeldLock, Lock, Queue, Rushgate, Sale
+from ._content import Content
+from ._worker import Backoff, Discard, GiveUp, RetryAfter, Snooze, WorkerReport
+from ._worker_sync import ThreadJob as Job
+from ._worker_sync import Worker
+from .errors import (
+    ClaimLost,
+    ClientClosed,
+    Conflict,
+    Corrupt,
+    Forbidden,
+    InvalidArgument,
+    LockBusy,
+    LockLost,
+    Misconfigured,
+    NotFound,
+    OutcomeUnknown,
+    RushgateError,
+    StoreFull,
+    TaskCancelled,
+    TaskTimeout,
+    Unavailable,
+    Undecodable,
+    WorkerStopped,
+)
+from .models import (
+    Closed,
+    DeadLetter,
+    Decision,
+    Ended,
+    Enqueued,
+    Finished,
+    Halt,
+    Hold,
+    Holder,
+    KeyLimits,
+    LockState,
+    NewTask,
+    PastRun,
+    Progress,
+    QueueLimits,
+    QueueStats,
+    Rate,
+    Recurrence,
+    Reserved,
+    Restored,
+    Retention,
+    Retried,
+    SaleState,
+    Schedule,
+    Sku,
+    SkuState,
+    TaskInfo,
+    TaskRecord,
+    Waited,
+    Waiter,
+    Why,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Backoff",
+    "ClaimLost",
+    "ClaimedTask",
+    "ClientClosed",
+    "Closed",
+    "Conflict",
+    "Content",
+    "Corrupt",
+    "DeadLetter",
+    "Decision",
+    "Discard",
+    "Ended",
+    "Enqueued",
+    "Finished",
+    "Forbidden",
+    "GiveUp",
+    "Halt",
+    "HeldLock",
+    "Hold",
+    "Holder",
+    "InvalidArgument",
+    "Job",
+    "KeyLimits",
+    "Lock",
+    "LockBusy",
+    "LockLost",
+    "LockState",
+    "Misconfigured",
+    "NewTask",
+    "NotFound",
+    "OutcomeUnknown",
+    "PastRun",
+    "Progress",
+    "Queue",
+    "QueueLimits",
+    "QueueStats",
+    "Rate",
+    "Recurrence",
+    "Reserved",
+    "Restored",
+    "Retention",
+    "Retried",
+    "RetryAfter",
+    "Rushgate",
+    "RushgateError",
+    "Sale",
+    "SaleState",
+    "Schedule",
+    "Sku",
+    "SkuState",
+    "Snooze",
+    "StoreFull",
+    "TaskCancelled",
+    "TaskInfo",
+    "TaskRecord",
+    "TaskTimeout",
+    "Unavailable",
+    "Undecodable",
+    "Waited",
+    "Waiter",
+    "Why",
+    "Worker",
+    "WorkerReport",
+    "WorkerStopped",
+]

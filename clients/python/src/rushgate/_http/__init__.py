@@ -1,0 +1,1 @@
+"""The transport to a Rushgate server: requests of its HTTP API."""

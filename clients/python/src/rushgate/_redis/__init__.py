@@ -1,0 +1,1 @@
+"""The transport to Redis and Valkey: calls of the function library."""

@@ -1,0 +1,599 @@
+"""The client for programs with asyncio. Its names and arguments are those of `rushgate`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from types import TracebackType
+from typing import Any, Generator, List, Mapping, Optional, Sequence, Tuple, Type, TypeVar, Union
+
+from . import _calls as calls
+from . import _check as check
+from . import contract
+from ._aio_driver import Driver, driver_of
+from ._check import Seconds
+from ._client import Settings, process_now
+from ._client_sync import new_task
+from ._plan import Stop, now
+from ._transport import Call, Grant, Transport
+from ._worker import Backoff, Discard, GiveUp, RetryAfter, Snooze, WorkerReport
+from ._worker_aio import AioJob as Job
+from ._worker_aio import Worker
+from .errors import ClientClosed, LockLost, RushgateError
+from .models import (
+    Closed,
+    DeadLetter,
+    Decision,
+    Ended,
+    Enqueued,
+    Hold,
+    Holder,
+    LockState,
+    NewTask,
+    Progress,
+    QueueLimits,
+    QueueStats,
+    Recurrence,
+    Reserved,
+    Restored,
+    Retried,
+    SaleState,
+    Schedule,
+    Sku,
+    TaskInfo,
+    TaskRecord,
+    Waited,
+    Why,
+)
+
+__all__ = [
+    "Acquisition",
+    "Backoff",
+    "ClaimedTask",
+    "Discard",
+    "GiveUp",
+    "HeldLock",
+    "Job",
+    "Lock",
+    "Queue",
+    "RetryAfter",
+    "Rushgate",
+    "Sale",
+    "Snooze",
+    "Worker",
+    "WorkerReport",
+]
+
+T = TypeVar("T")
+
+# Longest time in seconds between two attempts of a failed renewal.
+_RENEW_AGAIN = 1.0
+
+
+class Backend:
+    """What a client has in one process: a client ID and connections."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.process = process_now()
+        self.transport: Transport = settings.transport()
+        self.driver: Driver = driver_of(settings, self.transport)
+
+    async def run(self, call: Call[T]) -> T:
+        return await self.driver.run(call(self.transport))
+
+
+class Rushgate:
+    """A client of locks, queues and sales.
+
+    Any number of tasks of one event loop may share it, and everything that it returns. A forked process may use the
+    client of its parent: it becomes a client of its own, with its own ID and connections.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: Optional[str] = None,
+        ca: Optional[str] = None,
+        timeout: Seconds = contract.DEFAULT_TIMEOUT,
+        retry_for: Seconds = contract.DEFAULT_RETRY_FOR,
+    ) -> None:
+        """Makes a client, with the arguments of `rushgate.Rushgate`. It connects when it is first used."""
+        self._settings = Settings.of(url, token, ca, timeout, retry_for)
+        self._is_closed = False
+        self._backend: Optional[Backend] = None
+
+    def _backend_now(self) -> Backend:
+        if self._is_closed:
+            raise ClientClosed("The client is closed.")
+        if self._backend is None or self._backend.process != process_now():
+            self._backend = Backend(self._settings)
+        return self._backend
+
+    async def _run(self, call: Call[T]) -> T:
+        return await self._backend_now().run(call)
+
+    def lock(
+        self,
+        name: str,
+        *,
+        lease: Seconds = contract.DEFAULT_LEASE,
+        renew: bool = True,
+        label: str = "",
+        barging: bool = False,
+    ) -> Lock:
+        """Returns a lock by name, with the arguments of `rushgate.Rushgate.lock`."""
+        return Lock(self, calls.LockCalls(name, lease, label, barging), renew)
+
+    def queue(self, name: str) -> Queue:
+        """Returns a queue by name."""
+        return Queue(self, calls.QueueCalls(name))
+
+    def worker(self, queue: str, **settings: Any) -> Worker:
+        """Returns a worker for a queue, with the settings of `Worker`. It does nothing until it runs."""
+        return Worker(self.queue(queue), **settings)
+
+    def sale(self, sale: str) -> Sale:
+        """Returns a sale by ID."""
+        return Sale(self, calls.SaleCalls(sale))
+
+    async def create_sale(
+        self,
+        sale: str,
+        skus: Sequence[Sku],
+        *,
+        hold: Seconds = contract.DEFAULT_HOLD,
+        opens_at_us: Optional[int] = None,
+        closes_at_us: Optional[int] = None,
+        ledger: Optional[bool] = None,
+    ) -> bool:
+        """Creates a sale, as `rushgate.Rushgate.create_sale` does. Returns False if another sale has the ID."""
+        return await self._run(calls.create_sale(sale, skus, hold, opens_at_us, closes_at_us, ledger))
+
+    async def close(self) -> None:
+        """Closes the connections. Held locks end with their leases unless they were released."""
+        self._is_closed = True
+        backend, self._backend = self._backend, None
+        if backend is not None and backend.process == process_now():
+            await backend.driver.close()
+
+    async def __aenter__(self) -> Rushgate:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+class Lock:
+    """A distributed lock. One client holds it at a time, and waiters get it in the order of their arrival."""
+
+    def __init__(self, client: Rushgate, lock: calls.LockCalls, renew: bool) -> None:
+        self._client, self._calls, self._renew = client, lock, renew
+
+    @property
+    def name(self) -> str:
+        return self._calls.name
+
+    def acquire(self, wait: Seconds = 0) -> Acquisition:
+        """Acquires the lock, within a wait of 0 to 24 h in seconds.
+
+        `await` it to get the `HeldLock`, or hold the lock for the body of `async with`. If the lock is lost, the body
+        is canceled, and `LockLost` is raised. Raises `LockBusy` if another client holds the lock when the wait is over.
+        """
+        return Acquisition(self._client._backend_now(), self._calls, self._calls.acquire(wait), self._renew)
+
+    async def state(self) -> LockState:
+        """Returns the holder and the wait queue."""
+        return await self._client._run(self._calls.state())
+
+    async def force_release(self) -> Optional[Holder]:
+        """Takes the lock from its holder, who is notified, and grants it to the next waiter. For operators.
+
+        Returns the former holder.
+        """
+        return await self._client._run(self._calls.force_release())
+
+
+class Acquisition:
+    """A lock that is being acquired: an awaitable, and an asynchronous context manager."""
+
+    def __init__(self, backend: Backend, lock: calls.LockCalls, call: Call[Grant], renew: bool) -> None:
+        self._backend, self._calls, self._call, self._renew = backend, lock, call, renew
+        self._held: Optional[HeldLock] = None
+        self._body: Optional[asyncio.Task[Any]] = None
+
+    def __await__(self) -> Generator[Any, None, HeldLock]:
+        return self._acquire().__await__()
+
+    async def _acquire(self) -> HeldLock:
+        grant = await self._backend.run(self._call)
+        return HeldLock(self._backend, self._calls, grant, self._renew)
+
+    async def __aenter__(self) -> HeldLock:
+        self._held = await self._acquire()
+        self._body = asyncio.current_task()
+        self._held._on_lost = self._cancel_body
+        if self._held.lost.is_set():
+            self._cancel_body()
+        return self._held
+
+    def _cancel_body(self) -> None:
+        if self._body is not None:
+            self._body.cancel()
+
+    async def __aexit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
+        held, body = self._held, self._body
+        assert held is not None and body is not None
+        held._on_lost = None
+        if held.lost.is_set():
+            # From Python 3.11 on, a task counts its cancellations. What remains belongs to another.
+            remaining = body.uncancel() if hasattr(body, "uncancel") else 0
+            if kind is None or kind is asyncio.CancelledError and remaining == 0:
+                raise held._lost_error() from error
+            return
+        if kind is None:
+            await held.release()
+            return
+        # The exception of the work matters more than that of the release.
+        with contextlib.suppress(RushgateError):
+            await held.release()
+
+
+class HeldLock:
+    """A held lock, which is renewed until it is released or lost."""
+
+    def __init__(self, backend: Backend, lock: calls.LockCalls, grant: Grant, renew: bool) -> None:
+        self._backend, self._calls = backend, lock
+        self._token = grant.token
+        self.fence = grant.fence
+        """Fencing token: greater than that of every earlier grant. Let the protected resource refuse smaller ones."""
+        self.lost = asyncio.Event()
+        """Set before the store can grant the lock to another client: stop the work then."""
+        self._on_lost: Any = None
+        self._is_released = False
+        self._does_renew = renew
+        self._lease = lock.lease
+        self._held_until = grant.held_until
+        self._timers: List[asyncio.TimerHandle] = []
+        self._renewal: Optional[asyncio.Task[None]] = None
+        self._unwatch = backend.transport.watch_lock(grant.token, self._lose)
+        self._schedule(self._lease / 3e6)
+
+    @property
+    def name(self) -> str:
+        return self._calls.name
+
+    @property
+    def lease_left(self) -> float:
+        """Seconds for which the lock is certainly held, unless it is renewed. 0 if it was lost or released."""
+        if self.lost.is_set() or self._is_released or self._is_foreign:
+            return 0.0
+        return max(0.0, self._held_until - now())
+
+    @property
+    def _is_foreign(self) -> bool:
+        return self._backend.process != process_now()
+
+    def check(self) -> None:
+        """Raises `LockLost` if the lock was lost or released."""
+        if self.lease_left <= 0:
+            raise self._lost_error()
+
+    async def extend(self, lease: Optional[Seconds] = None) -> None:
+        """Extends the lease, to `lease` seconds from now, and renews it with that lease from then on.
+
+        Default: the present lease. Raises `LockLost` if the lock was lost.
+        """
+        lease_us = self._lease if lease is None else check.lease(lease)
+        if self.lost.is_set() or self._is_released or self._is_foreign:
+            raise self._lost_error()
+        grant = await self._backend.run(self._calls.extend(self._token, lease_us))
+        if grant is None:
+            self._lose()
+            raise self._lost_error()
+        self._lease, self._held_until = lease_us, grant.held_until
+        if not self._is_released and not self.lost.is_set():
+            self._schedule(self._lease / 3e6)
+
+    async def release(self) -> None:
+        """Releases the lock. Raises `LockLost` if it was lost before. A second call does nothing."""
+        if self._is_foreign:
+            raise self._lost_error()
+        if self._is_released:
+            return
+        self._is_released = True
+        self._end()
+        if not await self._backend.run(self._calls.release(self._token)) or self.lost.is_set():
+            raise self._lost_error()
+
+    def _schedule(self, renew_in: float) -> None:
+        """Sets the timers of the next renewal and of the certain end of the lease."""
+        self._cancel_timers()
+        loop = asyncio.get_running_loop()
+        self._timers = [loop.call_later(max(0.0, self._held_until - now()), self._lose)]
+        if self._does_renew:
+            self._timers.append(loop.call_later(renew_in, self._start_renewal))
+
+    def _start_renewal(self) -> None:
+        self._renewal = asyncio.ensure_future(self._renew())
+
+    async def _renew(self) -> None:
+        try:
+            await self.extend()
+        except RushgateError:
+            # Repeated until the lease ends.
+            if not self._is_released and not self.lost.is_set():
+                self._schedule(min(self._lease / 20e6, _RENEW_AGAIN))
+
+    def _lose(self) -> None:
+        if self._is_released or self.lost.is_set():
+            return
+        self.lost.set()
+        self._end()
+        if self._on_lost is not None:
+            self._on_lost()
+
+    def _end(self) -> None:
+        self._unwatch()
+        self._cancel_timers()
+        if self._renewal is not None and self._renewal is not asyncio.current_task():
+            self._renewal.cancel()
+
+    def _cancel_timers(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+
+    def _lost_error(self) -> LockLost:
+        return LockLost(f"The lock `{self.name}` was lost.")
+
+
+class Queue:
+    """A durable task queue. A task runs at least once, and a queue has at most one live task per ID."""
+
+    def __init__(self, client: Rushgate, queue: calls.QueueCalls) -> None:
+        self._client, self._calls = client, queue
+
+    @property
+    def name(self) -> str:
+        return self._calls.name
+
+    async def enqueue(self, id: str, payload: Any = b"", **options: Any) -> Enqueued:
+        """Enqueues a task. The options are the fields of `NewTask`."""
+        return (await self.enqueue_many([new_task(id, payload, options)]))[0]
+
+    async def enqueue_many(self, tasks: Sequence[NewTask]) -> List[Enqueued]:
+        """Enqueues 1 to 1,000 tasks in one atomic step, in this order. Returns one outcome per task."""
+        return await self._client._run(self._calls.enqueue(tasks))
+
+    async def claim(
+        self, n: int = 1, *, lease: Seconds = contract.DEFAULT_LEASE, wait: Seconds = 0, worker: Optional[str] = None
+    ) -> List[ClaimedTask]:
+        """Claims due tasks under a lease. Waits for the first one if none is due.
+
+        - `n`: maximum number of tasks, 1 to 1,000.
+        - `lease`: 10 ms to 24 h, in seconds. A task whose lease expires becomes available again.
+        - `wait`: 0 to 24 h, in seconds.
+        - `worker`: name as shown to operators, at most 200 bytes. Default: host and process ID.
+        """
+        return await self._claim(n, lease, wait, worker, None)
+
+    async def _claim(
+        self, n: int, lease: Seconds, wait: Seconds, worker: Optional[str], stop: Optional[Stop]
+    ) -> List[ClaimedTask]:
+        records = await self._client._run(self._calls.claim(n, lease, wait, worker, stop))
+        return [ClaimedTask(self._client, self.name, lease, record) for record in records]
+
+    async def pop(self, n: int = 1) -> List[TaskRecord]:
+        """Removes the first due tasks and returns them. They are lost if the client dies."""
+        return await self._client._run(self._calls.pop(n))
+
+    async def task(self, id: str) -> Optional[TaskInfo]:
+        """Returns a live or retained task. None if there is none."""
+        return await self._client._run(self._calls.task(id))
+
+    async def cancel(self, id: str) -> str:
+        """Cancels a task: `removed`, `marked` (its worker stops it) or `not_found`."""
+        return await self._client._run(self._calls.cancel(id))
+
+    async def clear_unique(self, id: str) -> Optional[int]:
+        """Clears the uniqueness window of an ID. Returns when it would have ended, in µs. None if there was none."""
+        return await self._client._run(self._calls.clear_unique(id))
+
+    async def wait_for(self, id: str, wait: Seconds = 0) -> Optional[Ended]:
+        """Waits until a task has ended. None if it is live after the wait. The queue needs a retention."""
+        return await self._client._run(self._calls.wait_for(id, wait))
+
+    async def why(self, id: str) -> List[Why]:
+        """Returns reasons why a task is not running: at least one. The one that must end first comes first."""
+        return await self._client._run(self._calls.why(id))
+
+    async def close_batch(self, id: str) -> Closed:
+        """Closes an open batch: its callback runs when all members have finished."""
+        return await self._client._run(self._calls.close_batch(id))
+
+    async def waited(self, id: str, *, after: str = "", limit: int = contract.WAITED_PAGE[1]) -> List[Waited]:
+        """Returns finished tasks that a live task waited for, by ID, with their results. `limit`: 1 to 100."""
+        return await self._client._run(self._calls.waited(id, after, limit))
+
+    async def stats(self) -> QueueStats:
+        """Returns task counts, lag and limits."""
+        return await self._client._run(self._calls.stats())
+
+    async def limit(self, limits: QueueLimits) -> None:
+        """Sets the limits of the queue. A limit that is None does not apply from now on."""
+        await self._client._run(self._calls.limit(limits))
+
+    async def pause(self) -> None:
+        """Pauses the queue: workers get no tasks from it."""
+        await self._client._run(self._calls.pause(True))
+
+    async def resume(self) -> None:
+        """Resumes the queue."""
+        await self._client._run(self._calls.pause(False))
+
+    async def dead(self, *, after: str = "", limit: int = contract.BATCH[1]) -> List[DeadLetter]:
+        """Returns dead letters by ID. `limit`: 1 to 1,000."""
+        return await self._client._run(self._calls.dead(after, limit))
+
+    async def requeue_dead(self, ids: Optional[Sequence[str]] = None) -> Tuple[int, int]:
+        """Requeues these dead letters, or all, due at once.
+
+        Returns how many were requeued, and how many were kept because their ID is live or the queue is full.
+        """
+        return await self._client._run(self._calls.requeue_dead(ids))
+
+    async def delete_dead(self, ids: Optional[Sequence[str]] = None) -> int:
+        """Deletes these dead letters, or all. Returns how many."""
+        return await self._client._run(self._calls.delete_dead(ids))
+
+    async def save_schedule(
+        self,
+        id: str,
+        recurrence: Recurrence,
+        payload: Any = b"",
+        *,
+        content_type: Optional[str] = None,
+        kind: Optional[str] = None,
+        priority: int = contract.DEFAULT_PRIORITY,
+        max_attempts: int = contract.DEFAULT_ATTEMPTS,
+        paused: Optional[bool] = None,
+    ) -> str:
+        """Creates or changes a schedule: `added`, `changed`, `unchanged` or `full` (the queue has 10,000).
+
+        Its ID has at most 170 bytes. Rust workers, `rushgate serve` and `rushgate queue cron tend` fire schedules.
+        """
+        call = self._calls.save_schedule(id, recurrence, payload, content_type, kind, priority, max_attempts, paused)
+        return await self._client._run(call)
+
+    async def schedules(self, *, after: str = "", limit: int = contract.SCHEDULE_PAGE[1]) -> List[Schedule]:
+        """Returns schedules by ID. `limit`: 1 to 10,000."""
+        return await self._client._run(self._calls.schedules(after, limit))
+
+    async def delete_schedule(self, id: str) -> bool:
+        """Deletes a schedule. Returns False if it does not exist. Tasks that it enqueued stay."""
+        return await self._client._run(self._calls.delete_schedule(id))
+
+
+class ClaimedTask:
+    """A claimed task. End it before its lease expires; otherwise another worker gets it."""
+
+    def __init__(self, client: Rushgate, queue: str, lease: Seconds, record: TaskRecord) -> None:
+        self.record = record
+        """The task as it was claimed."""
+        self._client, self._lease = client, lease
+        self._calls = calls.TaskCalls(queue, record.ticket)
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def payload(self) -> Any:
+        """The decoded content. Raises `Undecodable` if it does not match its content type."""
+        return self.record.payload
+
+    @property
+    def kind(self) -> Optional[str]:
+        return self.record.kind
+
+    @property
+    def attempt(self) -> int:
+        """Number of claims so far, this one included."""
+        return self.record.attempt
+
+    @property
+    def fence(self) -> int:
+        """Fencing token of the claim. It only grows within a queue."""
+        return self.record.fence or 0
+
+    async def complete(self, result: Any = None) -> str:
+        """Completes the task: `done`, `requeued` (a pending replacement took over) or `stale` (the claim was lost).
+
+        A result of at most 64 KiB is kept if the queue has a retention.
+        """
+        return await self._client._run(self._calls.complete(result))
+
+    async def discard(self) -> str:
+        """Completes the task without work, because there is nothing to do."""
+        return await self._client._run(self._calls.complete(discarded=True))
+
+    async def retry(self, error: str, *, delay: Seconds = 0, give_up: bool = False) -> Retried:
+        """Fails the attempt. The task is due again after `delay` seconds.
+
+        After its last attempt, or with `give_up`, it becomes a dead letter. The last 2,000 bytes of `error` are kept.
+        """
+        return await self._client._run(self._calls.retry(error, delay, give_up))
+
+    async def release(self, *, delay: Seconds = 0) -> str:
+        """Returns the task to the queue: `waiting`, `cancelled` or `stale`. The attempt does not count."""
+        return await self._client._run(self._calls.release(delay))
+
+    async def extend(self, lease: Optional[Seconds] = None, progress: Optional[Progress] = None) -> str:
+        """Extends the lease from now, and stores progress: `extended`, `cancelled` or `lost`.
+
+        Default: the lease of the claim.
+        """
+        return await self._client._run(self._calls.extend(self._lease if lease is None else lease, progress))
+
+
+class Sale:
+    """A sale of numbered units. N units are sold exactly once each, to any number of buyers."""
+
+    def __init__(self, client: Rushgate, sale: calls.SaleCalls) -> None:
+        self._client, self._calls = client, sale
+
+    @property
+    def id(self) -> str:
+        return self._calls.id
+
+    async def state(self) -> SaleState:
+        """Returns the sale and its stock."""
+        return await self._client._run(self._calls.state())
+
+    async def open(self) -> str:
+        """Opens the sale, from its opening time on if it has one. Returns its status."""
+        return await self._client._run(self._calls.open())
+
+    async def end(self) -> str:
+        """Ends the sale permanently. Holds can still be decided. Returns its status."""
+        return await self._client._run(self._calls.end())
+
+    async def reserve(
+        self,
+        buyer: str,
+        key: str,
+        lines: Union[Mapping[str, int], Sequence[str]],
+        *,
+        same_number: bool = False,
+        admission: Optional[str] = None,
+    ) -> Reserved:
+        """Reserves units for a buyer, all lines or none.
+
+        - `key`: idempotency key of this attempt to buy, 1 to 128 visible ASCII characters. Reuse it to retry.
+        - `lines`: quantity (1 to 1,000) by SKU, or SKUs of which the buyer wants one each. At most 32.
+        - `same_number`: whether every line must get the same unit number.
+        - `admission`: admission token of the waiting room, for a buyer over HTTP.
+        """
+        return await self._client._run(self._calls.reserve(buyer, key, lines, same_number, admission))
+
+    async def reservation(self, id: str, *, wait: Seconds = 0) -> Optional[Hold]:
+        """Returns a reservation, once it is final or after the wait. None if there is none."""
+        return await self._client._run(self._calls.reservation(id, wait))
+
+    async def confirm(self, id: str, *, wait: Seconds = 0) -> Decision:
+        """Confirms a reservation that is paid for. `refused`: refund the payment.
+
+        In a sale with a ledger the outcome is `pending` until the ledger has the order. With a wait, it is the outcome
+        after that.
+        """
+        return await self._client._run(self._calls.confirm(id, wait))
+
+    async def cancel(self, id: str, *, wait: Seconds = 0) -> Decision:
+        """Cancels a reservation. With a wait, waits for the ledger as `confirm` does."""
+        return await self._client._run(self._calls.cancel(id, wait))
+
+    async def restore(self, receipt: str) -> Restored:
+        """Restores a reservation that the store has lost, from its receipt."""
+        return await self._client._run(self._calls.restore(receipt))
