@@ -37,6 +37,7 @@ mod time;
 mod units;
 pub mod verb;
 mod wait;
+mod wire;
 
 pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
