@@ -155,6 +155,9 @@ macro_rules! verbs {
                 match self { $(Self::$Verb(verb) => verb.check(),)* }
             }
 
+            /// Name and effect of every verb.
+            pub const VERBS: &'static [(&'static str, Effect)] = &[$(($Verb::NAME, $Verb::EFFECT),)*];
+
             /// The fields as lossless JSON, for a server's store API.
             pub fn to_wire(&self) -> serde_json::Value {
                 match self {

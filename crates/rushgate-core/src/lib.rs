@@ -86,3 +86,4 @@ pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
 pub use verb::{Reply, Request, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
+pub use wire::WIRE_VERSION;

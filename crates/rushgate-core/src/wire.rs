@@ -13,6 +13,9 @@ use serde_json::{Map, Value};
 
 use crate::*;
 
+/// Version of this JSON, to be raised when a request or an answer changes.
+pub const WIRE_VERSION: u32 = 1;
+
 /// A value with a lossless JSON form.
 pub(crate) trait Wire: Sized {
     /// The JSON.
@@ -22,7 +25,7 @@ pub(crate) trait Wire: Sized {
     fn from_wire(json: Value) -> Option<Self>;
 }
 
-/// The fields of an object, taken out one by one.
+/// The fields of an object. Reading one removes it.
 pub(crate) struct Fields(Map<String, Value>);
 
 impl Fields {
@@ -56,7 +59,7 @@ impl Fields {
         self.0.is_empty()
     }
 
-    /// Refuses fields that nobody took.
+    /// Refuses fields that were not read.
     pub(crate) fn end(self) -> Result<()> {
         match self.0.keys().next() {
             Some(name) => Err(Error::invalid(&format!("the field `{name}`"), "is unknown")),
@@ -345,6 +348,22 @@ enums! {
     }
     Selection { Ids(ids) All }
     Topic { Token(token) Ready(queue) Over(queue id) Event(log after) }
+}
+
+impl Request {
+    /// The page of a listing by name, which a server may answer in parts.
+    pub fn page_mut(&mut self) -> Option<&mut Page> {
+        match self {
+            Self::List(list) => Some(&mut list.page),
+            Self::Queues(queues) => Some(&mut queues.page),
+            Self::Sales(sales) => Some(&mut sales.page),
+            Self::Tasks(tasks) => Some(&mut tasks.listing.page),
+            Self::Waited(waited) => Some(&mut waited.page),
+            Self::Dead(dead) => Some(&mut dead.page),
+            Self::Schedules(schedules) => Some(&mut schedules.page),
+            _ => None,
+        }
+    }
 }
 
 impl Topic {
