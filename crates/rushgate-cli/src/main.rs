@@ -32,6 +32,7 @@ mod signals;
 mod signed;
 mod spans;
 mod token;
+mod top;
 mod watchdog;
 mod work;
 
@@ -144,7 +145,7 @@ fn needs_file(verb: &Verb) -> bool {
 /// A read of a mistyped path must not create a file.
 fn only_looks(verb: &Verb) -> bool {
     match verb {
-        Verb::Doctor(_) => true,
+        Verb::Doctor(_) | Verb::Top(_) => true,
         Verb::Lock(verb) => verb.only_looks(),
         Verb::Queue(verb) => verb.only_looks(),
         Verb::Sale(verb) => verb.only_looks(),
@@ -191,6 +192,7 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Work(args) => work::run(args, globals).await,
         Verb::Outbox(verb) => outbox::run(verb, globals).await,
         Verb::Sale(verb) => sale::run(*verb, globals).await,
+        Verb::Top(args) => top::run(args, globals).await,
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(args) => doctor::run(args, globals).await,

@@ -10,7 +10,7 @@ use crate::exit::Exit;
 const GROUPS: [(&str, &[&str]); 3] = [
     ("Get started", &["rush", "serve"]),
     ("Locks, queues, sales", &["lock", "queue", "work", "outbox", "sale"]),
-    ("Operations", &["doctor", "token", "functions", "bench", "completions", "man", "help"]),
+    ("Operations", &["top", "doctor", "token", "functions", "bench", "completions", "man", "help"]),
 ];
 
 /// Written by hand, so that they fit the page.

@@ -81,6 +81,7 @@ pub(crate) enum Verb {
     Sale(Box<sale::SaleVerb>),
     #[command(subcommand)]
     Token(serve::TokenVerb),
+    Top(tools::TopArgs),
     Bench(tools::BenchArgs),
     #[command(subcommand)]
     Functions(tools::FunctionsVerb),
