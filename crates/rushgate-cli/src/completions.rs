@@ -98,13 +98,21 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
 /// URL of the store of the command being typed, by the same rules as if it ran.
 fn store_url(words: impl Iterator<Item = OsString>) -> Result<String, Fault> {
     let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
-    let after = words.iter().skip_while(|word| *word != "--store").nth(1).map(String::as_str);
-    let typed = words.iter().find_map(|word| word.strip_prefix("--store=")).or(after);
-    if let Some(url) = typed {
-        return Ok(url.to_owned());
-    }
-    if let Ok(url) = std::env::var("RUSHGATE_STORE") {
+    let typed = |flag: &str| {
+        let after = words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str);
+        words.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('=')).or(after).map(str::to_owned)
+    };
+    if let Some(url) = typed("--store") {
         return Ok(url);
     }
-    Ok(Config::load()?.store.unwrap_or_else(|| Rushgate::DEFAULT_URL.to_owned()))
+    let variable = |name: &str| std::env::var(name).ok();
+    let (named, url) = (typed("--profile"), variable("RUSHGATE_STORE"));
+    if let Some(url) = url.filter(|_| named.is_none()) {
+        return Ok(url);
+    }
+    let config = Config::load()?;
+    if let Some(name) = named.or_else(|| variable("RUSHGATE_PROFILE")) {
+        return config.profile(&name)?.store();
+    }
+    Ok(config.store.unwrap_or_else(|| Rushgate::DEFAULT_URL.to_owned()))
 }

@@ -1,7 +1,9 @@
-//! `rushgate.toml` in the working directory: defaults for options.
+//! `rushgate.toml` in the working directory: defaults for options. Profiles can also be in the file of the user.
 
+use std::collections::BTreeMap;
+use std::env;
 use std::io::ErrorKind;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
@@ -18,27 +20,91 @@ pub(crate) struct Config {
     pub(crate) store: Option<String>,
     /// The ledger's URL.
     pub(crate) orders: Option<String>,
+    /// Stores by name, for `--profile`.
+    pub(crate) profiles: BTreeMap<String, Profile>,
     /// The options of `rushgate serve`.
     pub(crate) serve: ServeOptions,
+}
+
+/// A store, its ledger and the API token for it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Profile {
+    /// The store's URL.
+    store: String,
+    /// The ledger's URL.
+    #[serde(default)]
+    pub(crate) orders: Option<String>,
+    /// File with the API token of a server.
+    #[serde(default)]
+    token_file: Option<PathBuf>,
+}
+
+impl Profile {
+    /// The store's URL, with the token if the profile has one.
+    pub(crate) fn store(&self) -> Result<String, Fault> {
+        let Some(file) = &self.token_file else { return Ok(self.store.clone()) };
+        let text = std::fs::read_to_string(file).map_err(|error| {
+            Fault::usage(format_args!("cannot read the API token from `{}`: {error}", file.display()))
+        })?;
+        let token = text.trim();
+        let is_token = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        if token.is_empty() || !token.chars().all(is_token) {
+            return Err(Fault::usage(format_args!("`{}` does not contain an API token", file.display()))
+                .hint("write the token there as `rushgate token create` printed it"));
+        }
+        match self.store.split_once("://") {
+            Some((scheme @ ("http" | "https"), rest)) if !rest.contains('@') => {
+                Ok(format!("{scheme}://{token}@{rest}"))
+            }
+            _ => Err(Fault::usage(
+                "`token_file` requires a store at http:// or https://, without a token in it",
+            )),
+        }
+    }
 }
 
 impl Config {
     /// Reads the file, if there is one.
     pub(crate) fn load() -> Result<Self, Fault> {
-        match std::fs::read_to_string(Path::new(FILE)) {
-            Ok(text) => Self::parse(&text),
+        Self::read(Path::new(FILE))
+    }
+
+    /// The profile of this name: that of the working directory, or else that of the user.
+    pub(crate) fn profile(&self, name: &str) -> Result<Profile, Fault> {
+        if let Some(profile) = self.profiles.get(name) {
+            return Ok(profile.clone());
+        }
+        let file = of_user();
+        let config = file.as_deref().map(Self::read).transpose()?.unwrap_or_default();
+        config.profiles.get(name).cloned().ok_or_else(|| {
+            let place = file.map_or(String::new(), |file| format!(" or {}", file.display()));
+            Fault::usage(format_args!("there is no profile `{name}`"))
+                .hint(format_args!("add a section [profiles.{name}] with `store` to {FILE}{place}"))
+        })
+    }
+
+    fn read(file: &Path) -> Result<Self, Fault> {
+        match std::fs::read_to_string(file) {
+            Ok(text) => Self::parse_file(&file.display().to_string(), &text),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(Fault::usage(format_args!("cannot read {FILE}: {error}"))),
+            Err(error) => Err(Fault::usage(format_args!("cannot read {}: {error}", file.display()))),
         }
     }
 
+    /// Parses a file of the working directory.
+    #[cfg(test)]
     pub(crate) fn parse(text: &str) -> Result<Self, Fault> {
+        Self::parse_file(FILE, text)
+    }
+
+    fn parse_file(file: &str, text: &str) -> Result<Self, Fault> {
         let unreadable = |error: &toml::de::Error, key: String| {
             let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             // For an unknown field, the message already contains the name.
             let is_named = key == "." || error.message().starts_with("unknown field");
             let key = if is_named { String::new() } else { format!(", `{key}`") };
-            Fault::usage(format_args!("{FILE}, line {line}{key}: {}", error.message()))
+            Fault::usage(format_args!("{file}, line {line}{key}: {}", error.message()))
                 .hint("run `rushgate serve --print-config` to print a file with every key and its default")
         };
         let reader = toml::Deserializer::parse(text).map_err(|error| unreadable(&error, ".".to_owned()))?;
@@ -49,9 +115,36 @@ impl Config {
     }
 }
 
+/// The user's file: `rushgate/rushgate.toml` in the directory of configuration files.
+fn of_user() -> Option<PathBuf> {
+    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let directory = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")));
+    Some(directory?.join("rushgate").join(FILE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_profile_has_a_store_and_may_have_a_token() {
+        let dir = tempfile::tempdir().unwrap();
+        let token = dir.path().join("token");
+        std::fs::write(&token, "rg_1_2\n").unwrap();
+        let text = format!(
+            "[profiles.shop]\nstore = \"https://h\"\ntoken_file = {token:?}\n[profiles.local]\nstore = \"sqlite:a.db\""
+        );
+        let config = Config::parse(&text).unwrap();
+        assert_eq!(config.profile("shop").unwrap().store().unwrap(), "https://rg_1_2@h");
+        assert_eq!(config.profile("local").unwrap().store().unwrap(), "sqlite:a.db");
+        for (written, words) in [("", "does not contain"), ("two words", "does not contain")] {
+            std::fs::write(&token, written).unwrap();
+            let fault = config.profile("shop").unwrap().store().unwrap_err().to_string();
+            assert!(fault.contains(words), "{written}: {fault}");
+        }
+        std::fs::remove_file(&token).unwrap();
+        assert!(config.profile("shop").unwrap().store().unwrap_err().to_string().contains("cannot read"));
+    }
 
     #[test]
     fn both_urls_are_read() {

@@ -64,6 +64,7 @@ impl Exit {
             () if down => Self::Unavailable,
             () if error.is_invalid() => Self::Usage,
             () if error.is_not_found() => Self::Refused,
+            () if error.is_forbidden() => Self::NotAllowed,
             () => Self::Bug,
         }
     }

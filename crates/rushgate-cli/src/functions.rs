@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::args::tools::{FunctionsVerb, InstallArgs};
 use crate::exit::{Exit, Fault};
-use crate::globals::Globals;
+use crate::globals::{Globals, is_http};
 use crate::output::{Output, Paint};
 
 pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> {
@@ -22,8 +22,8 @@ pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> 
 /// Connects to a server. A SQLite store has no functions.
 async fn connect(globals: &Globals) -> Result<Functions> {
     let url = globals.store_url();
-    if url.starts_with("sqlite:") {
-        return Err(Fault::usage("an SQLite store has no function library; only Redis and Valkey do")
+    if url.starts_with("sqlite:") || is_http(url) {
+        return Err(Fault::usage("this store has no function library; only Redis and Valkey do")
             .hint("pass --store redis://HOST:PORT, or set RUSHGATE_STORE or `store` in rushgate.toml")
             .into());
     }

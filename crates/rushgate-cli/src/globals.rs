@@ -19,6 +19,8 @@ pub(crate) struct Globals {
     pub(crate) store: Option<String>,
     /// URL of the ledger, if set.
     pub(crate) orders: Option<String>,
+    /// Name of the profile, if set.
+    pub(crate) profile: Option<String>,
     /// Output of this command.
     pub(crate) output: Output,
 }
@@ -86,6 +88,11 @@ impl Globals {
                 .hint("pass --orders sqlite:orders.db, or set RUSHGATE_ORDERS or `orders` in rushgate.toml")
         })
     }
+}
+
+/// Whether the store is that of a Rushgate server.
+pub(crate) fn is_http(url: &str) -> bool {
+    url.starts_with("http://") || url.starts_with("https://")
 }
 
 /// The file that a URL names, if any.

@@ -31,6 +31,8 @@ mod settings;
 mod signals;
 mod signed;
 mod spans;
+mod token;
+mod top;
 mod watchdog;
 mod work;
 
@@ -38,6 +40,8 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::FromArgMatches;
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 
 use crate::args::outbox::OutboxVerb;
 use crate::args::queue::{CronVerb, QueueVerb};
@@ -68,7 +72,12 @@ fn main() -> ExitCode {
 }
 
 fn parse() -> Result<Cli, Exit> {
-    let parsed = args::command().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let parsed = args::command().try_get_matches().and_then(|matches| {
+        let mut cli = Cli::from_arg_matches(&matches)?;
+        let is_flag = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
+        cli.shared.settle(is_flag).map_err(|why| args::command().error(ErrorKind::ArgumentConflict, why))?;
+        Ok(cli)
+    });
     parsed.map_err(|error| {
         if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
             return json_output().error(&usage(&error).into());
@@ -93,9 +102,9 @@ fn usage(error: &clap::Error) -> Fault {
 
 /// Options from the command line. The file is applied later, for the commands that use it.
 fn globals(cli: &Cli) -> Globals {
-    let Shared { store, orders, output } = &cli.shared;
+    let Shared { store, orders, profile, output } = &cli.shared;
     let output = Output::new(output).only_shows(only_shows(&cli.verb));
-    Globals { store: store.clone(), orders: orders.clone(), output }
+    Globals { store: store.clone(), orders: orders.clone(), profile: profile.clone(), output }
 }
 
 fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
@@ -105,8 +114,9 @@ fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
         Verb::Options => options(globals.output()),
         Verb::Serve(args) if args.print_config => serve::print_config(globals.output()),
         mut verb => {
-            let config = if needs_file(&verb) { Config::load()? } else { Config::default() };
-            let globals = with_file(globals, &mut verb, config);
+            let uses_file = needs_file(&verb) || globals.profile.is_some();
+            let config = if uses_file { Config::load()? } else { Config::default() };
+            let globals = with_file(globals, &mut verb, config)?;
             if only_looks(&verb) {
                 must_exist(globals.store_url())?;
             }
@@ -135,7 +145,7 @@ fn needs_file(verb: &Verb) -> bool {
 /// A read of a mistyped path must not create a file.
 fn only_looks(verb: &Verb) -> bool {
     match verb {
-        Verb::Doctor(_) => true,
+        Verb::Doctor(_) | Verb::Top(_) => true,
         Verb::Lock(verb) => verb.only_looks(),
         Verb::Queue(verb) => verb.only_looks(),
         Verb::Sale(verb) => verb.only_looks(),
@@ -155,7 +165,12 @@ fn only_shows(verb: &Verb) -> bool {
     }
 }
 
-fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Globals {
+fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Result<Globals, Fault> {
+    if let Some(name) = &globals.profile {
+        let profile = config.profile(name)?;
+        globals.store = Some(profile.store()?);
+        globals.orders = globals.orders.or(profile.orders);
+    }
     globals.store = globals.store.or(config.store);
     globals.orders = globals.orders.or(config.orders);
     match verb {
@@ -163,7 +178,7 @@ fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Globals {
         Verb::Doctor(args) => args.serve = ServeOptions::of_environment().or(config.serve),
         _ => {}
     }
-    globals
+    Ok(globals)
 }
 
 async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
@@ -171,12 +186,13 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Rush(args) => rush::run(args, globals).await,
         Verb::Serve(args) if args.check => ready::check(&args.options.settle()?, globals.output()).await,
         Verb::Serve(args) => serve::run(args.options.settle()?, globals).await,
-        Verb::Token(verb) => serve::token(verb, globals.output()),
+        Verb::Token(verb) => token::run(verb, globals).await,
         Verb::Lock(verb) => lock::run(verb, globals).await,
         Verb::Queue(verb) => queue::run(*verb, globals).await,
         Verb::Work(args) => work::run(args, globals).await,
         Verb::Outbox(verb) => outbox::run(verb, globals).await,
         Verb::Sale(verb) => sale::run(*verb, globals).await,
+        Verb::Top(args) => top::run(args, globals).await,
         Verb::Bench(args) => bench::run(args, globals).await,
         Verb::Functions(verb) => functions::run(verb, globals).await,
         Verb::Doctor(args) => doctor::run(args, globals).await,

@@ -147,6 +147,11 @@ impl Output {
         self.quiet
     }
 
+    /// True if colors are used.
+    pub(crate) fn is_colored(self) -> bool {
+        self.color
+    }
+
     /// True if details are printed.
     pub(crate) fn is_verbose(self) -> bool {
         self.verbose

@@ -1,23 +1,21 @@
-//! `rushgate serve`, and `rushgate token` for its API tokens.
+//! `rushgate serve`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rushgate::sale::{SaleId, SaleStatus};
-use rushgate::{BuyerId, Ledger, Rushgate, SaleBuilder, Timestamp};
-use rushgate_server::{NewToken, Role, Server, SigningKey, TokenEntry, TokenFile};
-use serde::Serialize;
+use rushgate::{Ledger, Rushgate, SaleBuilder};
+use rushgate_server::{Server, TokenFile};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::args::serve::{TokenCreateArgs, TokenKeyArgs, TokenSignArgs, TokenVerb};
 use crate::check::{self, PostCheck};
 use crate::exit::{Exit, Fault};
 use crate::files;
 use crate::globals::Globals;
 use crate::log;
-use crate::output::{Output, Table, moment};
+use crate::output::Output;
 use crate::settings::{REFERENCE, Settings, Tls};
 use crate::signals::Signals;
 
@@ -196,117 +194,4 @@ fn server(
     let server = args.proxies.iter().copied().fold(server, Server::proxy);
     let server = args.hosts.iter().fold(server, |server, host| server.host(host));
     Ok(args.origins.iter().cloned().fold(server, Server::origin))
-}
-
-pub(crate) fn token(verb: TokenVerb, output: Output) -> Result<Exit> {
-    match verb {
-        TokenVerb::Create(args) => create(args, output),
-        TokenVerb::Key(args) => key(args, output),
-        TokenVerb::Sign(args) => sign(&args, output),
-        TokenVerb::Ls(args) => ls(&TokenFile::at(args.file.tokens), output),
-        TokenVerb::Revoke(args) => revoke(&TokenFile::at(args.file.tokens), &args.id, output),
-    }
-}
-
-fn create(args: TokenCreateArgs, output: Output) -> Result<Exit> {
-    let TokenCreateArgs { label, role, scopes, buyer, file } = args;
-    let file = TokenFile::at(file.tokens);
-    let (entry, secret) = file.create(NewToken { label, role, scopes, buyer })?;
-    output.line(&json!({ "id": entry.id, "token": secret }), &secret)?;
-    output.note(format_args!(
-        "copy the token now: it is not shown again; `{}` stores only its hash",
-        file.path().display()
-    ));
-    Ok(Exit::Done)
-}
-
-fn key(args: TokenKeyArgs, output: Output) -> Result<Exit> {
-    let file = TokenFile::at(args.file.tokens);
-    let key = file.create_key(args.label, args.scopes)?;
-    let said = json!({ "id": key.id, "alg": "HS256", "secret": key.secret() });
-    output.line(&said, format_args!("kid {}\nalg HS256\nsecret {}", key.id, key.secret()))?;
-    output.note("the secret is in base64url: decode it to get the 32 bytes of the key");
-    Ok(Exit::Done)
-}
-
-fn sign(args: &TokenSignArgs, output: Output) -> Result<Exit> {
-    let keys = TokenFile::at(&args.file.tokens).keys()?;
-    let key = match (&args.key, &keys[..]) {
-        (Some(id), _) => keys.iter().find(|key| key.id == *id),
-        (None, [key]) => Some(key),
-        (None, []) => None,
-        (None, _) => {
-            return Err(Fault::usage("the file has several keys").hint("pass --key ID").into());
-        }
-    };
-    let key = key.ok_or_else(|| {
-        Fault::refused("not_found", "no such key").hint("create one with `rushgate token key LABEL`")
-    })?;
-    let token = key.sign(&args.buyer, args.time, &args.scopes)?;
-    output.line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)?;
-    Ok(Exit::Done)
-}
-
-/// A token or a key as JSON.
-#[derive(Serialize)]
-struct View<'a> {
-    id: &'a str,
-    /// True for a key, which signs tokens of buyers.
-    signs: bool,
-    label: &'a str,
-    role: &'static str,
-    scopes: Vec<String>,
-    buyer: Option<&'a str>,
-    created_ms: u64,
-}
-
-impl<'a> From<&'a TokenEntry> for View<'a> {
-    fn from(of: &'a TokenEntry) -> Self {
-        Self {
-            id: &of.id,
-            signs: false,
-            label: &of.label,
-            role: of.role.word(),
-            scopes: of.scopes.iter().map(ToString::to_string).collect(),
-            buyer: of.buyer.as_ref().map(BuyerId::as_str),
-            created_ms: of.created_ms,
-        }
-    }
-}
-
-impl<'a> From<&'a SigningKey> for View<'a> {
-    fn from(of: &'a SigningKey) -> Self {
-        Self {
-            id: &of.id,
-            signs: true,
-            label: &of.label,
-            role: Role::Buyer.word(),
-            scopes: of.scopes.iter().map(ToString::to_string).collect(),
-            buyer: None,
-            created_ms: of.created_ms,
-        }
-    }
-}
-
-fn ls(file: &TokenFile, output: Output) -> Result<Exit> {
-    let (tokens, keys) = (file.list()?, file.keys()?);
-    let views: Vec<_> = tokens.iter().map(View::from).chain(keys.iter().map(View::from)).collect();
-    let rows = views.iter().map(|of| {
-        let role = if of.signs { format!("signs {}s", of.role) } else { of.role.to_owned() };
-        let scopes = if of.scopes.is_empty() { "all".to_owned() } else { of.scopes.join(" ") };
-        let created = Timestamp::from_micros(of.created_ms.saturating_mul(1_000));
-        [of.id.to_owned(), role, of.label.to_owned(), scopes, moment(created)]
-    });
-    output.data(&views, Table::new(["ID", "ROLE", "LABEL", "SCOPES", "CREATED"], rows))?;
-    Ok(Exit::Done)
-}
-
-fn revoke(file: &TokenFile, id: &str, output: Output) -> Result<Exit> {
-    if !file.revoke(id)? {
-        return Err(Fault::refused("not_found", format_args!("no such token: `{id}`"))
-            .hint("run `rushgate token ls` to list the tokens")
-            .into());
-    }
-    output.line(&json!({ "revoked": id }), format_args!("revoked {id}"))?;
-    Ok(Exit::Done)
 }

@@ -53,7 +53,7 @@ fn a_command_that_cannot_be_started_gives_127_or_126_and_the_lock_back() {
 #[test]
 fn name_token_and_a_growing_fence_are_exported() {
     let shop = Shop::new();
-    let print = sh("echo $RUSHGATE_LOCK $RUSHGATE_TOKEN $RUSHGATE_FENCE");
+    let print = sh("echo $RUSHGATE_LOCK $RUSHGATE_LOCK_TOKEN $RUSHGATE_FENCE");
     let mut last = 0;
     for _ in 0..3 {
         let out = shop.ok(&run("order:42", &[], &print));
@@ -109,7 +109,7 @@ fn show_tells_holder_and_line() {
 #[test]
 fn only_the_holders_token_releases() {
     let shop = Shop::new();
-    let script = "echo $RUSHGATE_TOKEN; while :; do sleep 0.02; done";
+    let script = "echo $RUSHGATE_LOCK_TOKEN; while :; do sleep 0.02; done";
     let mut holder = shop.start(&run("a", &["--lease", "2s"], &sh(script)));
     let token = holder.line();
     let other = "0".repeat(32);
@@ -396,4 +396,13 @@ fn many_processes_that_meet_a_fresh_server_all_get_their_locks() {
     let (tried, failed) = (number("calls"), number("failed_calls"));
     assert_eq!(tried - failed, 1, "one of 40 processes installs the library: {stats}");
     assert!(tried <= 10, "most find it installed: {stats}");
+}
+
+#[test]
+fn a_list_without_locks_says_so() {
+    let shop = Shop::new();
+    shop.ok(&["lock", "run", "l", "--", "true"]);
+    let said = shop.run(&["lock", "ls"]);
+    assert_eq!((said.status, said.err.as_str()), (0, "no locks are held or waited for\n"));
+    assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
 }

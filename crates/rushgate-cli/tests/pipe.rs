@@ -100,6 +100,8 @@ fn what_only_looks_ends_when_its_reader_has_gone() {
     shop.ok(&["queue", "enqueue", "mail", "dead", "--priority", "0"]);
     let claimed = shop.json(&["queue", "claim", "mail"]);
     shop.ok(&["queue", "retry", "mail", "--give-up", "--ticket", claimed[0]["ticket"].as_str().unwrap()]);
+    let mut holder = shop.start(&["lock", "run", "held", "--", "sh", "-c", "echo held; sleep 60"]);
+    assert_eq!(holder.line(), "held");
     let looks = [
         "queue ls",
         "queue ls mail",

@@ -536,3 +536,74 @@ fn a_task_that_is_over_is_shown_with_its_result_while_the_queue_keeps_it() {
     assert_eq!(shop.ok(&["queue", "limit", "sums", "--keep", "none"]), "none\n");
     assert_eq!(shop.run(&["queue", "show", "sums", "a"]).status, 1);
 }
+
+#[test]
+fn a_task_without_an_id_gets_a_new_one_each_time() {
+    let shop = Shop::new();
+    let said = shop.ok(&["queue", "enqueue", "mail", "--payload", "1"]);
+    let id = said.trim_end().strip_prefix("added revision 1, ID ").unwrap_or_else(|| panic!("{said}"));
+    let made = shop.json(&["queue", "enqueue", "mail", "--payload", "2"]);
+    assert_eq!(made["outcome"], "added");
+    assert_ne!(made["id"], id);
+    let ids: Vec<_> =
+        shop.json(&["queue", "ls", "mail"]).as_array().unwrap().iter().map(|t| t["id"].clone()).collect();
+    assert_eq!(ids, [id.into(), made["id"].clone()], "IDs are in the order of time");
+    assert_eq!(shop.json(&["queue", "enqueue", "mail", "named"]).get("id"), None);
+}
+
+#[test]
+fn the_tables_have_the_key_of_each_task() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "enqueue", "mail", "a", "--key", "tenant-7", "--max-attempts", "1"]);
+    for command in [&["queue", "ls", "mail"][..], &["queue", "top", "mail"]] {
+        let table = shop.ok(command);
+        assert!(table.contains("KEY") && table.contains("tenant-7"), "{table}");
+    }
+    assert!(shop.ok(&["queue", "show", "mail", "a"]).contains("key          tenant-7\n"));
+    let ticket = shop.json(&["queue", "claim", "mail"])[0]["ticket"].as_str().unwrap().to_owned();
+    shop.ok(&["queue", "retry", "mail", "--ticket", &ticket]);
+    let table = shop.ok(&["queue", "dead", "ls", "mail"]);
+    assert!(table.contains("KEY") && table.contains("tenant-7"), "{table}");
+}
+
+#[test]
+fn a_deleted_queue_leaves_nothing_and_a_running_task_stops_the_deletion() {
+    let shop = Shop::new();
+    for id in ["a", "b", "c"] {
+        shop.ok(&["queue", "enqueue", "mail", id]);
+    }
+    shop.ok(&["queue", "enqueue", "mail", "later", "--delay", "1h"]);
+    shop.ok(&["queue", "enqueue", "mail", "blocked", "--after", "later"]);
+    shop.ok(&["queue", "limit", "mail", "--bound", "10", "--keep", "1h/10", "--events", "10"]);
+    shop.ok(&["queue", "cron", "add", "mail", "nightly", "--cron", "0 3 * * *", "--zone", "UTC"]);
+    let claim = || shop.json(&["queue", "claim", "mail"])[0]["ticket"].as_str().unwrap().to_owned();
+    shop.ok(&["queue", "complete", "mail", "--ticket", &claim()]);
+    shop.ok(&["queue", "retry", "mail", "--ticket", &claim(), "--give-up"]);
+    let running = claim();
+    shop.ok(&["queue", "pause", "mail"]);
+
+    let would = shop.json(&["queue", "delete", "mail", "--dry-run"]);
+    let of =
+        |json: &Value| ["removed", "marked", "dead", "schedules"].map(|name| json[name].as_u64().unwrap());
+    assert_eq!(of(&would), [3, 1, 1, 1], "{would}");
+    let refused = shop.run(&["queue", "delete", "mail"]);
+    assert_eq!(refused.status, 1);
+    assert!(
+        refused.err.contains("1 task is running in `mail`") && refused.err.contains("--force"),
+        "{}",
+        refused.err
+    );
+    assert_eq!(shop.json(&["queue", "stats", "mail"])["blocked"], 1, "nothing was deleted");
+
+    let deleted = shop.json(&["queue", "delete", "mail", "--force"]);
+    assert_eq!(of(&deleted), [3, 1, 1, 1], "{deleted}");
+    let extended = shop.json_as(1, &["queue", "extend", "mail", "--ticket", &running]);
+    assert_eq!(extended[0]["outcome"], "cancelled", "its worker learns of it: {extended}");
+    shop.ok(&["queue", "complete", "mail", "--ticket", &running]);
+    let stats = shop.json(&["queue", "stats", "mail"]);
+    for count in ["ready", "scheduled", "leased", "blocked", "dead", "done"] {
+        assert_eq!(stats[count], 0, "{stats}");
+    }
+    assert_eq!((&stats["paused"], &stats["limits"]["bound"]), (&json!(false), &Value::Null), "{stats}");
+    assert_eq!(shop.json(&["queue", "cron", "ls", "mail"]), json!([]));
+}

@@ -48,6 +48,41 @@ fn the_exit_status_of_the_command_decides() {
 }
 
 #[test]
+fn the_end_of_a_failed_commands_stderr_is_its_error_and_all_of_it_is_shown() {
+    let shop = Shop::new();
+    ["fails", "gives-up", "works"].iter().for_each(|id| push(&shop, id));
+    let script = "seq 1000 >&2; echo \"no route to $RUSHGATE_TASK\" >&2
+                  case $RUSHGATE_TASK in fails) exit 3;; gives-up) exit 65;; esac";
+    let mut worker = shop.start(&[&["--json"][..], &work(&[], script)].concat());
+    let outcomes = [worker.line(), worker.line(), worker.line()].join("\n");
+    assert!(outcomes.contains("\"status\":\"exit status: 3\""), "the line has the status alone: {outcomes}");
+    shop.until(&["queue", "stats", "mail"], |stats| stats["scheduled"] == 1 && stats["dead"] == 1);
+    worker.signal(Signal::TERM);
+    let said = worker.end();
+    assert!(said.err.lines().filter(|line| *line == "1").count() >= 3, "the start is shown too");
+    assert!(said.err.contains("no route to works"), "{}", said.err);
+    let error = shop.json(&["queue", "show", "mail", "fails"])["error"].as_str().unwrap().to_owned();
+    assert!(error.starts_with("exit status: 3: ") && error.ends_with("1000\nno route to fails"), "{error}");
+    assert!(error.len() < 1_600 && !error.contains("\n1\n"), "only the end is kept: {error}");
+    let dead = shop.json(&["queue", "dead", "ls", "mail"])[0]["error"].as_str().unwrap().to_owned();
+    assert!(dead.starts_with("exit status: 65: ") && dead.ends_with("no route to gives-up"), "{dead}");
+}
+
+#[test]
+fn the_backoff_flags_bound_the_delay_of_the_next_attempt() {
+    let shop = Shop::new();
+    push(&shop, "a");
+    let options = ["--backoff", "3ms", "--backoff-max", "5ms", "--until-empty"];
+    shop.ok(&["queue", "enqueue", "mail", "b", "--max-attempts", "6"]);
+    // `b` fails six times within the milliseconds that the flags allow: with the defaults it would take minutes.
+    let script = "echo $RUSHGATE_TASK >> tried; test $RUSHGATE_TASK = a";
+    shop.ok(&work(&options, script));
+    let tried = std::fs::read_to_string(shop.path("tried")).unwrap();
+    assert_eq!(tried.lines().filter(|line| *line == "b").count(), 6, "{tried}");
+    assert_eq!(shop.json(&["queue", "dead", "ls", "mail"])[0]["attempts"], 6);
+}
+
+#[test]
 fn the_command_gets_content_and_names() {
     let shop = Shop::new();
     shop.ok(&["queue", "enqueue", "mail", "a", "--payload", "\"for a\"", "--kind", "welcome"]);

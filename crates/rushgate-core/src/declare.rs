@@ -154,6 +154,52 @@ macro_rules! verbs {
             pub fn check(&self) -> Result<()> {
                 match self { $(Self::$Verb(verb) => verb.check(),)* }
             }
+
+            /// Name and effect of every verb.
+            pub const VERBS: &'static [(&'static str, Effect)] = &[$(($Verb::NAME, $Verb::EFFECT),)*];
+
+            /// The fields as lossless JSON, for a server's store API.
+            pub fn to_wire(&self) -> serde_json::Value {
+                match self {
+                    $(Self::$Verb($Verb { $($arg),* }) => object([$((stringify!($arg), $arg.to_wire()),)*]),)*
+                }
+            }
+
+            /// The request of the verb `name` with these fields.
+            ///
+            /// # Errors
+            /// [`is_not_found`](crate::Error::is_not_found) for an unknown verb, and
+            /// [`is_invalid`](crate::Error::is_invalid) for fields of another form.
+            pub fn from_wire(name: &str, fields: serde_json::Value) -> Result<Self> {
+                let fields = Fields::of(fields);
+                let mut fields = fields.ok_or_else(|| Error::invalid("the request", "must be an object"))?;
+                let request = match name {
+                    $(name if name == $Verb::NAME =>
+                        Self::$Verb($Verb { $($arg: fields.ask(stringify!($arg))?,)* }),)*
+                    _ => return Err(Error::not_found(format_args!("the verb `{name}`"))),
+                };
+                fields.end()?;
+                Ok(request)
+            }
+        }
+
+        impl Reply {
+            /// The answer as lossless JSON.
+            pub fn to_wire(&self) -> serde_json::Value {
+                match self { $(Self::$Verb(answer) => answer.to_wire(),)* }
+            }
+
+            /// The answer to the verb `name`.
+            ///
+            /// # Errors
+            /// [`is_bug`](crate::Error::is_bug) for JSON of another form.
+            pub fn from_wire(name: &str, json: serde_json::Value) -> Result<Self> {
+                let read = match name {
+                    $(name if name == $Verb::NAME => Wire::from_wire(json).map(Self::$Verb),)*
+                    _ => None,
+                };
+                read.ok_or_else(|| Error::bug(format_args!("cannot read the answer to `{name}`")))
+            }
         }
 
         $(#[$intro])*

@@ -30,11 +30,38 @@ struct Inner {
 enum Kind {
     Invalid,
     NotFound,
+    Forbidden,
     Unavailable,
     Full,
     Misconfigured,
     Corrupt,
     Bug,
+}
+
+impl Kind {
+    const ALL: [Self; 8] = [
+        Self::Invalid,
+        Self::NotFound,
+        Self::Forbidden,
+        Self::Unavailable,
+        Self::Full,
+        Self::Misconfigured,
+        Self::Corrupt,
+        Self::Bug,
+    ];
+
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Invalid => "invalid",
+            Self::NotFound => "not_found",
+            Self::Forbidden => "forbidden",
+            Self::Unavailable => "unavailable",
+            Self::Full => "full",
+            Self::Misconfigured => "misconfigured",
+            Self::Corrupt => "corrupt",
+            Self::Bug => "bug",
+        }
+    }
 }
 
 impl Error {
@@ -56,6 +83,11 @@ impl Error {
     /// Creates an error for a named object that does not exist. Nothing was changed.
     pub fn not_found(what: impl fmt::Display) -> Self {
         Self::new(Kind::NotFound, format!("{what} does not exist"))
+    }
+
+    /// Creates an error for a server that refuses the client's API token. Nothing was changed.
+    pub fn forbidden(why: impl fmt::Display) -> Self {
+        Self::new(Kind::Forbidden, why)
     }
 
     /// Creates an error for a store that cannot be reached, or did not answer in time.
@@ -81,6 +113,12 @@ impl Error {
     /// Creates an error for a bug in Rushgate.
     pub fn bug(why: impl fmt::Display) -> Self {
         Self::new(Kind::Bug, why)
+    }
+
+    /// Creates the error that a server reported by its [code](Self::code). An unknown code counts as a bug.
+    pub fn reported(code: &str, why: impl fmt::Display) -> Self {
+        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
+        Self::new(kind.unwrap_or(Kind::Bug), why)
     }
 
     fn new(kind: Kind, why: impl fmt::Display) -> Self {
@@ -140,6 +178,11 @@ impl Error {
         self.0.kind == Kind::NotFound
     }
 
+    /// True if a Rushgate server refused the API token, or its role or scopes do not allow the call. Use another token.
+    pub fn is_forbidden(&self) -> bool {
+        self.0.kind == Kind::Forbidden
+    }
+
     /// True if the store could not be reached or was too busy. A retry with the same token is safe and may succeed.
     pub fn is_unavailable(&self) -> bool {
         self.0.kind == Kind::Unavailable
@@ -185,18 +228,10 @@ impl Error {
         self.0.hint.as_deref()
     }
 
-    /// Stable identifier of the kind of fault, for JSON output: `invalid`, `not_found`, `unavailable`, `full`,
-    /// `misconfigured`, `corrupt` or `bug`.
+    /// Stable identifier of the kind of fault, for JSON output: `invalid`, `not_found`, `forbidden`,
+    /// `unavailable`, `full`, `misconfigured`, `corrupt` or `bug`.
     pub fn code(&self) -> &'static str {
-        match self.0.kind {
-            Kind::Invalid => "invalid",
-            Kind::NotFound => "not_found",
-            Kind::Unavailable => "unavailable",
-            Kind::Full => "full",
-            Kind::Misconfigured => "misconfigured",
-            Kind::Corrupt => "corrupt",
-            Kind::Bug => "bug",
-        }
+        self.0.kind.code()
     }
 
     /// A copy that shares the underlying error, for calls that failed together.

@@ -38,6 +38,7 @@ mod time;
 mod units;
 pub mod verb;
 mod wait;
+mod wire;
 
 pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
@@ -87,3 +88,4 @@ pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{UnitNumber, UnitRange};
 pub use verb::{Reply, Request, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
+pub use wire::WIRE_VERSION;

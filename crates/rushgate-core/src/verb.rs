@@ -3,6 +3,7 @@
 
 use crate::check::{check_all, check_batch, check_tasks};
 use crate::declare::{Effect, Verb, field, own, verbs};
+use crate::wire::{Fields, Wire, object};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
     DeadRequeued, Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, Grant,

@@ -61,6 +61,41 @@ pub struct TokenEntry {
     sha256: String,
 }
 
+/// A token or a key as operators see it, without its secret.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct TokenView {
+    /// ID of the token or key.
+    pub id: String,
+    /// Whether it is a key, with which a shop signs tokens for its buyers.
+    pub signs: bool,
+    /// Its purpose.
+    pub label: String,
+    /// Role of the bearer.
+    pub role: Role,
+    /// The names that it is limited to, such as `queue:mail*`. Empty means all.
+    #[schemars(with = "Vec<String>")]
+    pub scopes: Vec<Scope>,
+    /// The only buyer that the token is for.
+    #[schemars(with = "Option<String>")]
+    pub buyer: Option<BuyerId>,
+    /// When it was created, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+}
+
+impl From<TokenEntry> for TokenView {
+    fn from(entry: TokenEntry) -> Self {
+        let TokenEntry { id, label, role, scopes, buyer, created_ms, .. } = entry;
+        Self { id, signs: false, label, role, scopes, buyer, created_ms }
+    }
+}
+
+impl From<SigningKey> for TokenView {
+    fn from(key: SigningKey) -> Self {
+        let SigningKey { id, label, scopes, created_ms, .. } = key;
+        Self { id, signs: true, label, role: Role::Buyer, scopes, buyer: None, created_ms }
+    }
+}
+
 /// A token to create.
 #[derive(Clone, Debug)]
 pub struct NewToken {
@@ -193,6 +228,15 @@ impl TokenFile {
         Ok(self.read()?.tokens)
     }
 
+    /// The valid tokens, and then the valid keys, oldest first, as operators see them.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub fn views(&self) -> Result<Vec<TokenView>, Error> {
+        let Known { tokens, keys } = self.read()?;
+        Ok(tokens.into_iter().map(TokenView::from).chain(keys.into_iter().map(TokenView::from)).collect())
+    }
+
     /// Revokes a token or a key by its ID; returns whether it existed. Revoking a key invalidates every token that it
     /// signed.
     ///
@@ -319,6 +363,11 @@ impl Caller {
         half
     }
 
+    /// Whether the caller has no scopes.
+    pub fn is_unlimited(&self) -> bool {
+        self.scopes.is_empty() && self.narrower.is_empty()
+    }
+
     /// Whether the caller's scopes cover this name.
     pub fn may(&self, kind: Kind, name: &str) -> bool {
         let within =
@@ -357,6 +406,11 @@ impl TokenDoor {
         let version = version(&file);
         let latest = Latest { version, known: Arc::new(file.read()?), looked: Instant::now() };
         Ok(Self { file, latest: Mutex::new(latest) })
+    }
+
+    /// The token file.
+    pub fn file(&self) -> &TokenFile {
+        &self.file
     }
 
     /// The content of the file, reloaded if it changed. While the file cannot be read, no new tokens are accepted.

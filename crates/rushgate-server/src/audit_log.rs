@@ -117,7 +117,8 @@ impl Action {
     fn write(&self, status: Option<u16>, code: Option<&'static str>) {
         let body = Some(&self.body).filter(|body| body.len() <= BODY_MAX);
         // Parsed and serialized again, so that white space in the body cannot add a line.
-        let body: Option<Value> = body.and_then(|body| serde_json::from_slice(body).ok());
+        let mut body: Option<Value> = body.and_then(|body| serde_json::from_slice(body).ok());
+        body.iter_mut().for_each(hide_secrets);
         let Record { who, verb, path, .. } = &self.record;
         let shown = body.as_ref().map(tracing::field::display);
         tracing::warn!(target: "rushgate::audit", by = %who, verb, path, body = shown, status, code, "admin action");
@@ -128,6 +129,22 @@ impl Action {
         if let Err(error) = log.write(&line) {
             tracing::error!(%error, file = %log.path.display(), "an admin action was not written to the audit log");
         }
+    }
+}
+
+/// Hides the secrets of a sale and of a draw, which requests to the store have.
+fn hide_secrets(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                match name.as_str() {
+                    "secret" => *value = "hidden".into(),
+                    _ => hide_secrets(value),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide_secrets),
+        _ => {}
     }
 }
 

@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::body::Body;
 use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
@@ -359,6 +360,48 @@ pub(crate) fn of_all(live: &Arc<Live>, caller: Caller) -> Response<Body> {
             }
         });
     response(snapshots.boxed())
+}
+
+/// A stream of one event.
+struct One {
+    /// Data of the event.
+    data: BoxFuture<'static, String>,
+    closing: CancellationToken,
+    ping_at: Instant,
+    end_at: Instant,
+    has_ended: bool,
+}
+
+/// Streams one event, and ends. Without an event it ends after `longest`.
+pub(crate) fn of_one(
+    data: BoxFuture<'static, String>,
+    closing: CancellationToken,
+    longest: Duration,
+) -> Response<Body> {
+    let now = Instant::now();
+    let one = One { data, closing, ping_at: now + PING_EVERY, end_at: now + longest, has_ended: false };
+    response(stream::unfold(one, async |mut one| Some((one.next().await?, one))).boxed())
+}
+
+impl One {
+    /// The next chunk to send; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.has_ended {
+            return None;
+        }
+        tokio::select! {
+            data = &mut self.data => {
+                self.has_ended = true;
+                Some(message(1, "heard", &data).into())
+            }
+            () = sleep_until(self.ping_at) => {
+                self.ping_at = Instant::now() + PING_EVERY;
+                Some(Bytes::from_static(b": keep-alive\n\n"))
+            }
+            () = sleep_until(self.end_at) => None,
+            () = self.closing.cancelled() => None,
+        }
+    }
 }
 
 /// One event. JSON contains no line breaks.

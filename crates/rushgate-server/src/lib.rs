@@ -43,7 +43,7 @@ mod table;
 mod tls;
 mod verbs;
 
-pub use access::{NewToken, Role, TokenEntry, TokenFile};
+pub use access::{NewToken, Role, TokenEntry, TokenFile, TokenView};
 pub use check::{BuyerCheck, CheckRules, Verdict, Visit};
 pub use cors::Origin;
 pub use problem::Code;

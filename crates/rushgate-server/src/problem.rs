@@ -310,6 +310,10 @@ impl Problem {
         self.0.code
     }
 
+    pub(crate) fn detail(&self) -> &str {
+        &self.0.detail
+    }
+
     pub(crate) fn into_response(self) -> Response<Body> {
         let Inner { code, detail, hint, field, retry_after, retry_at, more, allow } = *self.0;
         let retry_after = code
@@ -364,7 +368,8 @@ impl From<Error> for Problem {
             () if error.is_not_found() => Code::NotFound,
             () if error.is_unavailable() => Code::Unavailable,
             () if error.is_full() => Code::Full,
-            () if error.is_misconfigured() => Code::Misconfigured,
+            // The store of this server is another server, which refuses this server's token.
+            () if error.is_misconfigured() || error.is_forbidden() => Code::Misconfigured,
             () if error.is_corrupt() => Code::Corrupt,
             () => Code::Bug,
         };

@@ -150,6 +150,8 @@ pub(crate) struct Route {
     pub succeeds: &'static [u16],
     /// Problem codes of this route, in addition to the common ones.
     pub refuses: &'static [Code],
+    /// Whether a request is an action of an operator, if the route has others too.
+    acts: Option<fn(&PathParams) -> bool>,
     work: Work,
 }
 
@@ -168,6 +170,7 @@ pub(crate) struct Row {
     body_max: usize,
     succeeds: &'static [u16],
     refuses: &'static [Code],
+    acts: Option<fn(&PathParams) -> bool>,
 }
 
 /// Starts a row: `row(Method::GET, "/v1/queues/{queue}", "stats", "…")`. Default role: operator.
@@ -186,6 +189,7 @@ pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: 
         body_max: BODY_MAX,
         succeeds: &[200],
         refuses: &[],
+        acts: None,
     }
 }
 
@@ -231,6 +235,11 @@ impl Row {
 
     pub fn refuses(self, refuses: &'static [Code]) -> Self {
         Self { refuses, ..self }
+    }
+
+    /// Which requests are actions of operators, for the audit log.
+    pub fn acts(self, acts: fn(&PathParams) -> bool) -> Self {
+        Self { acts: Some(acts), ..self }
     }
 
     /// Completes the row with its verb.
@@ -279,6 +288,7 @@ impl Row {
             body_max,
             succeeds,
             refuses,
+            acts,
         } = self;
         Route {
             method,
@@ -299,6 +309,7 @@ impl Row {
             media,
             succeeds,
             refuses,
+            acts,
             work,
         }
     }
@@ -443,7 +454,7 @@ impl Route {
         let wait = asked.unwrap_or_default().min(shop.longest_wait);
         let seen = call::seen(&headers);
         let address = shop.limits.origin(peer, &headers);
-        let action = self.action(shop, &caller, address, &uri, &bytes);
+        let action = self.action(shop, &caller, &path, address, &uri, &bytes);
         let visitor = Visitor { address, proof: check::proof(&headers) };
         let known = self.tagged.map(|passing| (passing, Known::of(&headers)));
         let bearer = (self.media == EVENT_STREAM).then(|| bearer(&headers).map(Box::from));
@@ -483,11 +494,16 @@ impl Route {
         &self,
         shop: &Shop,
         caller: &Caller,
+        path: &PathParams,
         address: IpAddr,
         uri: &Uri,
         bytes: &Bytes,
     ) -> Option<Action> {
-        if self.needs != Some(Role::Operator) || self.method == Method::GET {
+        let is_action = match self.acts {
+            Some(acts) => acts(path),
+            None => self.needs == Some(Role::Operator) && self.method != Method::GET,
+        };
+        if !is_action {
             return None;
         }
         let record =

@@ -85,6 +85,7 @@ pub struct Server {
     arrival: Duration,
     grace: Duration,
     connections: usize,
+    services: bool,
 }
 
 impl fmt::Debug for Server {
@@ -114,7 +115,14 @@ impl Server {
             arrival: Duration::from_secs(10),
             grace: Duration::from_secs(10),
             connections: 50_000,
+            services: true,
         }
+    }
+
+    /// Whether this server runs the background services: it ends expired holds, delivers orders and fires schedules.
+    /// Turn them off where other processes of the same store run them. Default: true.
+    pub fn services(self, services: bool) -> Self {
+        Self { services, ..self }
     }
 
     /// Writes the orders of each sale with a ledger to this one, and audits against it.
@@ -294,7 +302,8 @@ impl Server {
             closing,
             more_to_look_after: Notify::new(),
         });
-        Ok(Bound { listener, address, shop, tls, grace: self.grace, connections: self.connections })
+        let (grace, connections, services) = (self.grace, self.connections, self.services);
+        Ok(Bound { listener, address, shop, tls, grace, connections, services })
     }
 }
 
@@ -308,6 +317,7 @@ pub struct Bound {
     tls: Option<Certificate>,
     grace: Duration,
     connections: usize,
+    services: bool,
 }
 
 /// Result of a server's run.
@@ -328,9 +338,14 @@ impl Bound {
     /// Serves requests until `shutdown` is canceled. Then it stops accepting, ends long waits, lets running requests
     /// finish within the grace period, and stops its order workers after their current batch.
     pub async fn run(self, shutdown: CancellationToken) -> ServeReport {
-        let Self { listener, shop, tls, grace, connections, .. } = self;
+        let Self { listener, shop, tls, grace, connections, services, .. } = self;
         let clerks_end = CancellationToken::new();
-        let clerks = tokio::spawn(clerks::run(Arc::clone(&shop), clerks_end.clone()));
+        let work = clerks::run(Arc::clone(&shop), clerks_end.clone());
+        let clerks = tokio::spawn(async move {
+            if services {
+                work.await;
+            }
+        });
         let tracker = TaskTracker::new();
         let accepted = accept(&listener, tls.as_ref(), &shop, connections, &tracker, &shutdown).await;
         drop(listener);

@@ -11,7 +11,7 @@ use crate::metrics::OPENMETRICS;
 use crate::openapi::Description;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
-use crate::verbs::{lock, look, queue, room, sale, schedule};
+use crate::verbs::{lock, look, queue, room, sale, schedule, store, token};
 
 /// Body limit for one task: its content has up to 1 MiB, and base64 adds a third.
 const TASK_MAX: usize = 2 << 20;
@@ -45,6 +45,8 @@ pub(crate) fn routes() -> Vec<Route> {
         sale_routes(),
         room_routes(),
         reservation_routes(),
+        store_routes(),
+        token_routes(),
     ]
     .into_iter()
     .flatten()
@@ -452,6 +454,46 @@ fn reservation_routes() -> Vec<Route> {
                 Code::SaleHalted,
             ])
             .work(sale::restore),
+    ]
+}
+
+fn token_routes() -> Vec<Route> {
+    vec![
+        get("/v1/tokens", "tokens", "List the API tokens and signing keys, without secrets")
+            .refuses(&[Code::NotFound])
+            .work(token::list),
+        post("/v1/tokens", "create_token", "Create an API token")
+            .succeeds(&[201])
+            .refuses(&[Code::NotFound])
+            .work(token::create),
+        post("/v1/tokens/keys", "create_key", "Create a key with which a shop signs tokens for its buyers")
+            .succeeds(&[201])
+            .refuses(&[Code::NotFound])
+            .work(token::create_key),
+        delete(
+            "/v1/tokens/{token}",
+            "revoke_token",
+            "Revoke a token, or a key with every token that it signed",
+        )
+        .refuses(&[Code::NotFound])
+        .work(token::revoke),
+    ]
+}
+
+fn store_routes() -> Vec<Route> {
+    vec![
+        get("/v1/store", "store", "Get version and durability of the store API")
+            .needs(Worker)
+            .work(store::describe),
+        post("/v1/store/{verb}", "step", "Carry out any verb of the store, for a client without a store")
+            .needs(Worker)
+            .body_max(BATCH_MAX)
+            .refuses(&[Code::NotFound])
+            .acts(store::is_action)
+            .work(store::step),
+        post("/v1/store/listen", "listen", "Stream one notification of the store (server-sent events)")
+            .needs(Worker)
+            .write::<_, _, store::HeardView, _, _>(EVENT_STREAM, store::listen),
     ]
 }
 

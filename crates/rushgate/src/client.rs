@@ -87,6 +87,11 @@ impl Rushgate {
         self.store().info()
     }
 
+    /// Identifies the server process behind the store, as of the last connection.
+    pub fn incarnation(&self) -> String {
+        self.store().incarnation()
+    }
+
     /// Configuration warnings for operators, as of the last connection.
     pub fn warnings(&self) -> Vec<Warning> {
         self.store().warnings()

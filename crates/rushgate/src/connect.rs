@@ -1,6 +1,8 @@
 use std::sync::Arc;
 
 use rushgate_core::{Error, Result, Store};
+#[cfg(feature = "http")]
+use rushgate_http::HttpStore;
 #[cfg(feature = "redis")]
 use rushgate_redis::RedisStore;
 #[cfg(feature = "sqlite")]
@@ -19,7 +21,9 @@ impl Rushgate {
     /// - `redis+sentinel://[user[:password]@]host[:port],…/service[/database]`: the primary of a service,
     ///   found through the sentinels named here;
     /// - `redis+cluster://[user[:password]@]host[:port],…`: a Redis Cluster, found through the nodes named
-    ///   here.
+    ///   here;
+    /// - `https://[token@]host[:port]`, or `http`: the store of a Rushgate server. Without a token in the URL, the
+    ///   variable `RUSHGATE_TOKEN` may have one.
     ///
     /// Schemes that start with `rediss` use TLS. `valkey` and `valkeys` are synonyms of `redis` and `rediss`.
     /// Certificates are checked against the system's root certificates, or those in the file named by
@@ -45,6 +49,8 @@ async fn open(url: &str) -> Result<Arc<dyn Store>> {
         Some("sqlite") => open_sqlite(url.to_owned()).await,
         #[cfg(feature = "redis")]
         Some(scheme) if is_redis(scheme) => Ok(Arc::new(RedisStore::open(url).await?)),
+        #[cfg(feature = "http")]
+        Some("http" | "https") => Ok(Arc::new(HttpStore::open(url).await?)),
         _ => Err(unsupported(scheme)),
     }
 }
@@ -63,6 +69,7 @@ fn unsupported(scheme: Option<&str>) -> Error {
     let lacks = match scheme {
         Some("sqlite") if !cfg!(feature = "sqlite") => Some("sqlite"),
         Some(scheme) if !cfg!(feature = "redis") && is_redis(scheme) => Some("redis"),
+        Some("http" | "https") if !cfg!(feature = "http") => Some("http"),
         _ => None,
     };
     match lacks {
@@ -70,9 +77,9 @@ fn unsupported(scheme: Option<&str>) -> Error {
             .hint(format_args!("enable the feature `{feature}` of the crate `rushgate`")),
         None => Error::invalid(
             "the store's URL",
-            format_args!("has {has}; it must be `sqlite`, `redis`, `redis+sentinel` or `redis+cluster`"),
+            format_args!("has {has}; it must be `sqlite`, `redis`, `redis+sentinel`, `redis+cluster` or `https`"),
         )
-        .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT, redis+sentinel://HOST:PORT,…/SERVICE or redis+cluster://HOST:PORT,…; rediss for TLS"),
+        .hint("use sqlite:PATH, sqlite::memory:, redis://HOST:PORT, redis+sentinel://HOST:PORT,…/SERVICE or redis+cluster://HOST:PORT,…, rediss for TLS; https://HOST for a server"),
     }
 }
 

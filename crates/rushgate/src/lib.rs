@@ -50,6 +50,7 @@
 //! # Features
 //! - `sqlite` (default): stores, ledgers and outboxes in SQLite files.
 //! - `redis`: stores on Redis and Valkey.
+//! - `http`: the store of a Rushgate server.
 //! - `postgres`: ledgers and outboxes on Postgres.
 //! - `schema`: JSON schemas of the types in [`wire`].
 //!
@@ -60,6 +61,7 @@
 mod client;
 mod clock;
 mod connect;
+mod passed_on;
 mod patience;
 
 pub mod lock;

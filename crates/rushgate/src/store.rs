@@ -3,5 +3,6 @@
 
 #[doc(inline)]
 pub use rushgate_core::{
-    ClientId, Durability, Op, Page, Spoken, Store, StoreCalls, StoreInfo, Warning, normalized,
+    ClientId, Durability, Effect, Log, Op, Page, Reply, Request, Spoken, Store, StoreCalls, StoreInfo, Topic,
+    WIRE_VERSION, Warning, normalized, verb,
 };

@@ -25,7 +25,7 @@ impl LockVerb {
 /// Run a command while holding a lock.
 ///
 /// The command runs without a shell, in its own process group, with the lock and its fencing token in the
-/// environment: RUSHGATE_LOCK, RUSHGATE_FENCE, RUSHGATE_TOKEN. The group is ended (TERM, then KILL) before the lock
+/// environment: RUSHGATE_LOCK, RUSHGATE_FENCE, RUSHGATE_LOCK_TOKEN. The group is ended (TERM, then KILL) before the lock
 /// can pass to another holder, and when the command exits. INT, TERM and HUP are forwarded to it. It cannot read from
 /// a terminal.
 #[derive(Debug, Args)]
@@ -92,7 +92,7 @@ pub(crate) struct ShowArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  rushgate lock release nightly --token \"$RUSHGATE_TOKEN\"
+  rushgate lock release nightly --token \"$RUSHGATE_LOCK_TOKEN\"
 
 Exit status: 1 if the token does not hold the lock.")]
 pub(crate) struct ReleaseArgs {

@@ -31,15 +31,38 @@ pub(crate) struct Cli {
 /// Options of every command. `rushgate help options` lists them, so that the help of each command need not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shared {
-    /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2 [default:
-    /// sqlite:rushgate.db].
+    /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE, redis+cluster://H1,H2, or https://HOST for
+    /// the store of a Rushgate server, with an API token in RUSHGATE_TOKEN [default: sqlite:rushgate.db].
     #[arg(long, global = true, hide = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
     pub(crate) store: Option<String>,
     /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
     #[arg(long, global = true, hide = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
+    /// Profile: store, ledger and API token by name, from [profiles.NAME] in rushgate.toml or in
+    /// ~/.config/rushgate/rushgate.toml.
+    #[arg(long, global = true, hide = true, env = "RUSHGATE_PROFILE", value_name = "NAME", hide_env = true)]
+    pub(crate) profile: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
+}
+
+impl Shared {
+    /// Decides between a profile and single URLs: a flag overrides variables, and a URL overrides a profile.
+    pub(crate) fn settle(&mut self, is_flag: impl Fn(&str) -> bool) -> Result<(), &'static str> {
+        if self.profile.is_none() {
+            return Ok(());
+        }
+        match (is_flag("profile"), is_flag("store")) {
+            (true, true) => return Err("--profile and --store exclude each other"),
+            (true, false) => self.store = None,
+            (false, _) if self.store.is_some() => self.profile = None,
+            _ => {}
+        }
+        if self.profile.is_some() && !is_flag("orders") {
+            self.orders = None;
+        }
+        Ok(())
+    }
 }
 
 /// The commands, in the order of the help.
@@ -58,6 +81,7 @@ pub(crate) enum Verb {
     Sale(Box<sale::SaleVerb>),
     #[command(subcommand)]
     Token(serve::TokenVerb),
+    Top(tools::TopArgs),
     Bench(tools::BenchArgs),
     #[command(subcommand)]
     Functions(tools::FunctionsVerb),

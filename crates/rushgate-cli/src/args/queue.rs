@@ -41,6 +41,7 @@ pub(crate) enum QueueVerb {
     Pause(PauseArgs),
     Resume(ResumeArgs),
     Limit(LimitArgs),
+    Delete(DeleteArgs),
     #[command(subcommand)]
     Dead(DeadVerb),
     #[command(subcommand)]
@@ -68,6 +69,8 @@ impl QueueVerb {
 }
 
 /// Enqueue a task: one live task per ID.
+///
+/// Without an ID the task gets a new one, which is printed. Sent twice, such a task is enqueued twice.
 #[derive(Debug, Args)]
 #[command(
     group(ArgGroup::new("due").args(["delay", "at"])),
@@ -80,7 +83,7 @@ Examples:
   rushgate queue enqueue mail order:42 --payload '\"to bob\"' --replace --delay 5s
   rushgate queue enqueue reports shop:7 --unique-for 1h
   rushgate queue enqueue build test --after compile --after lint --if-dead fail
-  date | rushgate queue enqueue log a --payload-file - --content-type text/plain
+  date | rushgate queue enqueue log --payload-file - --content-type text/plain
 
 Prints `added`, `kept` or `replaced` with the revision of the task; `recent` if an earlier
 --unique-for still holds the ID; or `dropped` if the queue is at capacity and its overflow policy
@@ -91,8 +94,8 @@ named by --part-of is not open."
 pub(crate) struct EnqueueArgs {
     /// Name of the queue.
     pub(crate) queue: String,
-    /// ID of the task.
-    pub(crate) id: String,
+    /// ID of the task [default: a new one].
+    pub(crate) id: Option<String>,
     #[command(flatten)]
     pub(crate) content: ContentArgs,
     /// Delay before the task is due.
@@ -557,6 +560,28 @@ pub(crate) struct PauseArgs {
 pub(crate) struct ResumeArgs {
     /// Name of the queue.
     pub(crate) queue: String,
+}
+
+/// Delete the tasks, dead letters, schedules and limits of a queue.
+///
+/// A running task prevents that: stop the workers first, or ask them to stop with --force. Tasks that are enqueued
+/// meanwhile stay, and so does the name of the queue in lists.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate queue delete mail --dry-run
+  rushgate queue delete mail
+
+Exit status: 1 if a task is running; then nothing is deleted.")]
+pub(crate) struct DeleteArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// Delete the queue although tasks are running, and ask their workers to stop.
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Only print what would be deleted.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// Set a queue's limits and retention.

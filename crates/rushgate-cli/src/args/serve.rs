@@ -54,15 +54,23 @@ pub(crate) enum TokenVerb {
 /// The token file of a server.
 #[derive(Debug, Args)]
 pub(crate) struct TokensFile {
-    /// Token file. A running server reloads it at once.
-    #[arg(long, default_value = "tokens.json", value_name = "FILE")]
-    pub(crate) tokens: PathBuf,
+    /// Token file, which a running server reloads at once [default: that of the server of --store, or tokens.json].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
+}
+
+impl TokensFile {
+    /// The file, if the store is no server.
+    pub(crate) const DEFAULT: &str = "tokens.json";
 }
 
 /// Create a token and print it. It is not shown again: the file has only its hash.
 ///
 /// A buyer reads sales, reserves and cancels. A worker also uses locks and queues, and confirms paid reservations. An
 /// operator does everything.
+///
+/// With --store https://HOST or a profile, the token is one of that server. That needs an operator's token without
+/// scopes.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use crate::duration;
 use crate::settings::ServeOptions;
 
 /// Check configuration, durability and health, and suggest fixes.
@@ -24,6 +25,21 @@ pub(crate) struct DoctorArgs {
     /// Settings of a server, from the file and the environment.
     #[arg(skip)]
     pub(crate) serve: ServeOptions,
+}
+
+/// Show a dashboard of queues, locks and sales.
+///
+/// It refreshes until q, Esc or ^C. Tab selects a panel, and the arrow keys scroll it. Red rows need attention: tasks wait
+/// for more than a minute, orders failed, or a sale is halted.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  rushgate top
+  rushgate top --store https://rushgate.example.com --every 5s")]
+pub(crate) struct TopArgs {
+    /// Refresh interval.
+    #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
+    pub(crate) every: Duration,
 }
 
 /// Benchmark a store: throughput and latency.

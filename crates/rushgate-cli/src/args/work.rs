@@ -55,6 +55,13 @@ pub(crate) struct WorkArgs {
     /// Time limit of a command or webhook [default: none for commands, 30s for webhooks].
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
+    /// Backoff: the longest delay after the first failure. It doubles with each further one, and each delay is drawn at
+    /// random from zero to that.
+    #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
+    pub(crate) backoff: Duration,
+    /// Longest delay before another attempt.
+    #[arg(long, value_parser = duration::parse, default_value = "1h", value_name = "DURATION")]
+    pub(crate) backoff_max: Duration,
     /// Grace period for running tasks after the worker is stopped.
     #[arg(long, value_parser = duration::parse, default_value = "10s", value_name = "DURATION")]
     pub(crate) grace: Duration,

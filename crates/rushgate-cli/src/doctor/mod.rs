@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use crate::args::tools::DoctorArgs;
 use crate::exit::{Exit, Verdict};
-use crate::globals::{Globals, file_of};
+use crate::globals::{Globals, file_of, is_http};
 use crate::output::{Output, Paint, counted};
 
 /// A failed check and its fix.
@@ -107,6 +107,9 @@ fn findings(info: &StoreInfo, has_unseen_settings: bool) -> Findings {
 fn more_durable(info: &StoreInfo, has_unseen_settings: bool) -> Option<&'static str> {
     let is_sqlite = info.url.starts_with("sqlite:");
     match info.durability {
+        Durability::D0 | Durability::D1 if is_http(&info.url) => {
+            Some("run `rushgate doctor` on the server: it names the setting of its store")
+        }
         Durability::D0 if is_sqlite => Some("use a file: --store sqlite:PATH"),
         Durability::D0 => Some("set `appendonly yes`, and `appendfsync always` to survive a power failure"),
         Durability::D1 if is_sqlite => Some("remove `durability=process` from the URL"),

@@ -10,6 +10,7 @@ use rushgate_server::{TokenFile, check_certificate};
 use super::Findings;
 use crate::files;
 use crate::functions::what;
+use crate::globals::is_http;
 use crate::settings::{ServeOptions, Settings, Tls};
 
 /// Open files other than connections.
@@ -18,7 +19,8 @@ const OTHERS: u64 = 100;
 /// Checks the function library, which programs in other languages call. A server without it may simply have
 /// no such programs.
 pub(super) async fn look_at_functions(url: &str, findings: &mut Findings) {
-    if url.starts_with("sqlite:") {
+    // The library of a server's store is the concern of that server.
+    if url.starts_with("sqlite:") || is_http(url) {
         return;
     }
     let state = match state_of_functions(url).await {

@@ -10,7 +10,11 @@ use crate::exit::Exit;
 use crate::output::{Output, Table, moment};
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
-    let locks = gate.locks(Page::after(args.after, args.n)).await?;
+    let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
+    let locks = gate.locks(page).await?;
+    if locks.is_empty() {
+        output.remark(if is_first { "no locks are held or waited for" } else { "no more locks" });
+    }
     let rows = locks.iter().map(|lock| {
         let holder = lock.holders.first();
         [

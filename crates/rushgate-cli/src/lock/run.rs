@@ -94,7 +94,7 @@ impl Watch {
         command
             .env("RUSHGATE_LOCK", guard.name().as_str())
             .env("RUSHGATE_FENCE", guard.fence().to_string())
-            .env("RUSHGATE_TOKEN", guard.token().to_string());
+            .env("RUSHGATE_LOCK_TOKEN", guard.token().to_string());
         if std::io::stdin().is_terminal() {
             // Reading from a terminal would suspend a background process group forever.
             command.stdin(Stdio::null());

@@ -18,12 +18,12 @@ const STEP: usize = 1_000;
 
 /// Outcome for the selected tasks.
 #[derive(Default, Serialize)]
-struct Tally {
+pub(super) struct Tally {
     looked: u64,
     chosen: u64,
-    removed: u64,
+    pub(super) removed: u64,
     /// Running tasks, whose workers are asked to stop.
-    marked: u64,
+    pub(super) marked: u64,
     dry_run: bool,
 }
 
@@ -32,22 +32,36 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
     let mut chosen = Chosen::new(&queue, &args.filter, args.state);
     let (mut tally, mut progress) =
         (Tally { dry_run: args.dry_run, ..Tally::default() }, Progress::new(output));
-    while let Some(tasks) = chosen.tasks().await? {
-        tally.chosen += tasks.len() as u64;
-        for batch in tasks.chunks(AT_ONCE).filter(|_| !args.dry_run) {
-            let ids = batch.iter().map(|info| info.task.ticket.id.as_str().to_owned());
-            cancel_all(&queue, ids, &mut tally).await?;
-            progress.says(|| format!("{} read, {} canceled", chosen.looked, tally.removed + tally.marked));
-        }
-    }
+    cancel_chosen(&queue, &mut chosen, &mut tally, &mut progress).await?;
     drop(progress);
-    tally.looked = chosen.looked;
     let text = match args.dry_run {
         true => format!("would cancel {} of {}", tally.chosen, counted(tally.looked, "task")),
         false => format!("removed {}, asked {} to stop", tally.removed, tally.marked),
     };
     output.line(&tally, text)?;
     Ok(Exit::Done)
+}
+
+/// Cancels the chosen tasks, or counts them for a dry run.
+pub(super) async fn cancel_chosen(
+    queue: &Queue,
+    chosen: &mut Chosen<'_>,
+    tally: &mut Tally,
+    progress: &mut Progress,
+) -> Result<()> {
+    while let Some(tasks) = chosen.tasks().await? {
+        tally.chosen += tasks.len() as u64;
+        if tally.dry_run {
+            continue;
+        }
+        for batch in tasks.chunks(AT_ONCE) {
+            let ids = batch.iter().map(|info| info.task.ticket.id.as_str().to_owned());
+            cancel_all(queue, ids, tally).await?;
+            progress.says(|| format!("{} read, {} canceled", chosen.looked, tally.removed + tally.marked));
+        }
+    }
+    tally.looked += chosen.looked;
+    Ok(())
 }
 
 async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mut Tally) -> Result<()> {

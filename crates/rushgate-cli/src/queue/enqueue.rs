@@ -2,10 +2,12 @@
 
 use std::io::Read;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use rushgate::queue::{ContentType, Kind, OnDuplicate, Payload, Unmet};
 use rushgate::{Enqueued, Rushgate};
+use serde::Serialize;
 
 use crate::args::queue::{ContentArgs, EnqueueArgs};
 use crate::exit::{Exit, Fault};
@@ -13,8 +15,9 @@ use crate::output::{Output, moment, word};
 
 pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
+    let made = args.id.is_none().then(new_id);
     let mut task = queue
-        .enqueue(&args.id, payload(&args.content)?)
+        .enqueue(args.id.as_ref().or(made.as_ref()).map_or("", String::as_str), payload(&args.content)?)
         .priority(args.priority)
         .max_attempts(args.max_attempts)
         .on_duplicate(on_duplicate(&args));
@@ -46,8 +49,27 @@ pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) 
         task = task.part_of(whole);
     }
     let answer = task.if_dead(args.if_dead).send().await?;
-    output.line(&answer, words(&answer))?;
+    let text = match &made {
+        Some(id) if answer.is_in() => format!("{}, ID {id}", words(&answer)),
+        _ => words(&answer),
+    };
+    output.line(&Answered { id: made.as_deref(), answer: &answer }, text)?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. } | Enqueued::Refused { .. })))
+}
+
+/// The outcome, with the ID if the command made it.
+#[derive(Serialize)]
+struct Answered<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<&'a str>,
+    #[serde(flatten)]
+    answer: &'a Enqueued,
+}
+
+/// A new ID, in the order of time.
+fn new_id() -> String {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    format!("{:012x}-{:016x}", since.as_millis(), rand::random::<u64>())
 }
 
 pub(super) fn words(answer: &Enqueued) -> String {

@@ -4,6 +4,7 @@ mod answer;
 mod bulk;
 mod cron;
 mod dead;
+mod delete;
 mod enqueue;
 mod events;
 mod filter;
@@ -56,6 +57,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Pause(args) => rule::pause(&gate, args, out).await,
             QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,
             QueueVerb::Limit(args) => rule::limit(&gate, args, out).await,
+            QueueVerb::Delete(args) => delete::delete(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Ls(args)) => dead::ls(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Requeue(args)) => dead::requeue(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Delete(args)) => dead::delete(&gate, args, out).await,

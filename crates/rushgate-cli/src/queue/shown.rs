@@ -4,7 +4,7 @@ use std::fmt::{Display, Write};
 use std::time::Duration;
 
 use rushgate::queue::{
-    DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Task, TaskInfo, TaskProgress, TaskState,
+    DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Task, TaskInfo, TaskKey, TaskProgress, TaskState,
 };
 use rushgate::store::Spoken;
 
@@ -14,7 +14,7 @@ use crate::output::{Table, moment};
 const CONTENT_MAX: usize = 40;
 
 /// Table of tasks with their tickets.
-pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
+pub(super) fn tasks(tasks: &[Task]) -> Table<8> {
     let row = |task: &Task| {
         [
             task.ticket.id.to_string(),
@@ -22,15 +22,16 @@ pub(super) fn tasks(tasks: &[Task]) -> Table<7> {
             task.priority.get().to_string(),
             moment(task.ticket.due),
             kind(&task.payload),
+            key(task.key.as_ref()),
             content(&task.payload),
             task.ticket.to_string(),
         ]
     };
-    Table::new(["ID", "TRIED", "PRIORITY", "DUE", "KIND", "PAYLOAD", "TICKET"], tasks.iter().map(row))
+    Table::new(["ID", "TRIED", "PRIORITY", "DUE", "KIND", "KEY", "PAYLOAD", "TICKET"], tasks.iter().map(row))
 }
 
 /// Table of tasks with their state.
-pub(super) fn infos(infos: &[TaskInfo]) -> Table<7> {
+pub(super) fn infos(infos: &[TaskInfo]) -> Table<8> {
     let row = |info: &TaskInfo| {
         [
             info.task.ticket.id.to_string(),
@@ -39,25 +40,27 @@ pub(super) fn infos(infos: &[TaskInfo]) -> Table<7> {
             moment(info.task.ticket.due),
             info.worker.clone().unwrap_or_else(|| "-".to_owned()),
             kind(&info.task.payload),
+            key(info.task.key.as_ref()),
             content(&info.task.payload),
         ]
     };
-    Table::new(["ID", "STATE", "TRIED", "DUE", "WORKER", "KIND", "PAYLOAD"], infos.iter().map(row))
+    Table::new(["ID", "STATE", "TRIED", "DUE", "WORKER", "KIND", "KEY", "PAYLOAD"], infos.iter().map(row))
 }
 
 /// Table of dead letters with their errors.
-pub(super) fn dead(letters: &[DeadLetter]) -> Table<6> {
+pub(super) fn dead(letters: &[DeadLetter]) -> Table<7> {
     let row = |dead: &DeadLetter| {
         [
             dead.id.to_string(),
             format!("{}/{}", dead.attempts, dead.max_attempts),
             moment(dead.died_at),
             kind(&dead.payload),
+            key(dead.key.as_ref()),
             content(&dead.payload),
             printable(&dead.error, usize::MAX),
         ]
     };
-    Table::new(["ID", "TRIED", "DIED", "KIND", "PAYLOAD", "ERROR"], letters.iter().map(row))
+    Table::new(["ID", "TRIED", "DIED", "KIND", "KEY", "PAYLOAD", "ERROR"], letters.iter().map(row))
 }
 
 /// Details of a task, line by line.
@@ -80,6 +83,7 @@ pub(super) fn info_page(info: &TaskInfo) -> String {
     if let Some(progress) = &info.progress {
         page.line("progress", in_words(progress));
     }
+    page.key(task.key.as_ref());
     page.content(&task.payload);
     if let Some(Finished { at, result, .. }) = &info.finished {
         page.line("ended", moment(*at));
@@ -99,6 +103,7 @@ pub(super) fn letter_page(letter: &DeadLetter) -> String {
     page.line("state", "dead");
     page.line("tried", format_args!("{}/{}", letter.attempts, letter.max_attempts));
     page.line("died", moment(letter.died_at));
+    page.key(letter.key.as_ref());
     page.content(&letter.payload);
     page.line("error", printable(&letter.error, usize::MAX));
     page.past(&letter.past);
@@ -113,6 +118,12 @@ impl Page {
     fn line(&mut self, name: &str, what: impl Display) {
         // Writing to a string cannot fail.
         let _ = writeln!(self.0, "{name:<12} {what}");
+    }
+
+    fn key(&mut self, key: Option<&TaskKey>) {
+        if let Some(key) = key {
+            self.line("key", key);
+        }
     }
 
     fn content(&mut self, payload: &Payload) {
@@ -166,6 +177,10 @@ fn state(info: &TaskInfo) -> &'static str {
             _ => "done",
         },
     }
+}
+
+fn key(key: Option<&TaskKey>) -> String {
+    key.map_or("-".to_owned(), ToString::to_string)
 }
 
 fn kind(payload: &Payload) -> String {

@@ -12,11 +12,12 @@ use rustix::process::Signal;
 use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::Command;
-use tokio::task::JoinSet;
+use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::Stop;
 use super::line::Line;
+use super::tail::Tail;
 use crate::args::work::WorkArgs;
 use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
@@ -33,8 +34,17 @@ const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
 
 /// Warns about options after the command: they belong to the command, which is rarely intended.
 pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
-    const OURS: [&str; 7] =
-        ["--concurrency", "--lease", "--timeout", "--grace", "--until-empty", "--keep-output", "--json"];
+    const OURS: [&str; 9] = [
+        "--concurrency",
+        "--lease",
+        "--timeout",
+        "--grace",
+        "--until-empty",
+        "--keep-output",
+        "--backoff",
+        "--backoff-max",
+        "--json",
+    ];
     for word in exec.iter().filter_map(|word| word.to_str()).filter(|word| OURS.contains(word)) {
         output.note(format_args!("note: `{word}` comes after --exec and is passed to the command"));
     }
@@ -72,12 +82,15 @@ impl Shop {
             }
         };
         match self.wait(&mut group, &job).await {
-            Ok((ended, output)) => {
+            Ok((ended, Written { stdout, stderr })) => {
                 group.end_left_behind().await;
+                // A process that left the group may keep stderr open.
+                let tail =
+                    timeout(OUTPUT_END_MAX, stderr).await.ok().and_then(Result::ok).unwrap_or_default();
                 if job.cancel.is_cancelled() {
                     return line.cancelled(&ended.to_string());
                 }
-                self.judge(&mut line, ended, output).await
+                self.judge(&mut line, ended, stdout, &tail.text()).await
             }
             Err(error) => {
                 line.ends("failed");
@@ -101,7 +114,7 @@ impl Shop {
 
     /// Writes the payload to the command, and waits for it to end. Also returns its output. Dropping the
     /// future drops the group, which kills the command: its lease is lost, or it timed out.
-    async fn wait(&self, group: &mut Group, job: &Job) -> Result<(ExitStatus, JoinSet<Vec<u8>>)> {
+    async fn wait(&self, group: &mut Group, job: &Job) -> Result<(ExitStatus, Written)> {
         let content = job.payload.clone();
         let stdin = group.child().stdin.take();
         // In its own task, because a command need not read its input.
@@ -110,9 +123,10 @@ impl Shop {
                 let _ = stdin.write_all(content.bytes()).await;
             }
         });
-        // In its own task, because a command with a full pipe blocks.
-        let mut output = JoinSet::new();
-        output.spawn(read_all(group.child().stdout.take()));
+        // In their own tasks, because a command with a full pipe blocks.
+        let mut stdout = JoinSet::new();
+        stdout.spawn(read_all(group.child().stdout.take()));
+        let stderr = tokio::spawn(Tail::copied(group.child().stderr.take()));
         let mut tick = interval((self.lease / 10).max(Duration::from_millis(2)));
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut told = false;
@@ -128,13 +142,14 @@ impl Shop {
             }
         };
         handing_over.abort();
-        Ok((ended?, output))
+        Ok((ended?, Written { stdout, stderr }))
     }
 
     fn command(&self, job: &Job) -> Command {
         let mut command = command(&self.exec);
         command
             .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
             .env("RUSHGATE_QUEUE", job.queue.as_str())
             .env("RUSHGATE_TASK", job.id().as_str())
             .env("RUSHGATE_TICKET", job.ticket.to_string())
@@ -155,22 +170,35 @@ impl Shop {
         command
     }
 
-    async fn judge(&self, line: &mut Line, ended: ExitStatus, output: JoinSet<Vec<u8>>) -> Outcome {
+    async fn judge(
+        &self,
+        line: &mut Line,
+        ended: ExitStatus,
+        stdout: JoinSet<Vec<u8>>,
+        tail: &str,
+    ) -> Outcome {
         let why = ended.to_string();
+        let error = if tail.is_empty() { why.clone() } else { format!("{why}: {tail}") };
         match (status(ended), &self.kept) {
             (Exit::Passed(0), None) => line.done(&why),
-            (Exit::Passed(0), Some(kept)) => match result(output, kept).await {
+            (Exit::Passed(0), Some(kept)) => match result(stdout, kept).await {
                 Ok(result) => line.done_with(&why, result),
-                Err(error) => line.given_up(&error),
+                Err(error) => line.given_up(&error, &error),
             },
-            (Exit::Passed(DATAERR), _) => line.given_up(&why),
+            (Exit::Passed(DATAERR), _) => line.given_up(&why, &error),
             (Exit::Passed(TEMPFAIL), _) => {
                 line.later(&why);
-                Outcome::retry(&why)
+                Outcome::retry(&error)
             }
-            _ => line.failed(&why),
+            _ => line.failed(&why, &error),
         }
     }
+}
+
+/// What a command writes.
+struct Written {
+    stdout: JoinSet<Vec<u8>>,
+    stderr: JoinHandle<Tail>,
 }
 
 /// True if a command was not started because this process was asked to end.

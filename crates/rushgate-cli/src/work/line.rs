@@ -35,10 +35,10 @@ impl Line {
         Outcome::DoneWith(result)
     }
 
-    /// The task failed for good.
-    pub(super) fn given_up(&mut self, why: &str) -> Outcome {
+    /// The task failed for good. `error` is kept with it.
+    pub(super) fn given_up(&mut self, why: &str, error: &str) -> Outcome {
         self.says("given up", why, Paint::Bad);
-        Outcome::give_up(why)
+        Outcome::give_up(error)
     }
 
     /// The command asked for another attempt.
@@ -46,10 +46,10 @@ impl Line {
         self.says("later", why, Paint::Notice);
     }
 
-    /// The attempt failed and will be retried.
-    pub(super) fn failed(&mut self, why: &str) -> Outcome {
+    /// The attempt failed and will be retried. `error` is kept with the task.
+    pub(super) fn failed(&mut self, why: &str, error: &str) -> Outcome {
         self.says("failed", why, Paint::Bad);
-        Outcome::retry(why)
+        Outcome::retry(error)
     }
 
     /// It was canceled, so its outcome is ignored.

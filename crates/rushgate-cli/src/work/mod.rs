@@ -3,6 +3,7 @@
 mod exec;
 mod line;
 mod metrics;
+mod tail;
 mod webhook;
 
 use std::convert::Infallible;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::worker::{Outcome, WorkerReport};
+use rushgate::worker::{Backoff, Outcome, WorkerReport};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
 use serde_json::json;
 use tokio::time::sleep;
@@ -121,7 +122,9 @@ fn worker(queues: &[(Queue, u32)], args: &WorkArgs) -> Result<Worker> {
     for (queue, weight) in others {
         worker = worker.queue(queue, *weight);
     }
-    let worker = worker.concurrency(args.concurrency).lease(args.lease).grace(args.grace);
+    let policy = Backoff { base: args.backoff, max: args.backoff_max, ..Backoff::default() };
+    let worker =
+        worker.concurrency(args.concurrency).lease(args.lease).grace(args.grace).retry_policy(policy);
     let webhook = args.webhook.as_ref().map(|_| WEBHOOK_TIMEOUT);
     Ok(match args.timeout.or(webhook) {
         Some(timeout) => worker.timeout(timeout),

@@ -48,12 +48,18 @@ impl Webhook {
         let mut line = Line::new(self.output, &job);
         let request = match self.request(&job, SystemTime::now()) {
             Ok(request) => request,
-            Err(error) => return line.given_up(&format!("cannot send the request: {error}")),
+            Err(error) => {
+                let why = format!("cannot send the request: {error}");
+                return line.given_up(&why, &why);
+            }
         };
         tokio::select! {
             answer = self.client.request(request) => match answer {
                 Ok(answer) => judge(&mut line, answer).await,
-                Err(error) => line.failed(&format!("no response: {}", chain(&error))),
+                Err(error) => {
+                    let why = format!("no response: {}", chain(&error));
+                    line.failed(&why, &why)
+                }
             },
             // A canceled task is over, whatever the answer.
             () = job.cancel.cancelled() => {
@@ -128,12 +134,12 @@ async fn judge(line: &mut Line, answer: Response<Incoming>) -> Outcome {
         | StatusCode::GONE
         | StatusCode::PAYLOAD_TOO_LARGE
         | StatusCode::UNSUPPORTED_MEDIA_TYPE
-        | StatusCode::UNPROCESSABLE_ENTITY => line.given_up(&why),
+        | StatusCode::UNPROCESSABLE_ENTITY => line.given_up(&why, &why),
         _ if wait.is_some() => {
             line.later(&why);
             Outcome::Retry { after: wait, error: why }
         }
-        _ => line.failed(&why),
+        _ => line.failed(&why, &why),
     }
 }
 

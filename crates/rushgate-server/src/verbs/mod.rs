@@ -6,6 +6,8 @@ pub(crate) mod queue;
 pub(crate) mod room;
 pub(crate) mod sale;
 pub(crate) mod schedule;
+pub(crate) mod store;
+pub(crate) mod token;
 
 use std::time::Duration;
 

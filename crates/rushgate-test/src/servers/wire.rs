@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::thread;
 
-/// A word in every step of a store, but not in the commands that open a connection.
-const STEP: &[u8] = b"FCALL";
+/// Texts of the requests that are steps: of a Redis or Valkey server, and of a Rushgate server. Requests that open a
+/// connection have neither.
+const STEPS: [&[u8]; 2] = [b"FCALL", b"POST /v1/store/"];
 
-/// A proxy to a Redis or Valkey server that can drop the answers to steps, and the connections with them. Requests
+/// A proxy to a Redis, Valkey or Rushgate server that can drop the answers to steps, and the connections with them. Requests
 /// always arrive.
 pub struct Wire {
     port: u16,
@@ -42,7 +43,12 @@ impl Wire {
         Self { port, weather }
     }
 
-    /// The URL of the proxy.
+    /// The port of the proxy.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The URL of the proxy to a Redis or Valkey server.
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port)
     }
@@ -74,7 +80,7 @@ fn forward(client: TcpStream, server: TcpStream, weather: &Arc<Weather>) {
             (clone(&client), clone(&server), Arc::clone(weather), Arc::clone(&is_doomed));
         move || {
             pass(from, to, |bytes| {
-                let is_step = bytes.windows(STEP.len()).any(|word| word == STEP);
+                let is_step = STEPS.iter().any(|step| bytes.windows(step.len()).any(|word| word == *step));
                 if is_step && weather.loses.load(SeqCst) {
                     is_doomed.store(true, SeqCst);
                 }

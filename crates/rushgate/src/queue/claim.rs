@@ -148,6 +148,17 @@ impl Ready {
         }
     }
 
+    /// Waits for a notification.
+    pub(crate) async fn heard(&mut self) -> Result<()> {
+        tokio::select! {
+            answer = &mut self.next => {
+                self.heard = true;
+                answer
+            }
+            () = self.relay.notified() => Ok(()),
+        }
+    }
+
     /// More tasks are due than this claim took: wakes another listener.
     pub(crate) fn more_is_due(&self) {
         self.relay.notify_one();

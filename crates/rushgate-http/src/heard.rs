@@ -1,0 +1,86 @@
+//! The stream of a notification: server-sent events, of which the first one with data is the last.
+
+use rushgate_core::{Error, Notice, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Longest line of the stream, in bytes.
+const LINE_MAX: usize = 64 << 10;
+
+/// The lines of a stream, as they arrive in parts.
+#[derive(Default)]
+pub(crate) struct Lines(Vec<u8>);
+
+/// Data of an event.
+#[derive(Deserialize)]
+struct Data {
+    /// The notification of a lock.
+    #[serde(default)]
+    notice: Option<Value>,
+    /// Why the store cannot notify.
+    #[serde(default)]
+    failure: Option<Failure>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    code: String,
+    detail: String,
+}
+
+impl Lines {
+    /// Adds a part of the stream. Returns the notification, if the stream has one.
+    pub(crate) fn add(&mut self, part: &[u8]) -> Result<Option<Option<Notice>>> {
+        self.0.extend_from_slice(part);
+        while let Some(end) = self.0.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.0.drain(..=end).collect();
+            if let Some(data) = line.strip_prefix(b"data: ") {
+                return read(data).map(Some);
+            }
+        }
+        match self.0.len() > LINE_MAX {
+            true => Err(unreadable()),
+            false => Ok(None),
+        }
+    }
+}
+
+fn read(data: &[u8]) -> Result<Option<Notice>> {
+    match serde_json::from_slice(data).map_err(|_| unreadable())? {
+        Data { failure: Some(Failure { code, detail }), .. } => Err(Error::reported(&code, detail)),
+        Data { notice: Some(notice), .. } => Notice::from_wire(notice).ok_or_else(unreadable).map(Some),
+        Data { notice: None, .. } => Ok(None),
+    }
+}
+
+fn unreadable() -> Error {
+    Error::bug("cannot read a notification of the server")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_notification_is_read_from_parts_of_any_size() {
+        let text = b"retry: 1000\n\n: ping\n\nid: 1\nevent: heard\ndata: {\"notice\":\"Revoked\"}\n\n";
+        for size in 1..=text.len() {
+            let mut lines = Lines::default();
+            let heard = text.chunks(size).find_map(|part| lines.add(part).unwrap());
+            assert_eq!(heard, Some(Some(Notice::Revoked)), "in parts of {size}");
+        }
+    }
+
+    #[test]
+    fn a_notification_that_is_none_is_an_error() {
+        assert!(
+            Lines::default()
+                .add(b"data: {\"failure\":{\"code\":\"not_found\",\"detail\":\"no\"}}\n")
+                .unwrap_err()
+                .is_not_found()
+        );
+        assert!(Lines::default().add(b"data: {\"notice\":\"Other\"}\n").unwrap_err().is_bug());
+        assert!(Lines::default().add(b"data: nothing\n").unwrap_err().is_bug());
+        assert!(Lines::default().add(&vec![b'x'; LINE_MAX + 1]).unwrap_err().is_bug());
+    }
+}

@@ -1,0 +1,403 @@
+//! The store API: any verb, for clients that have no store of their own. Requests and answers are those of
+//! [`Request`], in lossless JSON.
+
+use std::borrow::Cow;
+
+use futures_util::FutureExt;
+use hyper::http::{HeaderName, HeaderValue, Response};
+use rushgate::lock::{LockState, Token};
+use rushgate::queue::Ticket;
+use rushgate::store::{Effect, Log, Reply as Replied, Request, Topic, WIRE_VERSION, verb};
+use rushgate::{Error, Rushgate};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{FIRST_READ, PAGE_WEIGHT_MAX};
+use crate::access::{Caller, Role};
+use crate::body::Body;
+use crate::call::{Call, PathParams};
+use crate::events;
+use crate::problem::{Code, Problem};
+use crate::reply::{Answer, Reply};
+use crate::scope::Kind;
+
+/// Header with the incarnation of the store, which changes when it may have lost writes.
+const INCARNATION: HeaderName = HeaderName::from_static("rushgate-incarnation");
+
+/// Verbs that a worker may send. The others need an operator.
+const OF_WORKERS: &[&str] = &[
+    "acquire",
+    "release",
+    "release_with",
+    "extend",
+    "held",
+    "leave",
+    "release_all",
+    "show",
+    "list",
+    "enqueue",
+    "top",
+    "pop",
+    "claim",
+    "complete",
+    "retry",
+    "release_tasks",
+    "extend_tasks",
+    "dequeue",
+    "cancel",
+    "unique_until",
+    "clear_unique",
+    "close_batch",
+    "waits",
+    "waited",
+    "task",
+    "tasks",
+    "stats",
+    "queues",
+    "dead",
+    "dead_letter",
+    "schedule",
+    "schedules",
+    "due_schedules",
+    "fire",
+    "relay",
+    "confirm",
+    "cancel_hold",
+    "reservation",
+];
+
+/// The store behind this server.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct StoreView {
+    /// Version of the store API. A client of another version must not use it.
+    protocol: u32,
+    /// Version of this server.
+    version: &'static str,
+    /// The store's software and version.
+    server: String,
+    /// What an acknowledged write survives: `D0` to `D3`.
+    durability: &'static str,
+}
+
+pub(crate) async fn describe(call: Call) -> Answer<StoreView> {
+    let info = call.shop.gate.info();
+    let (version, durability) = (env!("CARGO_PKG_VERSION"), info.durability.name());
+    Ok(Reply::ok(StoreView { protocol: WIRE_VERSION, version, server: info.server, durability }))
+}
+
+/// An object whose fields depend on the verb or the topic.
+#[derive(Debug, Default, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Fields(Map<String, Value>);
+
+impl JsonSchema for Fields {
+    /// Without a name: which fields there are depends on the verb, and unknown ones are refused.
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "StoreRequest".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "object", "description": "A request to the store, in lossless JSON." })
+    }
+}
+
+/// The answer of a verb.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SteppedView {
+    /// The answer, in lossless JSON.
+    answer: Value,
+    /// For a page that ended early, because its entries are large or hidden: name of the last entry that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+pub(crate) async fn step(call: Call<Fields>) -> Answer<SteppedView> {
+    let Call { shop, caller, path, body: Fields(fields), .. } = call;
+    let mut request = Request::from_wire(path.get("verb"), fields.into())?;
+    permit(&caller, &request)?;
+    let stepped = match request.page_mut().is_some() {
+        true => page(&shop.gate, &caller, request).await?,
+        false => {
+            let answer = hidden(&caller, pass_on(&shop.gate, request).await?).to_wire();
+            SteppedView { answer, next: None }
+        }
+    };
+    let reply = Reply::ok(stepped);
+    Ok(match HeaderValue::try_from(shop.gate.incarnation()) {
+        Ok(incarnation) => reply.header(INCARNATION, incarnation),
+        Err(_) => reply,
+    })
+}
+
+/// Sends a request to the store. The hints of a store are for its clients too.
+async fn pass_on(gate: &Rushgate, request: Request) -> Result<Replied, Problem> {
+    gate.pass_on(request).await.map_err(|error| {
+        let hint = error.hint_text().filter(|_| error.is_not_found()).map(str::to_owned);
+        let problem = Problem::from(error);
+        match hint {
+            Some(hint) => problem.hint(&hint),
+            None => problem,
+        }
+    })
+}
+
+/// Whether a request is an action of an operator, for the audit log.
+pub(crate) fn is_action(path: &PathParams) -> bool {
+    let (name, is) = (path.get("verb"), |name: &str| {
+        Request::VERBS.iter().any(|(verb, effect)| *verb == name && *effect != Effect::Read)
+    });
+    is(name) && least(name) == Role::Operator
+}
+
+/// The role that a verb needs.
+fn least(name: &str) -> Role {
+    if OF_WORKERS.contains(&name) { Role::Worker } else { Role::Operator }
+}
+
+/// Reads a page in parts, so that one request cannot fill the server's memory. Entries that the caller may not see
+/// are left out.
+async fn page(gate: &Rushgate, caller: &Caller, mut request: Request) -> Result<SteppedView, Problem> {
+    request.check()?;
+    let mut left = request.page_mut().map_or(0, |page| page.limit);
+    let (mut items, mut read, mut weight, mut part) = (Vec::new(), 0, 0, left.min(FIRST_READ));
+    let next = loop {
+        if let Some(page) = request.page_mut() {
+            page.limit = part;
+        }
+        let Value::Array(entries) = hidden(caller, pass_on(gate, request.clone()).await?).to_wire() else {
+            return Err(Error::bug("a listing has no entries").into());
+        };
+        let is_full = entries.len() >= part as usize;
+        let last = entries.last().filter(|_| is_full).and_then(|last| name_of(&request, last));
+        (read, weight) = (read + entries.len(), weight + entries.iter().map(weight_of).sum::<usize>());
+        left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
+        items.extend(entries.into_iter().filter(|entry| may_see(caller, &request, entry)));
+        let Some(after) = last else { break None };
+        if left == 0 || weight >= PAGE_WEIGHT_MAX {
+            break Some(after);
+        }
+        let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read.max(1) + 1) + 1;
+        part = left.min(u32::try_from(fit).unwrap_or(u32::MAX));
+        if let Some(page) = request.page_mut() {
+            page.after = after;
+        }
+    };
+    Ok(SteppedView { answer: items.into(), next })
+}
+
+/// Name of an entry of a listing, in the order of the listing.
+fn name_of(listing: &Request, entry: &Value) -> Option<String> {
+    let name = match listing {
+        Request::Queues(_) => entry,
+        Request::List(_) => &entry["name"],
+        Request::Sales(_) => &entry["spec"]["id"],
+        Request::Tasks(_) => {
+            let ticket: Ticket = entry["task"]["ticket"].as_str()?.parse().ok()?;
+            return Some(ticket.id.to_string());
+        }
+        _ => &entry["id"],
+    };
+    name.as_str().map(str::to_owned)
+}
+
+fn may_see(caller: &Caller, listing: &Request, entry: &Value) -> bool {
+    let kind = match listing {
+        Request::List(_) => Kind::Lock,
+        Request::Queues(_) => Kind::Queue,
+        Request::Sales(_) => Kind::Sale,
+        _ => return true,
+    };
+    name_of(listing, entry).is_some_and(|name| caller.may(kind, &name))
+}
+
+/// Bytes of the texts of an entry, payloads among them.
+fn weight_of(entry: &Value) -> usize {
+    match entry {
+        Value::String(text) => text.len(),
+        Value::Array(entries) => entries.iter().map(weight_of).sum(),
+        Value::Object(fields) => fields.values().map(weight_of).sum(),
+        _ => 0,
+    }
+}
+
+/// The answer without the tokens of locks, which are secrets of their holders. An operator may have them.
+fn hidden(caller: &Caller, mut reply: Replied) -> Replied {
+    let hide = |lock: &mut LockState| {
+        lock.holders.iter_mut().for_each(|holder| holder.token = Token::from_bytes([0; 16]));
+        lock.waiters.iter_mut().for_each(|waiter| waiter.token = Token::from_bytes([0; 16]));
+    };
+    match &mut reply {
+        Replied::List(locks) if caller.role < Role::Operator => locks.iter_mut().for_each(hide),
+        Replied::Show(lock) if caller.role < Role::Operator => hide(lock),
+        _ => {}
+    }
+    reply
+}
+
+/// Refuses what role or scopes of the caller do not cover.
+fn permit(caller: &Caller, request: &Request) -> Result<(), Problem> {
+    must_be(caller, least(request.name()), request.name())?;
+    let (kind, names) = subject(request);
+    names.into_iter().try_for_each(|name| must_cover(caller, kind, name))?;
+    match request {
+        Request::ReleaseWith(verb::ReleaseWith { release, .. }) => {
+            must_cover(caller, Kind::Queue, release.queue.as_str())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn must_be(caller: &Caller, least: Role, what: &str) -> Result<(), Problem> {
+    if caller.role >= least {
+        return Ok(());
+    }
+    let (least, role) = (least.word(), caller.role.word());
+    let detail = format_args!("`{what}` requires the role {least}; the token has {role}");
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+fn must_cover(caller: &Caller, kind: Kind, name: &str) -> Result<(), Problem> {
+    if caller.may(kind, name) {
+        return Ok(());
+    }
+    let detail = format_args!("the token's scopes do not cover this {}", kind.word());
+    Err(Problem::new(Code::Forbidden, detail))
+}
+
+/// What a request is about. Listings are about nothing; [`may_see`] filters them.
+fn subject(request: &Request) -> (Kind, Vec<&str>) {
+    use Request as R;
+    let (kind, name) = match request {
+        R::List(_) => return (Kind::Lock, Vec::new()),
+        R::Queues(_) => return (Kind::Queue, Vec::new()),
+        R::Sales(_) => return (Kind::Sale, Vec::new()),
+        R::Extend(verb::Extend { leases }) => {
+            return (Kind::Lock, leases.iter().map(|lease| lease.name.as_str()).collect());
+        }
+        // Locks of any name. No lock has an empty name, so only a scope of all locks covers it.
+        R::ReleaseAll(_) => (Kind::Lock, ""),
+        R::Acquire(verb::Acquire { request }) => (Kind::Lock, request.name.as_str()),
+        R::ReleaseWith(verb::ReleaseWith { release, .. }) => (Kind::Lock, release.name.as_str()),
+        R::Release(verb::Release { name, .. })
+        | R::Held(verb::Held { name, .. })
+        | R::Leave(verb::Leave { name, .. })
+        | R::ForceRelease(verb::ForceRelease { name })
+        | R::Show(verb::Show { name }) => (Kind::Lock, name.as_str()),
+        R::Enqueue(verb::Enqueue { queue, .. })
+        | R::Top(verb::Top { queue, .. })
+        | R::Pop(verb::Pop { queue, .. })
+        | R::Claim(verb::Claim { queue, .. })
+        | R::Complete(verb::Complete { queue, .. })
+        | R::Retry(verb::Retry { queue, .. })
+        | R::ReleaseTasks(verb::ReleaseTasks { queue, .. })
+        | R::ExtendTasks(verb::ExtendTasks { queue, .. })
+        | R::Dequeue(verb::Dequeue { queue, .. })
+        | R::Cancel(verb::Cancel { queue, .. })
+        | R::UniqueUntil(verb::UniqueUntil { queue, .. })
+        | R::ClearUnique(verb::ClearUnique { queue, .. })
+        | R::CloseBatch(verb::CloseBatch { queue, .. })
+        | R::Waits(verb::Waits { queue, .. })
+        | R::Waited(verb::Waited { queue, .. })
+        | R::Task(verb::Task { queue, .. })
+        | R::Tasks(verb::Tasks { queue, .. })
+        | R::Stats(verb::Stats { queue })
+        | R::Pause(verb::Pause { queue })
+        | R::Resume(verb::Resume { queue })
+        | R::Limit(verb::Limit { queue, .. })
+        | R::TaskEvents(verb::TaskEvents { queue, .. })
+        | R::Dead(verb::Dead { queue, .. })
+        | R::DeadLetter(verb::DeadLetter { queue, .. })
+        | R::RequeueDead(verb::RequeueDead { queue, .. })
+        | R::DeleteDead(verb::DeleteDead { queue, .. })
+        | R::Schedule(verb::Schedule { queue, .. })
+        | R::Unschedule(verb::Unschedule { queue, .. })
+        | R::Schedules(verb::Schedules { queue, .. })
+        | R::DueSchedules(verb::DueSchedules { queue, .. })
+        | R::Fire(verb::Fire { queue, .. })
+        | R::Relay(verb::Relay { queue, .. }) => (Kind::Queue, queue.as_str()),
+        R::Create(verb::Create { sale }) => (Kind::Sale, sale.id.as_str()),
+        R::Reserve(verb::Reserve { request }) => (Kind::Sale, request.sale.as_str()),
+        R::FollowOrders(verb::FollowOrders { follow }) => (Kind::Sale, follow.sale.as_str()),
+        R::Restore(verb::Restore { receipt }) => (Kind::Sale, receipt.sale.as_str()),
+        R::Enter(verb::Enter { enter }) => (Kind::Sale, enter.sale.as_str()),
+        R::Open(verb::Open { sale })
+        | R::End(verb::End { sale })
+        | R::Confirm(verb::Confirm { sale, .. })
+        | R::CancelHold(verb::CancelHold { sale, .. })
+        | R::Expire(verb::Expire { sale, .. })
+        | R::Settle(verb::Settle { sale, .. })
+        | R::FailedOrders(verb::FailedOrders { sale, .. })
+        | R::RetryOrders(verb::RetryOrders { sale })
+        | R::Stock(verb::Stock { sale, .. })
+        | R::HaltSale(verb::HaltSale { sale, .. })
+        | R::BeginRebuild(verb::BeginRebuild { sale, .. })
+        | R::Load(verb::Load { sale, .. })
+        | R::Switch(verb::Switch { sale, .. })
+        | R::Sale(verb::Sale { sale })
+        | R::Reservation(verb::Reservation { sale, .. })
+        | R::Events(verb::Events { sale, .. })
+        | R::Books(verb::Books { sale })
+        | R::SetRoom(verb::SetRoom { sale, .. })
+        | R::Room(verb::Room { sale })
+        | R::Join(verb::Join { sale, .. })
+        | R::CloseEntry(verb::CloseEntry { sale })
+        | R::Draw(verb::Draw { sale, .. })
+        | R::CloseRoom(verb::CloseRoom { sale }) => (Kind::Sale, sale.as_str()),
+    };
+    (kind, vec![name])
+}
+
+/// A notification, which ends its stream.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct HeardView {
+    /// For a lock: the notification, in lossless JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    notice: Option<Value>,
+    /// Why the store cannot notify.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure: Option<FailureView>,
+}
+
+/// Why a store cannot notify.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct FailureView {
+    /// Code of the problem.
+    code: &'static str,
+    /// What is wrong.
+    detail: String,
+}
+
+/// Streams one notification. The stream begins when the store listens, and ends after the longest wait.
+pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem> {
+    let Call { shop, caller, body: Fields(fields), .. } = call;
+    let topic = Topic::from_wire(fields.into())?;
+    match &topic {
+        // Only who acquires a lock knows the token.
+        Topic::Token(_) => {}
+        Topic::Ready(queue) | Topic::Over(queue, _) => must_cover(&caller, Kind::Queue, queue.as_str())?,
+        Topic::Event(Log::Queue(queue), _) => {
+            must_be(&caller, Role::Operator, "listen to events")?;
+            must_cover(&caller, Kind::Queue, queue.as_str())?;
+        }
+        Topic::Event(Log::Sale(sale), _) => {
+            must_be(&caller, Role::Operator, "listen to events")?;
+            must_cover(&caller, Kind::Sale, sale.as_str())?;
+        }
+    }
+    let heard = shop.gate.listen(topic).map(|heard| match heard {
+        Ok(notice) => HeardView { notice: notice.map(|notice| notice.to_wire()), failure: None },
+        Err(error) => {
+            let problem = Problem::from(error);
+            let (code, detail) = (problem.code().word(), problem.detail().to_owned());
+            HeardView { notice: None, failure: Some(FailureView { code, detail }) }
+        }
+    });
+    // JSON and texts always serialize.
+    let heard = heard.map(|heard| serde_json::to_string(&heard).unwrap_or_default());
+    Ok(events::of_one(heard.boxed(), shop.closing.clone(), shop.longest_wait))
+}
