@@ -1,6 +1,6 @@
 // Time series charts, drawn by uPlot. Charts of one screen share their time axis and their cursor.
 import { html, useEffect, useLayoutEffect, useRef } from '/page/vendor/preact.js';
-import { clockTime, language, rate } from '/page/common.js';
+import { clockTime, language, rate, t } from '/page/common.js';
 
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -15,7 +15,7 @@ function optionsOf({ lines, height, sync, range }, width, size) {
   }));
   return {
     width, height, axes: [time, values],
-    series: [{ value: (_, s) => (s === null || s === undefined ? '–' : clockTime(s)) }, ...series],
+    series: [{ label: t('time'), value: (_, s) => (s === null || s === undefined ? '–' : clockTime(s)) }, ...series],
     legend: { live: true, markers: { width: 2, fill: (_, n) => (lines[n - 1]?.dash ? 'transparent' : color(lines[n - 1]?.name ?? 'line')) } }, cursor: { sync: { key: sync, setSeries: false }, drag: { x: false, y: false }, points: { size: 7 } },
     scales: { x: { range: () => range.current }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 1)] } },
   };

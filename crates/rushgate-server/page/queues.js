@@ -3,7 +3,7 @@ import { html } from '/page/vendor/preact.js';
 import { api, number, path, rate, spoken, t } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
 import { Nothing, Search, Spark, Table, Tag, paged, useTitle } from '/page/parts.js';
-import { Name, route, withQuery } from '/page/router.js';
+import { Name, navigate, route, withQuery } from '/page/router.js';
 import { latestOf, ratesOf, snapshot, useHistory } from '/page/state.js';
 
 export const backlogOf = (queue) => queue.ready + queue.scheduled + queue.blocked;
@@ -59,7 +59,7 @@ export function Queues() {
   const { shown, pager } = paged(found);
   const hidden = found.some(({ limits }) => !limits.events);
   return html`<div class="row head"><h1>${t('queues')}</h1>
-    <label class="row">${t('sortBy')} <select onChange=${(event) => { location.href = withQuery({ sort: event.target.value, page: null }); }} aria-label=${t('sortBy')}>
+    <label class="row">${t('sortBy')} <select onChange=${(event) => navigate(withQuery({ sort: event.target.value, page: null }))} aria-label=${t('sortBy')}>
       ${COLUMNS.map(([word]) => html`<option key=${word} value=${word} selected=${word === sort[0]}>${t(word)}</option>`)}</select></label>
     <${Search} label=${t('nameContains')} /></div>
     ${found.length ? html`<div class="card"><${QueueTable} queues=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noQueues'} />`}

@@ -22,8 +22,8 @@ export const StockChart = ({ id, history, window_s, ...rest }) => html`<${Chart}
   lines=${UNITS.map(([place, name, dash]) => ({ label: t(place), name, dash }))}
   data=${history && [history.at_ms, ...UNITS.map(([place]) => history.gauges[place])]} ...${rest} />`;
 
-export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => html`<${Chart} label=${`${t('attempts')}: ${id}`} window_s=${window_s}
-  lines=${groups} data=${history && groups.length ? [history.at_ms, ...groups.map(({ rates }) => rates)] : undefined} ...${rest} />`;
+export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => (groups.length ? html`<${Chart} label=${`${t('attempts')}: ${id}`} window_s=${window_s}
+  lines=${groups} data=${history && groups.length ? [history.at_ms, ...groups.map(({ rates }) => rates)] : undefined} ...${rest} />` : html`<p class="soft">${t('noAttempts')}</p>`);
 
 const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
 
@@ -39,7 +39,7 @@ function Stock({ sale }) {
 
 function Attempts({ sale, groups, history }) {
   const attempts = attemptsOf(sale.id);
-  if (!attempts || !groups.length) return html`<p class="soft">${t('noAttempts')}</p>`;
+  if (!attempts || !groups.length) return null;
   const all = groups.reduce((sum, group) => sum + group.all, 0);
   const reserved = groups.find(({ id }) => id === 'reserved')?.all ?? 0;
   const facts = [

@@ -219,6 +219,7 @@ export const en = {
   byDraw: 'Randomized draw decides the order',
   soldUnits: 'sold',
   signInTitle: 'Sign in',
+  time: 'Time',
   overview: 'Overview',
   log: 'Audit log',
   skip: 'Skip to content',

@@ -14,6 +14,12 @@ async function lookAtQueues(page) {
   assert.equal(await page.title(), 'Queues · Rushgate');
   await accessible(page, 'queues');
   await picture(page, 'queues');
+  await post('/v1/queues/busy/batch', { tasks: Array.from({ length: 9 }, (_, n) => ({ id: `b-${n}` })) });
+  await rowOf(page, 'busy').waitFor();
+  await page.getByLabel('Sort by').selectOption('name');
+  await page.getByLabel('Sort by').selectOption('ready');
+  await at(page, '/queues?sort=ready');
+  assert.match(await page.locator('tbody tr').first().innerText(), /busy/, 'the longest backlog comes first');
   await press(rowOf(page, 'mail'), 'Pause');
   await has(page, 'Workers get no more tasks from this queue.');
   await confirm(page);
