@@ -1,49 +1,26 @@
-// Shared by the pages: texts, elements, the API, and times.
-import { en, zh } from '/page/words.js';
+// Shared by all pages: texts, the API, and how figures and times are written.
+import { signal } from '/page/vendor/preact.js';
+import { en } from '/page/words.js';
+import { zh } from '/page/words-zh.js';
 
-const stored = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
+export const recall = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
 export const store = (name, value) => {
   try { value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value); } catch { /* private mode */ }
 };
-export const recall = stored;
 
-let language = stored('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en');
+const LANGUAGES = { en: { words: en, locale: 'en', name: 'English' }, zh: { words: zh, locale: 'zh-CN', name: '中文' } };
+export const language = signal(recall('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en'));
+language.subscribe((now) => { document.documentElement.lang = now; });
+const spokenNow = () => LANGUAGES[language.value] ?? LANGUAGES.en;
+const other = () => (language.value === 'zh' ? 'en' : 'zh');
+
+/** The other language: its code, its name, and a function that switches to it. */
+export const otherLanguage = () => ({
+  code: other(), name: LANGUAGES[other()].name, choose: () => { language.value = other(); store('language', language.value); },
+});
 
 /** A text in the reader's language, with its placeholders filled. */
-export const t = (word, ...values) =>
-  ((language === 'zh' ? zh : en)[word] ?? word).replace(/\{(\d)\}/g, (_, n) => values[n]);
-
-/** Fills in all elements that have a `data-word`. */
-export function speak(again) {
-  document.documentElement.lang = language;
-  for (const place of document.querySelectorAll('[data-word]')) place.textContent = t(place.dataset.word);
-  const button = document.getElementById('language');
-  button.textContent = language === 'zh' ? 'English' : '中文';
-  button.lang = language === 'zh' ? 'en' : 'zh';
-  button.onclick = () => {
-    language = language === 'zh' ? 'en' : 'zh';
-    store('language', language);
-    speak(again);
-    again();
-  };
-}
-
-export const at = (id) => document.getElementById(id);
-
-/** An element. What comes from the server is always text. */
-export function h(name, attributes = {}, ...children) {
-  const element = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith('on')) element.addEventListener(key.slice(2), value);
-    else if (typeof value === 'boolean') element.toggleAttribute(key, value);
-    else if (value !== undefined) element.setAttribute(key, value);
-  }
-  element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
-  return element;
-}
-
-/** Sets a text only if it differs, so that a selection survives. */
-export const say = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+export const t = (word, ...values) => (spokenNow().words[word] ?? word).replace(/\{(\d)\}/g, (_, n) => values[n]);
 
 /** A problem document from the server. */
 export class Problem extends Error {
@@ -74,16 +51,16 @@ export const bearer = () => { try { return sessionStorage.getItem('bearer'); } c
 export const setBearer = (token) => sessionStorage.setItem('bearer', token);
 
 /** Headers of every request. */
-export function headers(more = {}) {
+function headers(more = {}) {
   const token = bearer();
   return token ? { authorization: `Bearer ${token}`, ...more } : more;
 }
 
 /** Calls the API. */
-export async function api(method, path, { body, more, signal, cache = 'no-store' } = {}) {
+export async function api(method, path, { body, more, signal: until, cache = 'no-store' } = {}) {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const response = await fetch(path, {
-    method, signal, cache, headers: headers({ ...sent, ...more }),
+    method, signal: until, cache, headers: headers({ ...sent, ...more }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   const answer = await response.json();
@@ -92,8 +69,8 @@ export async function api(method, path, { body, more, signal, cache = 'no-store'
 }
 
 /** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
-export async function* events(path, signal) {
-  const response = await fetch(path, { headers: headers(), cache: 'no-store', signal });
+export async function* events(path, until) {
+  const response = await fetch(path, { headers: headers(), cache: 'no-store', signal: until });
   if (!response.ok) throw new Problem(await response.json());
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ''; ;) {
@@ -110,7 +87,13 @@ export async function* events(path, signal) {
 
 export const pause = (ms) => new Promise((resolve) => { setTimeout(resolve, ms); });
 export const path = (name) => encodeURIComponent(name);
-export const number = (n) => n.toLocaleString(language === 'zh' ? 'zh-CN' : 'en');
+export const number = (n) => n.toLocaleString(spokenNow().locale);
+
+/** A rate with as many digits as a reader can use. */
+export const rate = (n) => number(n < 10 ? Math.round(n * 10) / 10 : Math.round(n));
+
+/** A share, rounded down, so that only a full share reads 100 %. */
+export const percent = (part, all) => `${number(all ? Math.floor(1000 * part / all) / 10 : 0)} %`;
 
 /** A duration in microseconds, as text in the reader's language. */
 export function spoken(us) {
@@ -123,8 +106,27 @@ export function spoken(us) {
   return hours < 48 ? `${unit(hours, 'h')} ${unit(m % 60, 'min')}` : unit(Math.floor(hours / 24), 'd');
 }
 
+/** A latency in microseconds: in milliseconds below one second. */
+export const took = (us) => (us < 1e6 ? `${number(Number((us / 1e3).toPrecision(2)))} ms` : spoken(us));
+
+/** A countdown in microseconds, as hours, minutes and seconds. */
+export function countdown(us) {
+  const s = Math.max(0, Math.ceil(us / 1e6));
+  const two = (n) => String(n).padStart(2, '0');
+  const hours = Math.floor(s / 3600);
+  return `${hours ? `${hours}:` : ''}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
+}
+
 /** A time in microseconds, in the reader's time zone. */
-export const moment = (us) => new Date(us / 1000).toLocaleString(document.documentElement.lang, { hour12: false });
+export const moment = (us) => new Date(us / 1000).toLocaleString(spokenNow().locale, { hour12: false });
+
+/** The time of day in seconds since the Unix epoch. */
+export const clockTime = (s) => new Date(s * 1000).toLocaleTimeString(spokenNow().locale, { hour12: false });
 
 /** Time from now until `us`, or since then, as text. */
 export const relative = (us, now) => (us > now ? t('in', spoken(us - now)) : t('ago', spoken(now - us)));
+
+export const timed = (us, now) => us && `${moment(us)} (${relative(us, now)})`;
+
+/** Names the first five IDs. */
+export const someOf = (ids) => `${ids.slice(0, 5).join(', ')}${ids.length > 5 ? ', …' : ''}`;

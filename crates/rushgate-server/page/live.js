@@ -1,92 +1,69 @@
-// The operator's page: sign-in, connection status and tabs. Each screen has a file: sales, queues, locks.
-import { Problem, at, bearer, events, pause, recall, say, setBearer, speak, store, t } from '/page/common.js';
-import { updateDetail } from '/page/dialogs.js';
-import { remakeLocks, showLocks } from '/page/locks.js';
-import { remakeQueues, showQueues, updateQueue } from '/page/queues.js';
-import { auditAll, lookAtFailedOrders, lookAtRooms, rememberSales, remakeSales, showSales } from '/page/sales.js';
-import { latest, take } from '/page/snapshot.js';
+// The operator's page: its frame, sign-in, connection status and the screen of the current URL.
+import { html, render, useEffect, useRef } from '/page/vendor/preact.js';
+import { clockTime, otherLanguage, t } from '/page/common.js';
+import { Dialog, Told } from '/page/dialogs.js';
+import { Drop } from '/page/drop.js';
+import { Keys } from '/page/keys.js';
+import { Lock, Locks } from '/page/locks.js';
+import { Log } from '/page/log.js';
+import { Overview } from '/page/overview.js';
+import { Nothing } from '/page/parts.js';
+import { Queue, Schedule, Worker } from '/page/queue.js';
+import { Queues } from '/page/queues.js';
+import { route } from '/page/router.js';
+import { Sale } from '/page/sale.js';
+import { Sales } from '/page/sales.js';
+import { auditAll, connection, enter, isAway, now, refused, snapshot, watch } from '/page/state.js';
+import { Task } from '/page/tasks.js';
 
-function show() {
-  if (!latest) return;
-  showSales(latest.sales);
-  showQueues(latest.queues);
-  showLocks(latest.locks, latest.now_us);
+const SCREENS = {
+  overview: Overview, sales: Sales, sale: Sale, drop: Drop, queues: Queues, queue: Queue, schedules: Queue, workers: Queue,
+  task: Task, schedule: Schedule, worker: Worker, locks: Locks, lock: Lock, log: Log,
+  none: () => html`<h1>${t('noScreen')}</h1><p><a href="/">${t('overview')}</a></p>`,
+};
+
+const TABS = [['/', 'overview'], ['/sales', 'sales'], ['/queues', 'queues'], ['/locks', 'locks'], ['/log', 'log']];
+
+function Header() {
+  const { pathname } = route.value;
+  const { code, name, choose } = otherLanguage();
+  const { on } = connection.value;
+  const isHere = (url) => (url === '/' ? pathname === '/' : pathname === url || pathname.startsWith(`${url}/`));
+  return html`<a class="skip" href="#screen" onClick=${(event) => { event.preventDefault(); document.getElementById('screen').focus(); }}>${t('skip')}</a>
+  <header>
+    <a class="brand" href="/">Rushgate</a>
+    <nav aria-label=${t('screens')}>${TABS.map(([url, word]) => html`<a key=${url} href=${url} aria-current=${isHere(url) ? 'page' : undefined}>${t(word)}</a>`)}
+      <a href="/docs">${t('reference')}</a></nav>
+    <span id="lamp" class="lamp ${on ? 'on' : ''}" role="status">${t(on ? 'live' : refused.value ? 'shut' : snapshot.value ? 'away' : 'connecting')}</span>
+    <button id="language" class="plain" lang=${code} onClick=${choose}>${name}</button>
+  </header>`;
 }
 
-let refused = null; // why the token was refused, as the name of a text
+/** Says that the figures are not current. */
+const Away = () => (isAway.value && !refused.value
+  ? html`<p class="away" role="alert">${t('awaySince', clockTime(connection.value.since / 1000), clockTime(now.value / 1e6))}</p>` : null);
 
-function lamp(on) {
-  at('lamp').classList.toggle('on', on);
-  say(at('lamp'), t(on ? 'live' : refused ? 'shut' : 'away'));
-  at('door').hidden = !refused;
-  say(at('refused'), refused ? t(refused) : '');
+/** Asks for a token. */
+function Door() {
+  const field = useRef();
+  useEffect(() => { field.current.focus(); }, []);
+  const submit = (event) => { event.preventDefault(); enter(field.current.value.trim()); };
+  return html`<form id="door" class="card" onSubmit=${submit}><h1>${t('signInTitle')}</h1><p id="refused" role="alert">${t(refused.value)}</p>
+    <label><span>${t('token')}</span> <input id="bearer" ref=${field} type="password" autocomplete="off" spellcheck=${false} /></label> <button class="primary">${t('enter')}</button></form>`;
 }
 
-/** Shows why the token was refused and waits for another one. */
-async function standOutside({ code }) {
-  refused = code === 'forbidden' ? 'roleTooSmall' : bearer() ? 'badToken' : 'wantsToken';
-  lamp(false);
-  at('bearer').focus();
-  await new Promise((resolve) => { at('door').onsubmit = (event) => { event.preventDefault(); resolve(); }; });
-  setBearer(at('bearer').value.trim());
-  at('bearer').value = '';
-  refused = null;
+function Screen() {
+  const { screen, names, pathname } = route.value;
+  if (refused.value) return html`<${Door} key=${refused.value} />`;
+  if (!snapshot.value) return html`<${Nothing} word="loading" />`;
+  const Shown = SCREENS[screen];
+  // The views of a queue are one screen, so that its frame stays.
+  const key = ['queue', 'schedules', 'workers'].includes(screen) ? `queue ${names.queue}` : pathname;
+  return html`<${Shown} key=${key} ...${names} />`;
 }
 
-function choose(tab) {
-  for (const button of at('tabs').children) {
-    const chosen = button.dataset.tab === tab;
-    button.setAttribute('aria-selected', chosen);
-    button.tabIndex = chosen ? 0 : -1;
-    at(button.dataset.tab).hidden = !chosen;
-  }
-  store('tab', tab);
-  show();
-}
+const App = () => html`<${Header} /><${Away} /><main id="screen" tabindex="-1" class=${isAway.value ? 'is-stale' : ''}><${Screen} /></main><${Dialog} /><${Keys} /><${Told} />`;
 
-at('tabs').addEventListener('click', ({ target }) => target.dataset.tab && choose(target.dataset.tab));
-at('tabs').addEventListener('keydown', ({ key }) => {
-  const tabs = [...at('tabs').children];
-  const step = { ArrowRight: 1, ArrowLeft: -1 }[key];
-  if (!step) return;
-  const next = tabs[(tabs.indexOf(document.activeElement) + step + tabs.length) % tabs.length];
-  choose(next.dataset.tab);
-  next.focus();
-});
-
-/** Rebuilds every screen after a change of language or color scheme. */
-function again() {
-  remakeSales();
-  remakeLocks();
-  lamp(at('lamp').classList.contains('on'));
-  remakeQueues();
-  show();
-}
-
-async function watch() {
-  for (; ;) {
-    try {
-      for await (const snapshot of events('/v1/events')) {
-        take(snapshot);
-        lamp(true);
-        rememberSales(snapshot);
-        show();
-        updateQueue();
-        updateDetail();
-      }
-    } catch (error) {
-      if (error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code)) { await standOutside(error); continue; }
-    }
-    lamp(false);
-    await pause(1000);
-  }
-}
-
-speak(again);
-lamp(false);
-choose(recall('tab') ?? 'sales');
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', again);
+render(html`<${App} />`, document.getElementById('app'));
 watch();
 auditAll();
-lookAtRooms();
-lookAtFailedOrders();

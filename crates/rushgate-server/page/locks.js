@@ -1,55 +1,82 @@
-// The locks screen: the holder of each lock and its wait queue.
-import { api, at, h, number, path, relative, spoken, t } from '/page/common.js';
-import { openDetail, verb } from '/page/dialogs.js';
-import { arrange, part, table, tellFacts, timed } from '/page/lists.js';
-import { latest, serverNow } from '/page/snapshot.js';
+// The locks screens: the holder of each lock, its lease, and its wait queue.
+import { html } from '/page/vendor/preact.js';
+import { Problem, api, number, path, relative, spoken, t, timed } from '/page/common.js';
+import { Verb } from '/page/dialogs.js';
+import { Card, Facts, Nothing, Search, Table, Tag, paged, usePolled, useTitle } from '/page/parts.js';
+import { Name, navigate, route, to } from '/page/router.js';
+import { now, snapshot } from '/page/state.js';
 
-let lockTable = null;
+export const who = ({ label, host, pid }) => label || `${host}:${pid}`;
 
-const who = ({ label, host, pid }) => label || `${host}:${pid}`;
-
-export function showLocks(locks, now) {
-  const section = at('locks');
-  if (!locks.length) {
-    lockTable = null;
-    arrange(section, [], 'noLocks');
-    return;
-  }
-  lockTable ??= table([['name'], ['holder'], ['fence', true], ['leaseLeft', true], ['waiting', true], ['']]);
-  arrange(section, [lockTable.element]);
-  lockTable.fill(locks, (lock) => lock.name,
-    (lock) => [lock.name, lock.holder ? who(lock.holder) : '–', lock.holder?.fence ?? '–',
-      lock.holder ? spoken(lock.holder.lease_until_us - now) : '–', number(lock.waiters.length)],
-    (lock) => [
-      h('button', { onclick: () => showLock(lock.name) }, t('show')),
-      verb('breakLock', lock.name, () => api('POST', `/v1/locks/${path(lock.name)}/force-release`, { body: {} }), { danger: true }),
-    ]);
+/** The part of the lease that is left. */
+export function Lease({ holder }) {
+  const [left, whole] = [Math.max(0, holder.lease_until_us - now.value), Math.max(1, holder.lease_until_us - holder.since_us)];
+  const share = Math.min(100, 100 * left / whole);
+  return html`<span class="lease"><span class="meter" role="img" aria-label=${`${Math.round(share)} %`}><span class=${share < 20 ? 'low' : ''} style=${{ width: `${share}%` }}></span></span> ${spoken(left)}</span>`;
 }
 
-/** Clears the screen; the next snapshot rebuilds it. */
-export function remakeLocks() {
-  lockTable = null;
-  at('locks').replaceChildren();
+function ForceRelease({ lock, small }) {
+  const { name, holder, waiters } = lock;
+  if (!holder) return null;
+  const says = () => [t('breakSays', who(holder), spoken(holder.lease_until_us - now.value)), waiters.length ? t('breakNext', who(waiters[0]), number(waiters.length)) : t('breakFree')];
+  return html`<${Verb} word="breakLock" title=${name} small=${small} danger says=${says} work=${() => api('POST', `/v1/locks/${path(name)}/force-release`, { body: {} })} />`;
 }
 
-/** Shows the holder of a lock and its wait queue. */
-function showLock(name) {
-  const facts = h('dl');
-  const line = table([['position', true], ['waiter'], ['since', true], ['givesUp', true], ['']]);
-  const section = part('line', line.element);
-  openDetail(name, h('div', {}, facts, section), () => {
-    const { holder, waiters } = latest.locks.find((lock) => lock.name === name) ?? { waiters: [] };
-    const now = serverNow();
-    tellFacts(facts, [
-      ['holder', holder ? who(holder) : t('nobody')],
-      ['process', holder && `${holder.host}:${holder.pid}`],
-      ['fence', holder?.fence],
-      ['since', timed(holder?.since_us, now)],
-      ['leaseLeft', holder && spoken(holder.lease_until_us - now)],
-      ['waiting', number(waiters.length)],
-    ]);
-    section.hidden = !waiters.length;
-    line.fill(waiters, ({ position, since_us: since }) => `${position} ${since}`,
-      (waiter) => [waiter.position, who(waiter), relative(waiter.since_us, now), relative(waiter.wait_until_us, now)], () => []);
+const HEADS = [['name'], ['holder'], ['fence', 'n'], ['since', 'n'], ['leaseLeft', 'n'], ['waiting', 'n'], ['longestWait', 'n'], ['verbs', 'verbs']];
+
+export function LockTable({ locks }) {
+  const rows = locks.map((lock) => {
+    const { name, holder, waiters } = lock;
+    const longest = Math.min(...waiters.map((waiter) => waiter.since_us));
+    return {
+      key: name,
+      cells: [html`<${Name} to=${['locks', name]} />`, holder ? who(holder) : '–', holder?.fence ?? '–', holder ? relative(holder.since_us, now.value) : '–',
+        holder ? html`<${Lease} holder=${holder} />` : '–', number(waiters.length), waiters.length ? spoken(now.value - longest) : '–', html`<${ForceRelease} lock=${lock} small />`],
+    };
   });
+  return html`<${Table} heads=${HEADS} rows=${rows} label=${t('locks')} />`;
+}
+
+/** A lock by name, if it is not among those that the snapshot has room for. */
+function OpenByName() {
+  const open = (event) => {
+    event.preventDefault();
+    const name = event.target.elements.lock.value.trim();
+    if (name) navigate(to('locks', name));
+  };
+  return html`<form class="row" onSubmit=${open}><input name="lock" aria-label=${t('lockName')} placeholder=${t('lockName')} spellcheck=${false} /><button>${t('show')}</button></form>`;
+}
+
+const SNAPSHOT_MAX = 200;
+
+export function Locks() {
+  useTitle(t('locks'));
+  const { query } = route.value;
+  const all = snapshot.value.locks;
+  const found = all.filter(({ name }) => name.includes(query.get('q') ?? ''));
+  const { shown, pager } = paged(found);
+  return html`<div class="row head"><h1>${t('locks')}</h1><${Search} label=${t('nameContains')} /></div>
+    ${found.length ? html`<div class="card"><${LockTable} locks=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noLocks'} />`}
+    ${all.length >= SNAPSHOT_MAX && html`<p class="soft">${t('firstLocks', number(SNAPSHOT_MAX))}</p><${OpenByName} />`}${pager}`;
+}
+
+/** The holder of a lock and its wait queue. */
+export function Lock({ lock: name }) {
+  useTitle(name, t('locks'));
+  const { said, error } = usePolled(() => api('GET', `/v1/locks/${path(name)}`), [name], 1000);
+  const { holder, waiters = [] } = said ?? {};
+  const { shown, pager } = paged(waiters);
+  const rows = shown.map((waiter) => ({
+    key: `${waiter.position} ${waiter.since_us}`,
+    cells: [number(waiter.position), who(waiter), `${waiter.host}:${waiter.pid}`, relative(waiter.since_us, now.value), relative(waiter.wait_until_us, now.value)],
+  }));
+  return html`<article class="lock" data-lock=${name}><p class="crumbs"><${Name} to=${['locks']}>${t('locks')}<//></p>
+    <div class="row head"><h1>${name}</h1>${said && html`<${Tag} kind=${holder ? 'open' : ''}>${t(holder ? 'held' : 'free')}<//>`}
+      <span class="row ends">${holder && html`<${ForceRelease} lock=${said} />`}</span></div>
+    ${error instanceof Problem && html`<p class="bad">${error.message}</p>`}
+    ${said && html`<div class="grid two"><${Card} title=${t('holder')}>${holder ? html`<${Facts} of=${[
+    ['holder', who(holder)], ['process', `${holder.host}:${holder.pid}`], ['fence', holder.fence], ['since', timed(holder.since_us, now.value)], ['leaseLeft', html`<${Lease} holder=${holder} />`],
+  ]} /><p class="soft">${t('processOf')}</p>` : html`<${Nothing} word="lockFree" />`}<//>
+      <${Card} title=${`${t('line')} (${number(waiters.length)})`}>${waiters.length ? html`<${Table} heads=${[['position', 'n'], ['waiter'], ['process'], ['since', 'n'], ['givesUp', 'n']]} rows=${rows} label=${t('line')} />${pager}` : html`<${Nothing} word="noWaiters" />`}<//></div>`}
+  </article>`;
 }

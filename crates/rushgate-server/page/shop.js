@@ -1,6 +1,7 @@
 // The buyer's page. Each attempt is stored before it is sent, so that a reload, a second click, the back button or a
 // lost connection all lead to the same reservation.
-import { Problem, api, at, bearer, h, number, path, pause, randomId, recall, say, setBearer, speak, spoken, standing, store, t } from '/page/common.js';
+import { html, render, signal } from '/page/vendor/preact.js';
+import { Problem, api, bearer, countdown, moment, number, otherLanguage, path, pause, randomId, recall, setBearer, spoken, standing, store, t } from '/page/common.js';
 
 /** The sale in the URL. A malformed name stays as it is, and matches no sale. */
 const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
@@ -20,7 +21,7 @@ const spell = ({ code, message }) => (REFUSED[code] ? t(REFUSED[code]) : t('refu
 // A shop's own page may pass a token for the buyer (`#token=…`) and a proof for the bot check (`#proof=…`).
 let proof = null;
 let buyer; // unset if the token names the buyer
-let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, pass?, id? }
+let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, quantity?, pass?, id?, receipt? }
 /** Buyer of a token. */
 function who(token) {
   try { return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).sub; } catch { return token; }
@@ -55,6 +56,7 @@ let word = null;
 let refusal = null; // the server's message, if the page has no text for it
 let trouble = null; // why the last refresh of the sale failed
 let aside = null; // why a reservation could not be confirmed or canceled
+let proveAt = null; // where to get a proof for the bot check
 let busy = false;
 let mayPay = true; // until the server refuses a confirmation
 let line = null; // position in the waiting room, while this buyer waits: { serial, ahead?, at? }
@@ -64,43 +66,124 @@ const now = () => Date.now() * 1000 + skew;
 const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
 const keepPass = (given) => { pass = given; if (attempt) keep({ ...attempt, pass }); };
 
+const turn = signal(0);
+const draw = () => { turn.value += 1; };
+
+/** Most units in one request. */
+const QUANTITY_MAX = 32;
+let wanted = { sku: null, quantity: 1 };
+
+/** The chosen SKU: the buyer's choice, or the first one that can be reserved. */
 function chosen() {
-  return document.querySelector('#choice input:checked')?.value ?? state?.skus[0]?.sku;
+  const all = state?.skus ?? [];
+  return all.find(({ sku }) => sku === (attempt?.sku ?? wanted.sku)) ?? all.find(({ free, held }) => free || held) ?? all[0];
 }
+
+/** Most units of a SKU that this buyer can choose. */
+const mostOf = (sku) => Math.max(1, Math.min(QUANTITY_MAX, sku.per_buyer || QUANTITY_MAX, sku.free || 1));
 
 /** Why the chosen SKU cannot be reserved by any buyer. */
 const CLOSED = { created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
-function draw() {
-  const sku = state?.skus.find((of) => of.sku === chosen()) ?? state?.skus[0];
-  if (sku) say(at('stock'), `${sku.sku}: ${number(sku.free)} ${t('left')}`);
-  const stands = sku && standing({ ...state, skus: [sku] }, now());
-  const waits = stands === 'opensLater';
-  let text = word ? t(word) : refusal ? spell(refusal) : '';
-  if (hold?.state === 'held') text = `${t('yours')} ${spoken(hold.deadline_us - now())}`;
-  else if (line) text = line.at ? `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}` : line.ahead !== undefined ? `${number(line.ahead)} ${t('behind')}` : `${t('drawSoon')} ${t('yourNumber')} ${line.serial}`;
-  else if (waits && !text) text = `${t('opensIn')} ${spoken(state.opens_at_us - now())}`;
-  else if (!text && CLOSED[stands]) text = t(CLOSED[stands]);
-  if (hold && hold.state !== 'expired' && hold.state !== 'cancelled') {
-    text += ` (${hold.units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ')})`;
+/** What the button says when there is nothing to reserve anymore. */
+const BUY = { sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
+
+const standingOf = (sku) => sku && standing({ ...state, skus: [sku] }, now());
+
+/** The units of a hold, in words. */
+const unitsOf = ({ units }) => units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ');
+
+/** What the buyer has to know now, in one sentence. */
+function sentence(stands) {
+  if (hold?.state === 'held') return t('payWithin');
+  if (line) {
+    if (line.at) return `${number(line.ahead)} ${t('ahead')} ${spoken(line.at - now())}`;
+    return line.ahead === undefined ? `${t('drawSoon')} ${t('yourNumber')} ${line.serial}` : `${number(line.ahead)} ${t('behind')}`;
   }
-  // Without a known state, the problem is shown instead of the sale; otherwise beside it.
-  const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
-  say(at('state'), text || (state ? '' : problem));
-  say(at('note'), aside ? aside() : state && !word ? problem : '');
-  say(at('buy'), t('buy'));
-  at('buy').disabled = busy || attempt !== null || !state || stands in CLOSED;
-  at('buy').hidden = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
-  at('cancel').hidden = hold?.state !== 'held';
-  at('pay').hidden = hold?.state !== 'held' || !mayPay;
-  at('pay').disabled = busy;
-  at('choice').hidden = attempt !== null;
+  if (word) return t(word);
+  if (refusal) return spell(refusal);
+  if (stands === 'opensLater') return t('opensIn');
+  // The button says that a sale is over.
+  return CLOSED[stands] && !BUY[stands] ? t(CLOSED[stands]) : '';
 }
 
-function choices() {
-  if (state.skus.length < 2 || at('choice').children.length) return;
-  at('choice').append(...state.skus.map((sku, n) =>
-    h('label', {}, h('input', { type: 'radio', name: 'sku', value: sku.sku, checked: n === 0, onchange: draw }), ` ${sku.sku} `)));
+/** How much of a SKU is left. */
+function stockOf(sku) {
+  if (sku.free) return t('leftOf', number(sku.free));
+  return t(sku.held ? 'onHoldShort' : 'soldOutShort');
+}
+
+/** A SKU to choose. The parts of this page are functions and not components, because its state is no property. */
+function choiceOf(sku) {
+  const isGone = ['sold', 'over', 'ended'].includes(standingOf(sku));
+  const choose = () => { wanted = { sku: sku.sku, quantity: 1 }; draw(); };
+  return html`<label key=${sku.sku} class="sku ${isGone ? 'is-gone' : ''}">
+    <input type="radio" name="sku" value=${sku.sku} checked=${chosen()?.sku === sku.sku} disabled=${isGone || attempt !== null} onChange=${choose} />
+    <span class="sku-name">${sku.sku}</span><span class="sku-left">${stockOf(sku)}</span>
+    ${sku.per_buyer > 0 && sku.per_buyer < QUANTITY_MAX && html`<small class="soft">${t('perBuyer', number(sku.per_buyer))}</small>`}
+  </label>`;
+}
+
+function quantityOf(sku) {
+  const most = mostOf(sku);
+  const set = (quantity) => { wanted = { sku: sku.sku, quantity: Math.min(most, Math.max(1, quantity)) }; draw(); };
+  if (most < 2) return null;
+  return html`<div class="quantity"><span id="quantity-label">${t('quantity')}</span>
+    <button type="button" aria-label=${t('fewer')} disabled=${wanted.quantity <= 1} onClick=${() => set(wanted.quantity - 1)}>−</button>
+    <output id="quantity" aria-labelledby="quantity-label">${number(Math.min(wanted.quantity, most))}</output>
+    <button type="button" aria-label=${t('moreUnits')} disabled=${wanted.quantity >= most} onClick=${() => set(wanted.quantity + 1)}>+</button></div>`;
+}
+
+/** Saves the receipt as a file. */
+function saveReceipt() {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([attempt.receipt], { type: 'text/plain' }));
+  link.download = `receipt-${attempt.id}.txt`;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+/** The order: its number, its units and its receipt. */
+function order() {
+  if (!hold || !['held', 'confirming', 'confirmed'].includes(hold.state)) return null;
+  return html`<dl class="order"><div><dt>${t('orderNumber')}</dt><dd><code id="order">${hold.id}</code></dd></div>
+    <div><dt>${t('yourUnits')}</dt><dd id="units">${unitsOf(hold)}</dd></div>
+    ${attempt?.receipt && html`<div><dt>${t('receipt')}</dt><dd><button type="button" id="receipt" class="small" onClick=${saveReceipt}>${t('saveReceipt')}</button> <small class="soft">${t('receiptSays')}</small></dd></div>`}</dl>`;
+}
+
+/** The time that is left: to the opening, or to pay. */
+function clock(stands) {
+  if (hold?.state === 'held') {
+    const left = hold.deadline_us - now();
+    return html`<p class="clock ${left < 60e6 ? 'bad' : ''}" id="clock" role="timer">${countdown(left)}</p>`;
+  }
+  if (stands !== 'opensLater' || word || refusal) return null;
+  return html`<p class="clock" id="clock" role="timer">${countdown(state.opens_at_us - now())}</p><p class="soft">${t('opensAt', moment(state.opens_at_us))}</p>`;
+}
+
+function Shop() {
+  void turn.value;
+  const sku = chosen();
+  const stands = standingOf(sku);
+  const { code, name, choose } = otherLanguage();
+  const text = sentence(stands);
+  // Without a known state, the problem is shown instead of the sale; otherwise beside it.
+  const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
+  const isMine = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
+  const isPaid = hold?.state === 'confirmed';
+  return html`<header><h1 id="name">${sale}</h1><button id="language" class="plain" lang=${code} onClick=${() => { choose(); draw(); }}>${name}</button></header>
+  <main>
+    ${state && !isMine && html`<fieldset id="choice" disabled=${attempt !== null}><legend class="unseen">${t('chooseSku')}</legend>${state.skus.map(choiceOf)}</fieldset>
+      ${!attempt && !(stands in CLOSED) && quantityOf(sku)}`}
+    <p id="state" class="state ${isPaid ? 'good' : ''}" role="status" aria-live="polite">${text || (state ? '' : problem)}</p>
+    ${clock(stands)}
+    ${order()}
+    ${proveAt && html`<a id="prove" href=${proveAt}>${t('prove')}</a>`}
+    ${!isMine && html`<button id="buy" class="buy" disabled=${busy || attempt !== null || !state || stands in CLOSED} onClick=${buy}>${t(BUY[stands] ?? 'buy')}</button>`}
+    ${hold?.state === 'held' && mayPay && html`<button id="pay" class="buy" disabled=${busy} onClick=${pay}>${t('pay')}</button>`}
+    ${hold?.state === 'held' && html`<button id="cancel" class="plain" onClick=${cancel}>${t('callOff')}</button>`}
+    <p id="note" class="soft" role="status" aria-live="polite">${aside ? aside() : state && !word ? problem : ''}</p>
+  </main>`;
 }
 
 /** Looks at the sale once. */
@@ -109,7 +192,6 @@ async function look() {
     state = await api('GET', base);
     skew = state.now_us - Date.now() * 1000;
     trouble = null;
-    choices();
   } catch (error) {
     trouble = error;
   }
@@ -133,8 +215,7 @@ function showProof(error) {
   const wanted = error instanceof Problem && error.code.startsWith('proof_');
   if (wanted) proof = null;
   const page = wanted ? error.problem.prove_at : undefined;
-  at('prove').hidden = !page;
-  if (page && /^https?:/.test(page)) at('prove').href = page;
+  proveAt = page && /^https?:/.test(page) ? page : null;
 }
 
 /** Waits for this buyer's turn. Returns the admission token, or null without a waiting room. Throws a permanent refusal. */
@@ -166,9 +247,9 @@ async function reserve() {
     try {
       if (pass === undefined && state?.waiting_room) keepPass(await waitInLine());
       hold = await api('POST', `${base}/reservations`, {
-        body: { buyer, lines: [{ sku: attempt.sku }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key, ...proofs() },
+        body: { buyer, lines: [{ sku: attempt.sku, quantity: attempt.quantity ?? 1 }], ...(pass && { pass }) }, more: { 'idempotency-key': attempt.key, ...proofs() },
       });
-      keep({ ...attempt, id: hold.id });
+      keep({ ...attempt, id: hold.id, receipt: hold.receipt });
       showProof(null);
       word = FINAL[hold.state] ?? null;
       busy = false;
@@ -234,17 +315,18 @@ async function follow() {
   draw();
 }
 
-at('buy').addEventListener('click', () => {
+function buy() {
   if (attempt) return;
   // Continue an attempt that needed a proof or a token: it may have succeeded, and its answer may be lost.
-  keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: randomId(), sku: chosen() });
+  const { sku } = chosen();
+  keep(JSON.parse(recall(`unproved:${sale}`) ?? 'null') ?? { key: randomId(), sku, quantity: wanted.sku === sku ? wanted.quantity : 1 });
   store(`unproved:${sale}`, null);
   hold = null;
   word = 'wait';
   refusal = aside = null;
   draw();
   reserve();
-});
+}
 
 /** Confirms or cancels the hold. The buyer may have started another attempt by the time of the answer. */
 async function decide(what, seconds) {
@@ -258,7 +340,7 @@ async function decide(what, seconds) {
 const excuse = (error) => (error instanceof Problem ? spell(error) : t('notSent'));
 
 /** If the server requires no tokens, the page may confirm the payment itself. */
-at('pay').addEventListener('click', async () => {
+async function pay() {
   busy = true;
   aside = null;
   draw();
@@ -270,8 +352,9 @@ at('pay').addEventListener('click', async () => {
   }
   busy = false;
   draw();
-});
-at('cancel').addEventListener('click', async () => {
+}
+
+async function cancel() {
   aside = null;
   try {
     await decide('cancel', 5);
@@ -279,10 +362,9 @@ at('cancel').addEventListener('click', async () => {
     aside = () => excuse(error);
   }
   draw();
-});
+}
 
 document.title = sale;
-say(at('name'), sale);
-speak(draw);
+render(html`<${Shop} />`, document.getElementById('app'));
 setInterval(draw, 200);
 watch();

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Maximum number of counted sales. Beyond it, the sale with the oldest attempt starts over.
 const SALES_MAX: usize = 1_000;
-/// Number of latest snapshots that quantiles cover. There is one per second while there are watchers.
+/// Number of latest snapshots that quantiles cover. There is one per second.
 const LOOKS: usize = 10;
 
 /// Attempts per sale, counted since this process started.
@@ -196,6 +196,13 @@ pub(crate) struct AttemptsView {
     /// 99th percentile, likewise.
     #[serde(skip_serializing_if = "Option::is_none")]
     p99_us: Option<u64>,
+}
+
+impl AttemptsView {
+    /// Attempts so far by answer.
+    pub fn answers(&self) -> &BTreeMap<&'static str, u64> {
+        &self.answers
+    }
 }
 
 #[cfg(test)]

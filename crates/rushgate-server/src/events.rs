@@ -1,8 +1,8 @@
-//! Server-sent events. One task per watched sale, and one for the snapshot, serves any number of watchers.
+//! Server-sent events. One task per watched sale serves any number of watchers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use crate::body::Body;
 use futures_util::StreamExt;
@@ -10,20 +10,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
-use rushgate::lock::LockState;
 use rushgate::queue::{Followed, Follower, TaskChange};
-use rushgate::sale::{Event, SaleId, SaleState};
+use rushgate::sale::{Event, SaleId};
 use rushgate::store::Page;
-use rushgate::wire::QueueReport;
-use rushgate::{CancellationToken, Queue, Result, Rushgate, Sale};
-use schemars::JsonSchema;
-use serde::Serialize;
+use rushgate::{CancellationToken, Queue, Result, Sale};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
-
-use crate::access::Caller;
-use crate::attempts::{Attempts, AttemptsView, Recently};
-use crate::scope::Kind;
 
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -214,154 +206,6 @@ fn name_of(what: &TaskChange) -> String {
     value["event"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Interval of the snapshots while there are watchers.
-const SNAPSHOT_EVERY: Duration = Duration::from_secs(1);
-/// Maximum number of sales, queues and locks in a snapshot.
-const SNAPSHOT_MAX: u32 = 200;
-
-/// A snapshot of everything.
-#[derive(Clone)]
-struct Snapshot {
-    sales: Vec<SaleState>,
-    attempts: Vec<AttemptsView>,
-    counted_us: u64,
-    queues: Vec<QueueReport>,
-    locks: Vec<LockState>,
-}
-
-/// A snapshot of everything that the caller may see: up to 200 sales, queues and locks each.
-#[derive(Serialize, JsonSchema)]
-pub(crate) struct SnapshotView {
-    /// The server's clock, in microseconds since the Unix epoch, for countdowns on pages.
-    now_us: u64,
-    /// The sales.
-    sales: Vec<SaleState>,
-    /// Reservation attempts that this process has answered since it started, for each of these sales with attempts.
-    attempts: Vec<AttemptsView>,
-    /// When they were counted, by the same clock. Compute rates from the time between two counts.
-    counted_us: u64,
-    /// The queues.
-    queues: Vec<QueueReport>,
-    /// Locks that are held or waited for.
-    locks: Vec<LockState>,
-}
-
-/// The server's clock, in microseconds since the Unix epoch.
-fn now_us() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_micros()).unwrap_or(u64::MAX)
-}
-
-impl Snapshot {
-    async fn take(gate: &Rushgate, attempts: &Attempts, recently: &mut Recently) -> Result<Self> {
-        let page = Page::first(SNAPSHOT_MAX);
-        let (sales, locks) = (gate.sales(page.clone()).await?, gate.locks(page).await?);
-        let mut queues = Vec::new();
-        for queue in gate.queues(Page::first(SNAPSHOT_MAX)).await? {
-            let stats = gate.queue(&queue)?.stats().await?;
-            queues.push(QueueReport { queue, stats });
-        }
-        let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
-        let attempts = recently.look(attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
-        Ok(Self { sales, attempts, counted_us: now_us(), queues, locks })
-    }
-
-    fn seen_by(&self, caller: &Caller) -> SnapshotView {
-        let Self { sales, attempts, counted_us, queues, locks } = self.clone();
-        let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
-        let attempts = attempts.into_iter().filter(|of| caller.may(Kind::Sale, &of.sale));
-        let queues = queues.into_iter().filter(|of| caller.may(Kind::Queue, of.queue.as_str()));
-        let locks = locks.into_iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
-        SnapshotView {
-            now_us: now_us(),
-            sales: sales.collect(),
-            attempts: attempts.collect(),
-            counted_us,
-            queues: queues.collect(),
-            locks: locks.collect(),
-        }
-    }
-}
-
-/// The latest snapshot and its number; none before the first.
-type Latest = (u64, Option<Arc<Snapshot>>);
-
-/// The watchers of the snapshot, and what it is taken of.
-pub(crate) struct Live {
-    gate: Rushgate,
-    attempts: Attempts,
-    /// Canceled when the shutdown starts.
-    closing: CancellationToken,
-    watchers: Mutex<Option<watch::Sender<Latest>>>,
-}
-
-impl Live {
-    pub(crate) fn new(gate: Rushgate, attempts: Attempts, closing: CancellationToken) -> Arc<Self> {
-        Arc::new(Self { gate, attempts, closing, watchers: Mutex::default() })
-    }
-
-    fn follow(self: &Arc<Self>) -> watch::Receiver<Latest> {
-        let mut live = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sender) = &*live {
-            return sender.subscribe();
-        }
-        let (sender, receiver) = watch::channel((0, None));
-        *live = Some(sender.clone());
-        tokio::spawn(look_at_all(Arc::clone(self), sender));
-        receiver
-    }
-
-    /// Whether no watchers are left.
-    fn is_left(&self, sender: &watch::Sender<Latest>) -> bool {
-        let mut live = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_left = sender.is_closed();
-        if is_left {
-            *live = None;
-        }
-        is_left
-    }
-}
-
-async fn look_at_all(live: Arc<Live>, sender: watch::Sender<Latest>) {
-    let (mut number, mut recently) = (0, Recently::default());
-    while !live.is_left(&sender) && !live.closing.is_cancelled() {
-        match Snapshot::take(&live.gate, &live.attempts, &mut recently).await {
-            Ok(snapshot) => {
-                number += 1;
-                sender.send_replace((number, Some(Arc::new(snapshot))));
-            }
-            Err(error) => tracing::debug!(%error, "cannot read the store"),
-        }
-        tokio::select! {
-            () = sleep(SNAPSHOT_EVERY) => {}
-            () = live.closing.cancelled() => {}
-        }
-    }
-}
-
-/// Snapshots of everything, one per second. Each is complete, so a client that reconnects misses nothing.
-pub(crate) fn of_all(live: &Arc<Live>, caller: Caller) -> Response<Body> {
-    let (latest, closing) = (live.follow(), live.closing.clone());
-    let snapshots =
-        stream::unfold((latest, caller, closing, 0), async |(mut latest, caller, closing, sent)| {
-            loop {
-                let (number, snapshot) = latest.borrow_and_update().clone();
-                if let Some(snapshot) = snapshot.filter(|_| number != sent) {
-                    let data = serde_json::to_string(&snapshot.seen_by(&caller)).unwrap_or_default();
-                    return Some((
-                        Bytes::from(message(number, "snapshot", &data)),
-                        (latest, caller, closing, number),
-                    ));
-                }
-                tokio::select! {
-                    changed = latest.changed() => changed.ok()?,
-                    () = closing.cancelled() => return None,
-                }
-            }
-        });
-    response(snapshots.boxed())
-}
-
 /// A stream of one event.
 struct One {
     /// Data of the event.
@@ -405,11 +249,11 @@ impl One {
 }
 
 /// One event. JSON contains no line breaks.
-fn message(id: u64, name: &str, data: &str) -> String {
+pub(crate) fn message(id: u64, name: &str, data: &str) -> String {
     format!("id: {id}\nevent: {name}\ndata: {data}\n\n")
 }
 
-fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
+pub(crate) fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
     let first = Bytes::from(format!("retry: {RETRY_MS}\n\n"));
     let events = stream::once(async { first }).chain(events);
     let mut response = Response::new(Body::streaming(events));

@@ -8,7 +8,7 @@ use rushgate::store::normalized;
 use serde::{Deserialize, Serialize};
 
 /// Kinds of resources that a scope can name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Kind {
     /// A lock.
@@ -20,6 +20,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Self; 3] = [Self::Lock, Self::Queue, Self::Sale];
+
     /// Its name, which is also its placeholder in a path: `{queue}`.
     pub const fn word(self) -> &'static str {
         match self {

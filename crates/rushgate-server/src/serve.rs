@@ -27,12 +27,12 @@ use crate::audit_log::AuditLog;
 use crate::check::{BuyerCheck, CheckRules, Checker};
 use crate::clerks;
 use crate::cors::Origin;
-use crate::events::Live;
 use crate::limits::{Limits, Peer};
 use crate::metrics::Metrics;
 use crate::openapi::describe;
 use crate::router::Router;
 use crate::shop::Shop;
+use crate::snapshot::Live;
 use crate::table::routes;
 use crate::tls::Certificate;
 
@@ -346,6 +346,7 @@ impl Bound {
                 work.await;
             }
         });
+        let live = tokio::spawn(Arc::clone(&shop.live).run());
         let tracker = TaskTracker::new();
         let accepted = accept(&listener, tls.as_ref(), &shop, connections, &tracker, &shutdown).await;
         drop(listener);
@@ -353,9 +354,9 @@ impl Bound {
         tracker.close();
         let is_orderly = tokio::time::timeout(grace, tracker.wait()).await.is_ok();
         clerks_end.cancel();
-        let stopped = clerks.await;
+        let stopped = clerks.await.and(live.await);
         if let Err(error) = &stopped {
-            tracing::error!(%error, "the order workers panicked");
+            tracing::error!(%error, "a background service panicked");
         }
         ServeReport { accepted, is_orderly: is_orderly && stopped.is_ok() }
     }

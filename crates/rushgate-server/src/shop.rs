@@ -12,10 +12,11 @@ use crate::access::Door;
 use crate::audit_log::AuditLog;
 use crate::check::Checker;
 use crate::cors::Origins;
-use crate::events::{Live, Tails};
+use crate::events::Tails;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
+use crate::snapshot::Live;
 
 /// State shared by all requests.
 pub(crate) struct Shop {

@@ -6,11 +6,12 @@ use rushgate::queue::TaskEvent;
 use rushgate::sale::Event;
 
 use crate::access::Role::{Buyer, Worker};
-use crate::events::{EVENT_STREAM, SnapshotView};
+use crate::events::EVENT_STREAM;
 use crate::metrics::OPENMETRICS;
 use crate::openapi::Description;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
+use crate::snapshot::SnapshotView;
 use crate::verbs::{lock, look, queue, room, sale, schedule, store, token};
 
 /// Body limit for one task: its content has up to 1 MiB, and base64 adds a third.
@@ -68,6 +69,9 @@ fn look_routes() -> Vec<Route> {
             .write::<_, _, String, _, _>(OPENMETRICS, look::metrics),
         get("/v1/events", "events", "Stream a snapshot of everything every second (server-sent events)")
             .write::<_, _, SnapshotView, _, _>(EVENT_STREAM, look::events),
+        get("/v1/audit-log", "audit_log", "List the latest admin actions of the audit log, newest first")
+            .refuses(&[Code::NotFound])
+            .work(look::audit_log),
     ]
 }
 
@@ -229,6 +233,13 @@ fn queue_routes() -> Vec<Route> {
         post("/v1/queues/{queue}/resume", "resume", "Resume a queue").work(queue::resume),
         put("/v1/queues/{queue}/limits", "limit", "Set a queue's limits and retention").work(queue::limit),
         get(
+            "/v1/queues/{queue}/history",
+            "queue_history",
+            "Get the recent past of a queue, one point per second",
+        )
+        .needs(Worker)
+        .work(queue::history),
+        get(
             "/v1/queues/{queue}/events",
             "queue_events",
             "Stream the events of a queue's tasks (server-sent events)",
@@ -340,6 +351,13 @@ fn sale_routes() -> Vec<Route> {
             .refuses(&[Code::NotFound, Code::NotEnough, Code::ChangeTooLarge, Code::SaleHalted])
             .work(sale::stock),
         get("/v1/sales/{sale}/audit", "audit", "Audit a sale").refuses(&[Code::NotFound]).work(sale::audit),
+        get(
+            "/v1/sales/{sale}/history",
+            "sale_history",
+            "Get the recent past of a sale, one point per second",
+        )
+        .refuses(&[Code::NotFound])
+        .work(sale::history),
         get("/v1/sales/{sale}/events", "sale_events", "Stream the events of a sale (server-sent events)")
             .refuses(&[Code::NotFound])
             .write::<_, _, Event, _, _>(EVENT_STREAM, sale::events),

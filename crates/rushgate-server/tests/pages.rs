@@ -9,10 +9,17 @@ async fn pages_are_served_to_anybody_under_a_strict_policy() {
     let (stand, _) = Stand::with_tokens().await;
     for (path, media) in [
         ("/", "text/html"),
+        ("/sales", "text/html"),
+        ("/sales/phones/drop", "text/html"),
+        ("/queues/mail/tasks/to:bob", "text/html"),
+        ("/queues/a%2Fb", "text/html"),
+        ("/locks/order:42", "text/html"),
+        ("/log", "text/html"),
         ("/shop/phones", "text/html"),
         ("/docs", "text/html"),
         ("/page/live.js", "text/javascript"),
         ("/page/page.css", "text/css"),
+        ("/page/vendor/preact.js", "text/javascript"),
         ("/page/vendor/uPlot.iife.min.js", "text/javascript"),
         ("/page/icon.svg", "image/svg+xml"),
     ] {
@@ -40,7 +47,7 @@ async fn a_page_that_the_browser_has_is_not_sent_again() {
 #[tokio::test]
 async fn what_is_no_page_is_a_problem() {
     let stand = Stand::open().await;
-    for path in ["/page/", "/page/none.js", "/page/../Cargo.toml", "/page/%2e%2e/src/lib.rs"] {
+    for path in ["/queue", "/page/", "/page/none.js", "/page/../Cargo.toml", "/page/%2e%2e/src/lib.rs"] {
         assert_eq!(stand.get(path).await.code(), "not_found", "{path}");
     }
     assert_eq!(stand.ask(Ask::new("POST", "/")).await.code(), "method_not_allowed");

@@ -4,17 +4,21 @@ use std::time::Duration;
 
 use crate::body::Body;
 use hyper::http::{HeaderValue, Response, header};
-use rushgate::store::Page;
+use percent_encoding::percent_decode_str;
+use rushgate::Error;
+use rushgate::store::{Page, normalized};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
-use crate::call::Call;
-use crate::events;
+use crate::audit_log::AuditLogView;
+use crate::call::{Call, Nothing};
 use crate::metrics::OPENMETRICS;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
+use crate::scope::Kind;
 use crate::shop::Shop;
+use crate::snapshot;
 
 /// Health: the process answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -93,8 +97,56 @@ pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
     Ok(response)
 }
 
+/// Page of the audit log.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AuditLogQuery {
+    /// Only entries older than this position: the `next` of the previous page.
+    before: Option<u64>,
+    /// Page size: 1 to 1,000. Default: 100.
+    #[serde(default = "audit_log_limit")]
+    #[schemars(range(min = 1, max = 1_000))]
+    limit: u32,
+}
+
+fn audit_log_limit() -> u32 {
+    100
+}
+
+/// Lists admin actions.
+pub(crate) async fn audit_log(call: Call<Nothing, AuditLogQuery>) -> Answer<AuditLogView> {
+    let AuditLogQuery { before, limit } = call.query;
+    Page::<String>::first(limit).check()?;
+    let Some(log) = call.shop.audit_log.clone() else {
+        return Err(Problem::new(
+            Code::NotFound,
+            "the server keeps no audit log; start it with --audit-log FILE",
+        ));
+    };
+    let caller = call.caller.clone();
+    let may = move |path: &str| match place_of(path) {
+        Some((kind, name)) => caller.may(kind, &name),
+        // An action on no single resource is for operators without scopes.
+        None => Kind::ALL.iter().all(|kind| caller.may(*kind, "")),
+    };
+    let read =
+        tokio::task::spawn_blocking(move || log.latest(before.unwrap_or(u64::MAX), limit as usize, may));
+    let view = read.await.map_err(|error| Error::bug("cannot read the audit log").caused_by(error))?;
+    let unreadable = |error| Error::unavailable("cannot read the audit log").caused_by(error);
+    Ok(Reply::ok(view.map_err(unreadable)?))
+}
+
+/// The resource that a path of the API names.
+fn place_of(path: &str) -> Option<(Kind, String)> {
+    let mut parts = path.strip_prefix("/v1/")?.split('/');
+    let word = parts.next()?;
+    let kind = Kind::ALL.into_iter().find(|kind| word.strip_suffix('s') == Some(kind.word()))?;
+    let name = percent_decode_str(parts.next()?).decode_utf8().ok()?;
+    Some((kind, normalized(&name).into_owned()))
+}
+
 /// Streams snapshots of everything.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, .. } = call;
-    Ok(events::of_all(&shop.live, caller))
+    Ok(snapshot::of_all(&shop.live, caller))
 }

@@ -20,6 +20,7 @@ use serde_json::value::RawValue;
 use super::{EventsQuery, PageQuery, PageView};
 use crate::call::{Call, Nothing};
 use crate::events;
+use crate::history::{HistoryQuery, HistoryView};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 use crate::scope::Kind;
@@ -526,6 +527,12 @@ pub(crate) async fn resume(call: Call) -> Answer<PausedView> {
 pub(crate) async fn limit(call: Call<QueueLimits>) -> Answer<QueueLimits> {
     call.queue()?.limit(call.body).await?;
     Ok(Reply::ok(call.body))
+}
+
+pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<HistoryView> {
+    let queue = call.queue()?;
+    let query = call.query.checked()?;
+    Ok(Reply::ok(call.shop.live.history.of(Kind::Queue, queue.name().as_str(), query)))
 }
 
 /// Streams the events of a queue.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::sale::{
-    Audit, BadReceipt, Created, Decision, FailedOrder, Foreseen, Hold, HoldState, Rebuild, RebuildOutcome,
-    RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState, StockChange,
-    StockChanged, UnitChoice,
+    Audit, BadReceipt, Created, Decision, EventKind, FailedOrder, Foreseen, Hold, HoldState, Rebuild,
+    RebuildOutcome, RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState,
+    StockChange, StockChanged, UnitChoice,
 };
 use rushgate::store::{Op, Page};
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::{EventsQuery, PageQuery, PageView, buyer_of};
 use crate::call::{Call, Nothing};
 use crate::events;
+use crate::history::{HistoryQuery, HistoryView};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::scope::Kind;
@@ -459,6 +460,44 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
 
 pub(crate) async fn audit(call: Call) -> Answer<Audit> {
     Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?))
+}
+
+/// The recent past of a sale, and the moments that its event log knows.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct SaleHistoryView {
+    #[serde(flatten)]
+    history: HistoryView,
+    /// When the sale opened for buyers. Absent if it has not, or if its first 1,000 events do not say so.
+    #[serde(rename = "opened_us", skip_serializing_if = "Option::is_none")]
+    opened: Option<Timestamp>,
+    /// When the last unit was sold. Absent if units are free or held, or if the latest 1,000 events do not say so.
+    #[serde(rename = "sold_out_us", skip_serializing_if = "Option::is_none")]
+    sold_out: Option<Timestamp>,
+}
+
+/// Number of events that are read for a moment.
+const MOMENT_EVENTS: u32 = 1_000;
+
+pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<SaleHistoryView> {
+    let sale = call.sale()?;
+    let query = call.query.checked()?;
+    let state = sale.state().await?;
+    let first = sale.events(Page::after(0, MOMENT_EVENTS)).await?;
+    let opened = first.iter().find(|event| event.kind == EventKind::Opened).map(|event| event.at);
+    let opened = opened.map(|at| state.spec.opens_at.map_or(at, |opens| opens.max(at)));
+    let is_gone = state.skus.iter().all(|sku| sku.free == 0 && sku.held == 0);
+    let sold_out = if is_gone {
+        let after = state.seq.saturating_sub(MOMENT_EVENTS.into());
+        let latest = sale.events(Page::after(after, MOMENT_EVENTS)).await?;
+        latest.iter().rfind(|event| event.kind == EventKind::Confirmed).map(|event| event.at)
+    } else {
+        None
+    };
+    Ok(Reply::ok(SaleHistoryView {
+        history: call.shop.live.history.of(Kind::Sale, sale.id().as_str(), query),
+        opened: opened.filter(|at| *at <= state.now),
+        sold_out,
+    }))
 }
 
 /// Streams the events of a sale.

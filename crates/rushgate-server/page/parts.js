@@ -1,0 +1,138 @@
+// Small components that the screens share.
+import { html, useEffect, useRef, useState } from '/page/vendor/preact.js';
+import { number, t } from '/page/common.js';
+import { route, withQuery } from '/page/router.js';
+import { connection } from '/page/state.js';
+
+/** Sets the title of the tab while the component is shown. */
+export function useTitle(...parts) {
+  const text = [...parts, 'Rushgate'].join(' · ');
+  useEffect(() => { document.title = text; }, [text]);
+}
+
+export const Tag = ({ kind = '', children }) => html`<span class="tag ${kind}">${children}</span>`;
+
+export const Card = ({ title, aside, class: more = '', children, ...rest }) => html`
+  <section class="card ${more}" ...${rest}>
+    ${title && html`<div class="row head"><h2>${title}</h2>${aside}</div>`}
+    ${children}
+  </section>`;
+
+/** Named facts. Empty ones are left out. */
+export const Facts = ({ of }) => html`<dl class="facts">
+  ${of.filter(([, value]) => value !== undefined && value !== null && value !== '' && value !== false)
+    .map(([word, value]) => html`<div key=${word}><dt>${t(word)}</dt><dd>${value}</dd></div>`)}
+</dl>`;
+
+export const Nothing = ({ word }) => html`<p class="soft nothing">${t(word)}</p>`;
+
+/**
+ * A table. `heads` are [word, class]; a row has a key and cells. The class `verbs` marks a column of buttons. On narrow screens
+ * each row becomes a card with its headings.
+ */
+export const Table = ({ heads, rows, label, class: more = '' }) => html`
+  <div class="scroll" role="region" tabindex="0" aria-label=${label}><table class="stack ${more}">
+    <thead><tr>${heads.map(([word, kind = '']) => html`<th key=${word} scope="col" class=${kind}><span class=${kind === 'verbs' ? 'unseen' : ''}>${t(word)}</span></th>`)}</tr></thead>
+    <tbody>${rows.map(({ key, cells, class: kind = '' }) => html`<tr key=${key} class=${kind}>
+      ${cells.map((cell, n) => html`<td key=${n} class=${heads[n]?.[1] ?? ''} data-label=${heads[n][1] === 'verbs' ? undefined : t(heads[n][0])}>${cell}</td>`)}
+    </tr>`)}</tbody>
+  </table></div>`;
+
+/** A link to the same screen with another query, which is marked while it is current. */
+export const View = ({ query, isCurrent, children }) => html`
+  <a class="view" href=${withQuery(query)} aria-current=${isCurrent ? 'page' : undefined}>${children}</a>`;
+
+const PAGE = 50;
+
+/** A part of a list that is in memory, by the page in the URL, and links to the others. */
+export function paged(all) {
+  const last = Math.max(1, Math.ceil(all.length / PAGE));
+  const page = Math.min(last, Math.max(1, Number(route.value.query.get('page') ?? 1) || 1));
+  const pager = last > 1 && html`<nav class="pager row" aria-label=${t('pages')}>
+    ${page > 1 && html`<a href=${withQuery({ page: page > 2 ? page - 1 : null })} rel="prev">${t('previousPage')}</a>`}
+    <span class="soft">${t('pageOf', number(page), number(last))}</span>
+    ${page < last && html`<a href=${withQuery({ page: page + 1 })} rel="next">${t('nextPage')}</a>`}
+  </nav>`;
+  return { shown: all.slice((page - 1) * PAGE, page * PAGE), pager };
+}
+
+/** A search field whose text is in the URL. */
+export function Search({ name = 'q', label, also = {} }) {
+  const { query } = route.value;
+  const value = query.get(name) ?? '';
+  const change = (event) => {
+    const url = withQuery({ ...also, [name]: event.target.value, page: null, after: null });
+    history.replaceState(null, '', url);
+    dispatchEvent(new PopStateEvent('popstate'));
+  };
+  return html`<input type="search" class="search" name=${name} data-search value=${value} placeholder=${label} aria-label=${label} onInput=${change} />`;
+}
+
+/** A menu of less common or destructive verbs. */
+export function Menu({ label, children }) {
+  const place = useRef();
+  useEffect(() => {
+    const close = ({ target }) => {
+      const menu = place.current;
+      if (menu && (!menu.contains(target) || target.closest('.items button'))) menu.open = false;
+    };
+    const escape = (event) => {
+      if (event.key !== 'Escape' || !place.current.open) return;
+      place.current.open = false;
+      place.current.firstElementChild.focus();
+    };
+    document.addEventListener('click', close);
+    place.current.addEventListener('keydown', escape);
+    return () => document.removeEventListener('click', close);
+  }, []);
+  const items = [children].flat().filter(Boolean);
+  return html`<details class="menu" ref=${place} hidden=${!items.length}>
+    <summary aria-label=${label}>⋯</summary><div class="items">${items}</div>
+  </details>`;
+}
+
+/** A small line of the recent past. The newest value is at the right; time runs evenly. */
+export function Spark({ at, values, label, kind = '' }) {
+  if (!at || at.length < 2) return html`<svg class="spark" aria-hidden="true" viewBox="0 0 100 24"></svg>`;
+  const [first, last, most] = [at[0], at.at(-1), Math.max(1, ...values)];
+  const points = values.map((value, n) => `${(100 * (at[n] - first) / Math.max(last - first, 1)).toFixed(1)},${(22 - 20 * value / most).toFixed(1)}`);
+  return html`<svg class="spark ${kind}" role="img" aria-label=${label} viewBox="0 0 100 24" preserveAspectRatio="none">
+    <polyline points=${points.join(' ')} vector-effect="non-scaling-stroke" /></svg>`;
+}
+
+/** A payload or another long text, with a button that copies it. */
+export function Text({ text, label }) {
+  const [done, setDone] = useState(false);
+  const copy = async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(setDone, 2000, false); };
+  return html`<div class="text">
+    ${navigator.clipboard && html`<button class="small copy" onClick=${copy}>${t(done ? 'copied' : 'copy')}</button>`}
+    <pre tabindex="0" aria-label=${label}>${text}</pre></div>`;
+}
+
+/** Whether verbs can be sent: not while the page is disconnected. */
+export const canAct = () => connection.value.on;
+
+/** Reads something from the API again after each snapshot while the page is visible. Returns { said, error }. */
+export function usePolled(read, inputs, every) {
+  const [state, setState] = useState({});
+  useEffect(() => {
+    let [isOver, timer] = [false, 0];
+    const run = async () => {
+      const began = Date.now();
+      if (!document.hidden) {
+        let next;
+        try { next = { said: await read() }; } catch (error) { next = { error }; }
+        if (isOver) return;
+        setState((old) => (next.error ? { ...old, error: next.error } : next));
+      }
+      // A slow answer is asked for less often.
+      timer = setTimeout(run, Math.max(every, 10 * (Date.now() - began)));
+    };
+    setState({});
+    run();
+    const again = () => { clearTimeout(timer); run(); };
+    addEventListener('acted', again);
+    return () => { isOver = true; clearTimeout(timer); removeEventListener('acted', again); };
+  }, inputs);
+  return state;
+}

@@ -1,0 +1,79 @@
+// URLs of the screens. Each screen has one, so that Back, reload, bookmarks and middle click work.
+import { computed, html, signal } from '/page/vendor/preact.js';
+import { path } from '/page/common.js';
+
+/** Paths of the screens. A part in braces is a name. */
+const ROUTES = {
+  '/': 'overview',
+  '/sales': 'sales',
+  '/sales/{sale}': 'sale',
+  '/sales/{sale}/drop': 'drop',
+  '/queues': 'queues',
+  '/queues/{queue}': 'queue',
+  '/queues/{queue}/tasks/{task}': 'task',
+  '/queues/{queue}/schedules': 'schedules',
+  '/queues/{queue}/schedules/{schedule}': 'schedule',
+  '/queues/{queue}/workers': 'workers',
+  '/queues/{queue}/workers/{worker}': 'worker',
+  '/locks': 'locks',
+  '/locks/{lock}': 'lock',
+  '/log': 'log',
+};
+
+const where = signal(location.pathname + location.search);
+addEventListener('popstate', () => { where.value = location.pathname + location.search; });
+
+function match(pathname) {
+  const parts = pathname.split('/');
+  for (const [pattern, screen] of Object.entries(ROUTES)) {
+    const wanted = pattern.split('/');
+    const isName = (part) => part.startsWith('{');
+    if (wanted.length !== parts.length || !wanted.every((part, n) => (isName(part) ? parts[n] : part === parts[n]))) continue;
+    try {
+      const names = wanted.flatMap((part, n) => (isName(part) ? [[part.slice(1, -1), decodeURIComponent(parts[n])]] : []));
+      return { screen, names: Object.fromEntries(names) };
+    } catch { break; }
+  }
+  return { screen: 'none', names: {} };
+}
+
+/** The screen of the current URL, the names in its path, and its query. */
+export const route = computed(() => {
+  const { pathname, search } = new URL(where.value, location.origin);
+  return { ...match(pathname), pathname, query: new URLSearchParams(search) };
+});
+
+/** The path of a resource: `to('queues', name)`. */
+export const to = (...parts) => `/${parts.map(path).join('/')}`;
+
+export function navigate(url, { replace = false } = {}) {
+  if (url === where.value) return;
+  history[replace ? 'replaceState' : 'pushState'](null, '', url);
+  where.value = url;
+  if (!replace) scrollTo(0, 0);
+}
+
+/** The current URL with some query parameters changed. Empty values are left out. */
+export function withQuery(changes) {
+  const { pathname, query } = route.value;
+  const next = new URLSearchParams(query);
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === '' || value === null || value === undefined) next.delete(name);
+    else next.set(name, value);
+  }
+  const text = next.toString();
+  return text ? `${pathname}?${text}` : pathname;
+}
+
+// Follow links to screens without loading the page again. The browser handles all other clicks.
+document.addEventListener('click', (event) => {
+  const link = event.target.closest?.('a[href]');
+  if (!link || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
+  const url = new URL(link.href);
+  if (link.target || link.download || url.origin !== location.origin || url.hash || match(url.pathname).screen === 'none') return;
+  event.preventDefault();
+  navigate(url.pathname + url.search);
+});
+
+/** A link to a resource, with its name as text. */
+export const Name = ({ to: parts, children }) => html`<a class="name" href=${to(...parts)}>${children ?? parts.at(-1)}</a>`;

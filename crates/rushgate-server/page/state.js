@@ -1,0 +1,244 @@
+// What the operator's page knows: the latest snapshot, the connection, the history of each sale and queue, and audits.
+import { computed, signal, useEffect } from '/page/vendor/preact.js';
+import { Problem, api, bearer, events, path, pause, setBearer } from '/page/common.js';
+
+/** The latest snapshot; null before the first. */
+export const snapshot = signal(null);
+let cameAt = 0;
+
+/** Whether snapshots arrive, and since when (milliseconds of this machine's clock). */
+export const connection = signal({ on: false, since: Date.now() });
+
+/** Why the token was refused, as the name of a text; null if it was not. */
+export const refused = signal(null);
+
+/** An estimate of the server's clock, in microseconds. It is updated every second, also while no snapshot arrives. */
+export const now = signal(Date.now() * 1000);
+const estimate = () => (snapshot.value ? snapshot.value.now_us + Math.round((performance.now() - cameAt) * 1000) : Date.now() * 1000);
+setInterval(() => { if (!connection.value.on) now.value = estimate(); }, 1000);
+
+export const saleOf = (id) => snapshot.value?.sales.find((sale) => sale.id === id);
+export const roomOf = (id) => snapshot.value?.rooms.find((room) => room.sale === id);
+export const attemptsOf = (id) => snapshot.value?.attempts.find(({ sale }) => sale === id);
+export const queueOf = (name) => snapshot.value?.queues.find(({ queue }) => queue === name);
+export const flowOf = (name) => snapshot.value?.flows.find(({ queue }) => queue === name)?.events;
+export const lockOf = (name) => snapshot.value?.locks.find((lock) => lock.name === name);
+
+// ── History ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const POINTS = 900;
+const SAMPLE_MIN_MS = 500;
+/** Loaded histories by `kind/name`: their columns, their window and the numbers of readers. */
+const histories = new Map();
+/** Raised when a history has changed other than by a snapshot. */
+const loaded = signal(0);
+
+async function load(kind, name) {
+  const history = histories.get(`${kind}/${name}`);
+  history.isLoading = true;
+  try {
+    const said = await api('GET', `/v1/${kind}s/${path(name)}/history?window_s=${history.window_s}&points=${POINTS}`);
+    Object.assign(history, said, { isLoaded: true });
+    loaded.value += 1;
+  } catch { /* the next snapshot tries again */ }
+  history.isLoading = false;
+}
+
+const total = (sale, place) => sale.skus.reduce((sum, sku) => sum + sku[place], 0);
+
+/** The figures of a snapshot, as the server's history has them. */
+function figures(kind, name) {
+  if (kind === 'queue') {
+    const queue = queueOf(name);
+    return queue && { gauges: queue, counts: flowOf(name) ?? {} };
+  }
+  const sale = saleOf(name);
+  if (!sale) return null;
+  const room = roomOf(name);
+  const gauges = Object.fromEntries(['free', 'held', 'confirmed', 'withdrawn'].map((place) => [place, total(sale, place)]));
+  const { through = sale.seq, behind_since_us: since } = sale.orders ?? {};
+  Object.assign(gauges, {
+    waiting: room ? Math.max(0, room.joined - room.served) : 0, behind: sale.seq - through, lag_ms: since ? (sale.now_us - since) / 1000 : 0,
+  });
+  return { gauges, counts: {} };
+}
+
+/** Attempts since the previous snapshot. A server that was restarted counts from zero. */
+function grown(name, before) {
+  const answers = attemptsOf(name)?.answers ?? {};
+  const old = before?.attempts.find(({ sale }) => sale === name)?.answers ?? {};
+  return Object.fromEntries(Object.entries(answers).map(([answer, n]) => [answer, n - (n < old[answer] ? 0 : old[answer] ?? 0)]));
+}
+
+function append(history, kind, name, before) {
+  const at = Math.round(snapshot.value.counted_us / 1000);
+  if (!history.isLoaded || at <= history.at_ms.at(-1)) return;
+  const of = figures(kind, name);
+  if (!of) return;
+  if (kind === 'sale' && before) of.counts = grown(name, before);
+  // A snapshot for another watcher may come early. It is merged with the one before, as on the server.
+  const isEarly = at - history.at_ms.at(-1) < SAMPLE_MIN_MS;
+  const place = history.at_ms.length - (isEarly ? 1 : 0);
+  history.at_ms[place] = at;
+  for (const word of Object.keys(history.gauges)) history.gauges[word][place] = Math.round(of.gauges[word] ?? 0);
+  for (const word of Object.keys(of.counts)) history.counts[word] ??= Array(place).fill(0);
+  for (const [word, column] of Object.entries(history.counts)) column[place] = (column[place] ?? 0) + (of.counts[word] ?? 0);
+  const oldest = at - history.window_s * 1000;
+  while (history.at_ms.length > 2 && history.at_ms[1] < oldest) {
+    for (const column of [history.at_ms, ...Object.values(history.gauges), ...Object.values(history.counts)]) column.shift();
+  }
+}
+
+function remember(before) {
+  for (const [key, history] of histories) {
+    const [kind, name] = [key.slice(0, key.indexOf('/')), key.slice(key.indexOf('/') + 1)];
+    // Without the previous snapshot something may be missing: the server has it.
+    if (!history.isLoaded || !before) { if (!history.isLoading) load(kind, name); } else append(history, kind, name, before);
+  }
+}
+
+/** The recent past of a sale or a queue, kept up to date; undefined until it is loaded. */
+export function useHistory(kind, name, window_s = 900) {
+  const key = `${kind}/${name}`;
+  useEffect(() => {
+    const history = histories.get(key) ?? { readers: 0, window_s };
+    histories.set(key, history);
+    history.readers += 1;
+    if (history.window_s !== window_s || !history.isLoaded) {
+      history.window_s = window_s;
+      load(kind, name);
+    }
+    return () => {
+      history.readers -= 1;
+      if (!history.readers) histories.delete(key);
+    };
+  }, [key, window_s]);
+  void loaded.value;
+  void snapshot.value;
+  const history = histories.get(key);
+  // A new object, because components skip a render if their properties are the same.
+  return history?.isLoaded ? { ...history } : undefined;
+}
+
+/** A column of counts as rates per second. */
+export function ratesOf(history, words) {
+  const { at_ms: at, counts, gauges } = history;
+  void gauges;
+  return at.map((ms, n) => {
+    const sum = words.reduce((all, word) => all + (counts[word]?.[n] ?? 0), 0);
+    return n ? 1000 * sum / Math.max(ms - at[n - 1], 1) : 0;
+  });
+}
+
+/** The increase of a gauge, as rates per second. */
+export const risesOf = ({ at_ms: at, gauges }, word) => at.map((ms, n) =>
+  (n ? 1000 * Math.max(0, gauges[word][n] - gauges[word][n - 1]) / Math.max(ms - at[n - 1], 1) : 0));
+
+/** The average of the latest five points: what a reader calls "now". */
+export const latestOf = (rates) => {
+  const latest = rates.slice(-5);
+  return latest.reduce((sum, one) => sum + one, 0) / Math.max(latest.length, 1);
+};
+
+// ── Audits, and incidents that this page has seen ────────────────────────────────────────────────────────────────────
+
+/** The latest audit of each sale: { ok, checks, at, seq }. */
+export const audits = signal(new Map());
+const AUDIT_PAUSE = 10000;
+
+export async function auditSale(id) {
+  const { seq } = saleOf(id) ?? {};
+  const { ok, checks } = await api('GET', `/v1/sales/${path(id)}/audit`);
+  audits.value = new Map(audits.value).set(id, { ok, checks, at: Date.now() / 1000, seq });
+  return audits.value.get(id);
+}
+
+/** Audits open sales repeatedly while the page is visible. The pause grows with the duration of the audits. */
+export async function auditAll() {
+  for (; ;) {
+    const began = Date.now();
+    for (const { id, status, seq } of snapshot.value?.sales ?? []) {
+      // The sale has not changed since its last audit.
+      if (document.hidden || !connection.value.on || (status !== 'open' && audits.value.get(id)?.seq === seq)) continue;
+      try { await auditSale(id); } catch { /* the page shows the time of the last audit */ }
+    }
+    await pause(snapshot.value ? Math.max(AUDIT_PAUSE, 20 * (Date.now() - began)) : 200);
+  }
+}
+
+/** Whether the latest audit is too old to rely on. */
+export const isStale = (audit, sale) => audit.seq !== sale.seq && Date.now() / 1000 - audit.at > 60;
+
+/** Incidents of each sale, newest first: { at, word, more }. */
+export const incidents = signal(new Map());
+const INCIDENTS_MAX = 50;
+const seen = new Map();
+
+function note(sale) {
+  const is = { halted: sale.halted?.reason ?? null, generation: sale.generation, audit: audits.value.get(sale.id)?.ok ?? null };
+  const was = seen.get(sale.id) ?? { halted: null, generation: is.generation, audit: null };
+  seen.set(sale.id, is);
+  const add = (word, more = '') => {
+    const all = [{ at: Date.now() / 1000, word, more }, ...(incidents.value.get(sale.id) ?? [])].slice(0, INCIDENTS_MAX);
+    incidents.value = new Map(incidents.value).set(sale.id, all);
+  };
+  if (is.halted && is.halted !== was.halted) add(`halted_${is.halted}`);
+  if (is.generation !== was.generation) add('generation', ` ${is.generation}`);
+  if (!is.halted && was.halted) add('goesOn');
+  if (is.audit === false && was.audit !== false) add('auditFails');
+}
+
+// ── The stream ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+function setOn(on) {
+  if (connection.value.on !== on) connection.value = { on, since: Date.now() };
+}
+
+/** Waits for another token. */
+let tryAgain = () => {};
+export function enter(token) {
+  setBearer(token);
+  refused.value = null;
+  tryAgain();
+}
+
+export async function watch() {
+  for (; ;) {
+    let before = null;
+    try {
+      for await (const next of events('/v1/events')) {
+        snapshot.value = next;
+        cameAt = performance.now();
+        now.value = next.now_us;
+        setOn(true);
+        remember(before);
+        next.sales.forEach(note);
+        before = next;
+      }
+    } catch (error) {
+      if (error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code)) {
+        setOn(false);
+        refused.value = error.code === 'forbidden' ? 'roleTooSmall' : bearer() ? 'badToken' : 'wantsToken';
+        await new Promise((resolve) => { tryAgain = resolve; });
+        continue;
+      }
+    }
+    setOn(false);
+    await pause(1000);
+  }
+}
+
+/** State of the store and the ledger, from the readiness check; refreshed every 10 s while shown. */
+export const readiness = signal(null);
+export function useReadiness() {
+  useEffect(() => {
+    const read = async () => { try { readiness.value = await api('GET', '/readyz'); } catch { readiness.value = null; } };
+    read();
+    const timer = setInterval(read, 10000);
+    return () => clearInterval(timer);
+  }, []);
+  return readiness.value;
+}
+
+/** Whether the screen shows figures that are no longer current. */
+export const isAway = computed(() => snapshot.value !== null && !connection.value.on);
