@@ -108,15 +108,22 @@ type Held struct {
 	ending *ending
 	// changed wakes the keeper after an extension.
 	changed bell
-	once    sync.Once
-	result  error
-	mu      sync.Mutex
+	// turn lets one extension be sent at a time, so that the last answer has the end of the lease.
+	turn   chan struct{}
+	once   sync.Once
+	result error
+	mu     sync.Mutex
+	// lease is that of the latest extension, which renewals repeat.
+	lease   time.Duration
 	until   time.Time
+	renewAt time.Time
 }
 
 func newHeld(ctx context.Context, lock *Lock, got grant) *Held {
+	lease := lock.options.Lease
 	h := &Held{
-		lock: lock, token: got.token, fence: got.fence, until: got.until, ending: newEnding(ctx), changed: newBell(),
+		lock: lock, token: got.token, fence: got.fence, ending: newEnding(ctx), changed: newBell(),
+		turn: make(chan struct{}, 1), lease: lease, until: got.until, renewAt: time.Now().Add(lease / 3),
 	}
 	unwatch := lock.locks.watchLock(got.token, h.lose)
 	go h.keep(unwatch)
@@ -151,13 +158,19 @@ func (h *Held) LeaseLeft() time.Duration {
 }
 
 func (h *Held) certainUntil() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.until
+	until, _ := h.times()
+	return until
 }
 
-// Extend extends the lease, to end that long from now: 10 ms to 24 h, or 0 for the lease of the lock. It fails with
-// ErrLockLost if the lock was lost or released.
+// times returns the certain end of the lease, and when to renew it.
+func (h *Held) times() (until, renewAt time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.until, h.renewAt
+}
+
+// Extend extends the lease, to end that long from now, which may be earlier than its present end: 10 ms to 24 h, or 0 for
+// the lease of the lock. Later renewals use it too. It fails with ErrLockLost if the lock was lost or released.
 func (h *Held) Extend(ctx context.Context, lease time.Duration) error {
 	if lease == 0 {
 		lease = h.lock.options.Lease
@@ -165,9 +178,24 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) error {
 	if err := checkDuration("lease", lease, contract.Lease); err != nil {
 		return err
 	}
+	h.mu.Lock()
+	h.lease = lease
+	h.mu.Unlock()
+	return h.extend(ctx)
+}
+
+// extend sends one extension, after those that were sent before.
+func (h *Held) extend(ctx context.Context) error {
+	select {
+	case h.turn <- struct{}{}:
+		defer func() { <-h.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	if h.ending.why() != nil {
 		return lockLost(h.lock.name)
 	}
+	lease, begun := h.shorten()
 	got, err := h.lock.locks.extendLock(ctx, h.lock.name, h.token, lease)
 	if errors.Is(err, ErrLockLost) {
 		h.lose()
@@ -176,12 +204,23 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) error {
 		return err
 	}
 	h.mu.Lock()
-	if got.until.After(h.until) {
-		h.until = got.until
-	}
+	h.until, h.renewAt = got.until, begun.Add(lease/3)
 	h.mu.Unlock()
 	h.changed.ring()
 	return nil
+}
+
+// shorten moves the certain end of the lease to that of the extension which is about to be sent, if that is earlier:
+// without an answer, the lease ends at the old or the new time.
+func (h *Held) shorten() (lease time.Duration, begun time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	begun = time.Now()
+	if until := begun.Add(h.lease); until.Before(h.until) {
+		h.until = until
+		h.changed.ring()
+	}
+	return h.lease, begun
 }
 
 var errReleased = errors.New("the lock was released")
@@ -210,30 +249,29 @@ func (h *Held) lose() { h.ending.end(lockLost(h.lock.name)) }
 // keep renews the lease after each third of it, and signals the loss at its certain end.
 func (h *Held) keep(unwatch func()) {
 	defer unwatch()
-	third := h.lock.options.Lease / 3
-	renewAt := time.Now().Add(third)
 	for h.ending.why() == nil {
-		until, now := h.certainUntil(), time.Now()
-		if !now.Before(until) {
+		until, renewAt := h.times()
+		now := time.Now()
+		switch {
+		case !now.Before(until):
 			h.lose()
-			return
+		case !h.lock.options.ManualRenewal && !now.Before(renewAt):
+			h.renew(until)
+		default:
+			h.sleep(until, renewAt)
 		}
-		if !h.lock.options.ManualRenewal && !now.Before(renewAt) {
-			renewAt = h.renew(until, third)
-			continue
-		}
-		h.sleep(until, renewAt)
 	}
 }
 
-func (h *Held) renew(until time.Time, third time.Duration) time.Time {
+// renew extends the lease. If that fails, it is tried again soon.
+func (h *Held) renew(until time.Time) {
 	ctx, cancel := context.WithDeadline(detached{h.ending.ctx}, until)
 	defer cancel()
-	begun := time.Now()
-	if h.Extend(ctx, 0) == nil {
-		return begun.Add(third)
+	if h.extend(ctx) != nil {
+		h.mu.Lock()
+		h.renewAt = time.Now().Add(least(h.lease/20, renewAgain))
+		h.mu.Unlock()
 	}
-	return time.Now().Add(least(third, h.lock.options.Lease/20, renewAgain))
 }
 
 // sleep ends at the next renewal, at the end of the lease, and when either changes.

@@ -164,6 +164,38 @@ func TestAHeldLockIsRenewedAndCanBeExtended(t *testing.T) {
 	})
 }
 
+func TestAnExtensionToAnEarlierEndSignalsTheLossAtThatEnd(t *testing.T) {
+	testenv.Each(t, testenv.All, func(t *testing.T, target testenv.Target) {
+		ctx := testenv.Context(t)
+		name := testenv.Unique("lock")
+		held := acquire(t, target.Connect(t).Lock(name, rushgate.LockOptions{ManualRenewal: true}), rushgate.AcquireOptions{})
+		if err := held.Extend(ctx, 300*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		next := acquire(t, target.Connect(t).Lock(name, rushgate.LockOptions{}), wait)
+		if !errors.Is(held.Err(), rushgate.ErrLockLost) {
+			t.Fatalf("the next holder has the lock, and the first one has the error %v", held.Err())
+		}
+		release(t, next)
+	})
+}
+
+func TestRenewalsKeepTheLeaseOfAnExtension(t *testing.T) {
+	testenv.Each(t, testenv.All, func(t *testing.T, target testenv.Target) {
+		lock := target.Connect(t).Lock(testenv.Unique("lock"), rushgate.LockOptions{Lease: time.Minute})
+		held := acquire(t, lock, rushgate.AcquireOptions{})
+		if err := held.Extend(testenv.Context(t), 900*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		extended := leaseUntil(t, lock)
+		testenv.Until(t, "a renewal", func() bool { return leaseUntil(t, lock).After(extended) })
+		if later := leaseUntil(t, lock).Sub(extended); later > 30*time.Second {
+			t.Fatalf("the renewal ends %v later", later)
+		}
+		release(t, held)
+	})
+}
+
 func TestTheEndOfTheContextLeavesTheWaitQueue(t *testing.T) {
 	testenv.Each(t, testenv.All, func(t *testing.T, target testenv.Target) {
 		lock := target.Connect(t).Lock(testenv.Unique("lock"), rushgate.LockOptions{})
