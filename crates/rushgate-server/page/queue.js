@@ -124,7 +124,7 @@ function Groups({ of }) {
     cells: [number(ids.length), html`<span class="clip">${error}</span>`, someOf(ids.slice(0, 3)),
       html`<a href=${withQuery({ group: null, filter: `error:${error.split(/\s+/)[0]}` })}>${t('show')}</a>`],
   }));
-  return html`<${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} />`;
+  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>`;
 }
 
 function TaskList({ queue, base }) {

@@ -228,7 +228,7 @@ export const en = {
   loading: 'Loading …',
   noScreen: 'Page not found',
   awaySince: 'Disconnected since {0}. All figures are from {1} and no longer current. Reconnecting …',
-  notSentNow: 'The server did not answer. The command may or may not have been carried out: check before you repeat it.',
+  notSentNow: 'The server did not answer. The command may have taken effect: check before you repeat it.',
   attention: 'Needs attention',
   allWell: 'Nothing needs attention.',
   andMore: 'and {0} more',
