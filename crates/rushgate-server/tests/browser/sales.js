@@ -254,9 +254,11 @@ async function drawLots(browser) {
   const room = async () => (await fetch(`${state.url}/v1/sales/lots/room`)).json();
   assert.equal((await room()).entrants, 2, 'who came later takes no part');
   // The End key moves the slider from one per second to the highest rate.
-  await operator.getByRole('slider').press('End');
-  for (const page of buyers) await has(page, 'Reserved for you');
+  const isSent = (answer) => answer.request().method() === 'PUT' && answer.url().endsWith('/room');
+  const [sent] = await Promise.all([operator.waitForResponse(isSent), operator.getByRole('slider').press('End')]);
+  assert.ok(sent.ok());
   assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
+  for (const page of buyers) await has(page, 'Reserved for you');
   await picture(operator, 'drawn');
   for (const page of [operator, ...buyers]) await page.context().close();
 }
