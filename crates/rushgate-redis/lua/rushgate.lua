@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 7bb78515ce5f8eea
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '7bb78515ce5f8eea'
+-- Rushgate 0.1.0, protocol 1, build 39a8566e0692dcd2
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '39a8566e0692dcd2'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -786,18 +786,18 @@ do
 -- A lock and its wait queue. Its four keys, in this order:
 --   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
 --                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
---                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
---                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
---                    releases, the latest first
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full
+--                    minute; ticket: the latest; waited for: 1 if the lock has waiters or had some; fence, token, since,
+--                    inbox and owner: of the latest grant; token is zeros after a forced release; at the end, the tokens
+--                    of earlier releases, the latest first
 --   line     ZSET    token -> ticket, of the waiters that are considered alive
 --   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
 --                    was granted the lock for the claim window or let that window pass
 --   ends     ZSET    token -> end of its wait
--- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
--- next fence is then taken from the clock.
+-- The last three exist only while the lock has waiters. An unused lock is deleted about an hour after it was last
+-- needed. Its next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with one pack and at most one
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with at most one pack and one
 -- unpack each.
 local KEPT_US, MINUTE_US = 3600 * 1000000, 60 * 1000000
 -- The latest four releases are kept, so that a retried release gets the same answer.
@@ -839,15 +839,15 @@ local function info_of(lock)
   return string.sub(lock.row, 48, lock.owner_to)
 end
 
--- The tokens of the latest releases, the latest first. `latest` is that of a released lock, of which the row says only
--- that it held the lock.
+-- The tokens of the latest releases, the latest first. `latest` is the token of the last holder, if it has released the
+-- lock: the row lists it only after the next grant.
 local function released_tokens(row, latest, owner_to)
   local earlier = string.sub(row, owner_to + 1)
   if latest and latest ~= NOBODY then earlier = latest .. earlier end
   return string.sub(earlier, 1, RELEASED_BYTES)
 end
 
--- When the keys of a lock that is used until a moment expire, and that in ms, as text. Full minutes, so that most calls
+-- When the keys of a lock expire that is needed until a moment: in µs, and in ms as text. Full minutes, so that most calls
 -- use the text of an earlier one.
 local expiry, expiry_text = 0, ''
 local function expiry_of(moment)
@@ -3669,7 +3669,7 @@ end)
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
--- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key; 1 or '' if they are first in, first out
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same per key; at most 1 if first in, first out
 -- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
 -- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; likewise
 -- ARGV[8]     first in, first out: 0 or 1; 1 to run one task of a key at a time; a failed task keeps its place
@@ -5051,7 +5051,7 @@ do
 --   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
 -- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
 -- under eight other keys, and the switch renames them.
--- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
+-- States and kinds are the codes of `HoldState` and `EventKind`.
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local SKU = '>I4I4I4I4I4I4I4I2'
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21

@@ -122,7 +122,7 @@ impl<'a> Packed<'a> {
 
 /// The variant with a stored number.
 pub(crate) fn coded<T: Coded>(code: u64) -> Result<T> {
-    T::from_code(code).ok_or_else(|| strange("an unknown number of a state"))
+    T::from_code(code).ok_or_else(|| strange("an unknown state number"))
 }
 
 pub(crate) fn str_of(bytes: &[u8]) -> Result<&str> {

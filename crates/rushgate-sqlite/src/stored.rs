@@ -38,7 +38,7 @@ pub(crate) fn parse<T: std::str::FromStr<Err = Error>>(text: &str, at: usize) ->
 pub(crate) fn coded<T: Coded>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     let code: u32 = row.get(at)?;
     T::from_code(code.into())
-        .ok_or_else(|| unreadable(at, Error::corrupt(format_args!("the unknown number {code} of a state"))))
+        .ok_or_else(|| unreadable(at, Error::corrupt(format_args!("an unknown state number: {code}"))))
 }
 
 /// Serializes a value as JSON.

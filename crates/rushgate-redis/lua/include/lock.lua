@@ -1,18 +1,18 @@
 -- A lock and its wait queue. Its four keys, in this order:
 --   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
 --                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
---                    latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner:
---                    of the latest grant; token is zeros after a forced release; at the end, the tokens of earlier
---                    releases, the latest first
+--                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full
+--                    minute; ticket: the latest; waited for: 1 if the lock has waiters or had some; fence, token, since,
+--                    inbox and owner: of the latest grant; token is zeros after a forced release; at the end, the tokens
+--                    of earlier releases, the latest first
 --   line     ZSET    token -> ticket, of the waiters that are considered alive
 --   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
 --                    was granted the lock for the claim window or let that window pass
 --   ends     ZSET    token -> end of its wait
--- The last three exist only while the lock has waiters. An unused lock is deleted an hour after it was last needed. Its
--- next fence is then taken from the clock.
+-- The last three exist only while the lock has waiters. An unused lock is deleted about an hour after it was last
+-- needed. Its next fence is then taken from the clock.
 --
--- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with one pack and at most one
+-- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with at most one pack and one
 -- unpack each.
 local KEPT_US, MINUTE_US = 3600 * 1000000, 60 * 1000000
 -- The latest four releases are kept, so that a retried release gets the same answer.
@@ -55,15 +55,15 @@ local function info_of(lock)
   return string.sub(lock.row, INFO_AT, lock.owner_to)
 end
 
--- The tokens of the latest releases, the latest first. `latest` is that of a released lock, of which the row says only
--- that it held the lock.
+-- The tokens of the latest releases, the latest first. `latest` is the token of the last holder, if it has released the
+-- lock: the row lists it only after the next grant.
 local function released_tokens(row, latest, owner_to)
   local earlier = string.sub(row, owner_to + 1)
   if latest and latest ~= NOBODY then earlier = latest .. earlier end
   return string.sub(earlier, 1, RELEASED_BYTES)
 end
 
--- When the keys of a lock that is used until a moment expire, and that in ms, as text. Full minutes, so that most calls
+-- When the keys of a lock expire that is needed until a moment: in µs, and in ms as text. Full minutes, so that most calls
 -- use the text of an earlier one.
 local expiry, expiry_text = 0, ''
 local function expiry_of(moment)

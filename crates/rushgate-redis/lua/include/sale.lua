@@ -21,7 +21,7 @@
 --   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
 -- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
 -- under eight other keys, and the switch renames them.
--- States and kinds are the positions in `HoldState::ALL` and `EventKind::ALL`.
+-- States and kinds are the codes of `HoldState` and `EventKind`.
 -- include: draft
 -- codes: HoldState
 -- codes: EventKind

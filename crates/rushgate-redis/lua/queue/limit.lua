@@ -5,7 +5,7 @@
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
--- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same for the tasks of each key; 1 or '' if they are first in, first out
+-- ARGV[5]     concurrency per key: 1 to 1,000,000 or ''; the same per key; at most 1 if first in, first out
 -- ARGV[6]     rate per key: 1 to 10,000 or ''; likewise
 -- ARGV[7]     time per key: 1,000 to 34,560,000,000,000 or ''; likewise
 -- ARGV[8]     first in, first out: 0 or 1; 1 to run one task of a key at a time; a failed task keeps its place

@@ -10,13 +10,14 @@ mod reference;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt::{Debug, Write as _};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use rushgate_core::{
     ClientId, Coded, EventKind, HaltReason, HoldState, LockName, Overflow, PastEnd, QueueName, SaleId,
     TaskEnd,
 };
+use serde::Serialize;
 
 use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
 use crate::function::Function;
@@ -199,17 +200,9 @@ fn codes(of: &str) -> String {
 }
 
 /// The names of variants as constants, ordered by code.
-fn variants<T: Coded + Debug>() -> Vec<String> {
-    let constant = |it: &T| {
-        let mut name = String::new();
-        for (at, letter) in format!("{it:?}").chars().enumerate() {
-            let begins_word = at > 0 && letter.is_ascii_uppercase();
-            name.extend(begins_word.then_some('_'));
-            name.push(letter.to_ascii_uppercase());
-        }
-        name
-    };
-    T::ALL.iter().map(constant).collect()
+fn variants<T: Coded + Serialize>() -> Vec<String> {
+    let name = |it: &T| serde_json::to_string(it).expect("a variant has a name");
+    T::ALL.iter().map(|it| name(it).trim_matches('"').to_ascii_uppercase()).collect()
 }
 
 /// The parts of a shared piece: once per library, and once per function.

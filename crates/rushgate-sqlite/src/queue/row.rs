@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::stored::coded;
 use rushgate_core::{KeyLimits, QueueLimits, QueueName, Rate, Retention};
 use rusqlite::Row;
+
+use crate::stored::coded;
 
 /// A queue's row, cached for a group of calls.
 pub(crate) struct QueueRow {
