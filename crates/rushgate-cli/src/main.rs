@@ -137,7 +137,8 @@ fn options(output: Output) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// A benchmark must not use the store of the working directory's configuration file.
+/// A benchmark must not use the store of the working directory's configuration file. Nor must `token`, which would write
+/// to that server in place of `tokens.json`.
 fn needs_file(verb: &Verb) -> bool {
     !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Watchdog)
 }
@@ -167,12 +168,14 @@ fn only_shows(verb: &Verb) -> bool {
 
 fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Result<Globals, Fault> {
     if let Some(name) = &globals.profile {
+        // The ledger of another store does not go with it.
         let profile = config.profile(name)?;
         globals.store = Some(profile.store()?);
         globals.orders = globals.orders.or(profile.orders);
+    } else {
+        globals.store = globals.store.or(config.store);
+        globals.orders = globals.orders.or(config.orders);
     }
-    globals.store = globals.store.or(config.store);
-    globals.orders = globals.orders.or(config.orders);
     match verb {
         Verb::Serve(args) => args.options = std::mem::take(&mut args.options).or(config.serve),
         Verb::Doctor(args) => args.serve = ServeOptions::of_environment().or(config.serve),

@@ -346,7 +346,8 @@ fn a_profile_names_store_and_token_and_a_flag_overrides_it() {
     let token_file = shop.path("token");
     let profile = format!("[profiles.far]\nstore = {url:?}\ntoken_file = {token_file:?}\n");
     std::fs::write(user.join("rushgate.toml"), profile).unwrap();
-    std::fs::write(shop.path("rushgate.toml"), "[profiles.near]\nstore = \"sqlite:near.db\"\n").unwrap();
+    let near = "orders = \"sqlite:local.db\"\n[profiles.near]\nstore = \"sqlite:near.db\"\n";
+    std::fs::write(shop.path("rushgate.toml"), near).unwrap();
     shop.ok(&["--store", "sqlite:near.db", "queue", "enqueue", "near", "a"]);
     let run = |args: &[&str], variables: &[(&str, &str)]| -> Said {
         let mut command = shop.command(args);
@@ -357,6 +358,13 @@ fn a_profile_names_store_and_token_and_a_flag_overrides_it() {
     assert_eq!(run(&[&["--profile", "far"][..], &ls].concat(), &[]).out, "remote\n");
     assert_eq!(run(&[&ls[..], &["--profile", "near"]].concat(), &[]).out, "near\n");
     assert_eq!(run(&ls, &[("RUSHGATE_PROFILE", "far")]).out, "remote\n");
+    // The ledger outside of profiles belongs to the store outside of them.
+    let ledger_of = |args: &[&str]| {
+        let said = run(&[args, &["doctor"]].concat(), &[]);
+        said.out + &said.err
+    };
+    assert!(ledger_of(&["--store", "sqlite:near.db"]).contains("local.db"));
+    assert!(!ledger_of(&["--profile", "near"]).contains("local.db"));
     // A flag overrides variables, and a URL overrides a profile.
     assert_eq!(
         run(&[&ls[..], &["--store", "sqlite:near.db"]].concat(), &[("RUSHGATE_PROFILE", "far")]).out,
