@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use common::Stand;
 use rushgate_core::{
-    Acquire, Acquired, ClientId, ContentType, Error, HoldTime, Lease, LockName, NewTask, Op, Owner, Page,
-    Payload, QueueName, ReleaseWith, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Store, TaskId,
-    Token, Verbs,
+    Acquire, Acquired, BuyerId, ClientId, ContentType, Error, HoldTime, Lease, LockName, NewTask, Op, Owner,
+    Page, Payload, QueueName, ReleaseWith, ReservationId, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec,
+    Store, TaskId, Token, Verbs,
 };
 use rushgate_http::HttpStore;
 use rushgate_server::{NewToken, Role, TokenFile};
@@ -35,7 +35,11 @@ impl Office {
     }
 
     async fn client(&self, role: Role, scopes: &[&str]) -> HttpStore {
-        let (_, secret) = self.tokens.create(new_token(role, scopes)).unwrap();
+        self.client_with(new_token(role, scopes)).await
+    }
+
+    async fn client_with(&self, token: NewToken) -> HttpStore {
+        let (_, secret) = self.tokens.create(token).unwrap();
         // The server rereads the file within a fraction of a second.
         loop {
             match HttpStore::open(&format!("http://{secret}@{}", self.stand.address)).await {
@@ -121,6 +125,21 @@ async fn a_worker_uses_locks_and_queues_and_an_operator_all() {
     operator.pause(&queue("q")).await.unwrap();
     operator.force_release(&lock("l")).await.unwrap();
     refused(HttpStore::open(&buyer(&office).await).await, "requires the role worker");
+}
+
+#[tokio::test]
+async fn a_token_for_one_buyer_does_not_act_for_others_through_the_store_api() {
+    let memory = MemoryStore::new();
+    let office = Office::new(&memory);
+    let buyer = Some(BuyerId::new("ann").unwrap());
+    let of_ann = NewToken { buyer, ..new_token(Role::Operator, &[]) };
+    let store = office.client_with(of_ann).await;
+    let sale = SaleId::new("s").unwrap();
+    let words = "a token for one buyer cannot use sales through the store API";
+    refused(store.sale(&sale).await, words);
+    refused(store.sales(Page::first(10)).await, words);
+    refused(store.cancel_hold(&sale, ReservationId::from_bytes([1; 16])).await, words);
+    store.enqueue(op(1), &queue("q"), vec![task()]).await.unwrap();
 }
 
 /// URL with a buyer's token that the server knows.

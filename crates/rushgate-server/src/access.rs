@@ -363,9 +363,9 @@ impl Caller {
         half
     }
 
-    /// Whether the caller has no scopes.
+    /// Whether the caller has no scopes and may act for every buyer.
     pub fn is_unlimited(&self) -> bool {
-        self.scopes.is_empty() && self.narrower.is_empty()
+        self.scopes.is_empty() && self.narrower.is_empty() && self.buyer.is_none()
     }
 
     /// Whether the caller's scopes cover this name.

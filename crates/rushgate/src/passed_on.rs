@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Due, Effect, NewTask, Notice, QueueName, Reply, Request, Result, Topic, Verbs, verb};
+use rushgate_core::{Due, NewTask, Notice, QueueName, Reply, Request, Result, Topic, Verbs, verb};
 
 use crate::Rushgate;
 use crate::queue::Ready;
@@ -15,21 +15,21 @@ impl Rushgate {
     pub async fn pass_on(&self, request: Request) -> Result<Reply> {
         let queue = moves_due_times(&request);
         let is_schedule = matches!(request, Request::Schedule(_) | Request::Unschedule(_));
-        let is_read = request.effect() == Effect::Read;
         let answer = self.store().carry_out(request).await;
-        if !is_read {
-            if let Some(queue) = queue {
-                self.next_due_changed(&queue);
-            }
-            if is_schedule {
-                self.schedules_changed().notify_waiters();
-            }
+        if let Some(queue) = queue {
+            self.next_due_changed(&queue);
+        }
+        if is_schedule {
+            self.schedules_changed().notify_waiters();
         }
         answer
     }
 
     /// Waits for a notification, as [`Store::listen`](rushgate_core::Store::listen) does. Listening starts at the
     /// call.
+    ///
+    /// # Errors
+    /// The store cannot notify. Nothing was changed.
     pub fn listen(&self, topic: Topic) -> impl Future<Output = Result<Option<Notice>>> + Send + 'static {
         // Of the listeners of a process, the store wakes one. This one shares that turn with the others.
         let heard = match topic {
@@ -54,6 +54,7 @@ fn moves_due_times(request: &Request) -> Option<QueueName> {
         Request::Enqueue(verb::Enqueue { queue, tasks, .. }) if may_wait(tasks) => Some(queue),
         Request::ReleaseWith(verb::ReleaseWith { release, .. }) => Some(&release.queue),
         Request::Relay(verb::Relay { queue, .. })
+        | Request::CloseBatch(verb::CloseBatch { queue, .. })
         | Request::Fire(verb::Fire { queue, .. })
         | Request::RequeueDead(verb::RequeueDead { queue, .. })
         | Request::Retry(verb::Retry { queue, .. }) => Some(queue),

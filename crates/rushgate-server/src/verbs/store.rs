@@ -243,12 +243,25 @@ fn hidden(caller: &Caller, mut reply: Replied) -> Replied {
 fn permit(caller: &Caller, request: &Request) -> Result<(), Problem> {
     must_be(caller, least(request.name()), request.name())?;
     let (kind, names) = subject(request);
+    if kind == Kind::Sale {
+        must_act_for_every_buyer(caller)?;
+    }
     names.into_iter().try_for_each(|name| must_cover(caller, kind, name))?;
     match request {
         Request::ReleaseWith(verb::ReleaseWith { release, .. }) => {
             must_cover(caller, Kind::Queue, release.queue.as_str())
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses a token for one buyer, because the store's verbs on a sale act for any.
+fn must_act_for_every_buyer(caller: &Caller) -> Result<(), Problem> {
+    match caller.buyer {
+        None => Ok(()),
+        Some(_) => {
+            Err(Problem::new(Code::Forbidden, "a token for one buyer cannot use sales through the store API"))
+        }
     }
 }
 
@@ -386,6 +399,7 @@ pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem
         }
         Topic::Event(Log::Sale(sale), _) => {
             must_be(&caller, Role::Operator, "listen to events")?;
+            must_act_for_every_buyer(&caller)?;
             must_cover(&caller, Kind::Sale, sale.as_str())?;
         }
     }
