@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::stream::FuturesUnordered;
-use futures_util::{StreamExt, poll};
+use futures_util::{FutureExt, StreamExt, poll};
 use rushgate_core::{Error, Result};
 use tokio::sync::mpsc;
 use tokio::task::{unconstrained, yield_now};
@@ -21,6 +21,8 @@ use crate::work::{Books, Work, fail};
 
 /// The most requests in a pipeline.
 const BATCH_MAX: usize = 128;
+/// Fewer requests than this are not divided between two pipelines.
+const SHARE_MIN: usize = 16;
 /// The most pipelines in flight: one that the server executes, and one that is ready when it has finished. Requests
 /// that arrive meanwhile share the next pipeline, which costs the server less.
 const IN_FLIGHT_MAX: usize = 2;
@@ -79,36 +81,38 @@ impl Lane {
 /// Takes requests from the queue, sends them, and delivers the replies. All in one task: a task for each pipeline would
 /// run on another thread, and to wake that takes longer than the rest of a request.
 async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
-    let mut carried = FuturesUnordered::new();
+    let mut carried = Carried::new();
     let mut batch = Vec::new();
     let mut is_crowded = false;
     loop {
         // Requests collect in the queue until a pipeline may be sent.
-        let may_send = carried.len() < IN_FLIGHT_MAX;
+        let (may_send, share) = (carried.pipelines.len() < IN_FLIGHT_MAX, carried.share(steps.len()));
         tokio::select! {
             biased;
             Some(()) = carried.next() => continue,
-            received = steps.recv_many(&mut batch, BATCH_MAX), if may_send => if received == 0 { break },
+            received = steps.recv_many(&mut batch, share), if may_send => if received == 0 { break },
         }
         if is_crowded {
             // Under load, let other tasks that are ready to run send first, so that their requests join this pipeline.
             // A single caller does not wait.
             yield_now().await;
-            while batch.len() < BATCH_MAX
+            let share = carried.share(batch.len() + steps.len());
+            while batch.len() < share
                 && let Ok(step) = steps.try_recv()
             {
                 batch.push(step);
             }
         }
         is_crowded = batch.len() > 1;
+        let count = batch.len();
         let works = std::mem::take(&mut batch);
         match meanwhile(&mut carried, link.conn()).await {
             Ok(conn) => {
-                let mut carrying = Box::pin(carry(&link, conn, works));
+                let mut carrying = Box::pin(carry(&link, conn, works).map(move |()| count));
                 // The first poll sends the pipeline. It must happen before the next pipeline is sent, to keep the
                 // order.
                 if poll!(unconstrained(&mut carrying)).is_pending() {
-                    carried.push(carrying);
+                    carried.push(carrying, count);
                 }
             }
             Err(error) => unsent(&link, works, &error),
@@ -117,9 +121,37 @@ async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
     while carried.next().await.is_some() {}
 }
 
+/// The pipelines in flight. Each completes with the number of its requests.
+struct Carried<F> {
+    pipelines: FuturesUnordered<F>,
+    requests: usize,
+}
+
+impl<F: Future<Output = usize> + Unpin> Carried<F> {
+    fn new() -> Self {
+        Self { pipelines: FuturesUnordered::new(), requests: 0 }
+    }
+
+    fn push(&mut self, pipeline: F, requests: usize) {
+        self.pipelines.push(pipeline);
+        self.requests += requests;
+    }
+
+    async fn next(&mut self) -> Option<()> {
+        self.requests -= self.pipelines.next().await?;
+        Some(())
+    }
+
+    /// How many of the waiting requests to send now. With half of all in each of two pipelines, the server executes one
+    /// while the callers of the other continue. In a single pipeline, each side would wait for the other.
+    fn share(&self, waiting: usize) -> usize {
+        (self.requests + waiting).div_ceil(2).clamp(SHARE_MIN, BATCH_MAX)
+    }
+}
+
 /// Awaits a future while the pipelines continue. They may hold what it waits for.
 async fn meanwhile<T>(
-    carried: &mut FuturesUnordered<impl Future<Output = ()>>,
+    carried: &mut Carried<impl Future<Output = usize> + Unpin>,
     future: impl Future<Output = T>,
 ) -> T {
     let mut future = pin!(future);
