@@ -89,7 +89,7 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
     let names = match named {
         Named::Lock => gate.locks(page).await?.iter().map(|lock| lock.name.to_string()).collect(),
         Named::Queue => all_queues(&gate).await?.iter().map(ToString::to_string).collect(),
-        Named::Sale => gate.sales(page).await?.iter().map(|sale| sale.spec.id.to_string()).collect(),
+        Named::Sale => gate.sales(page).await?.iter().map(|sale| sale.id().to_string()).collect(),
     };
     gate.close().await?;
     Ok(names)

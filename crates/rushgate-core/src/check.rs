@@ -59,7 +59,8 @@ fn check_period<'a>(what: impl Into<Subject<'a>>, period: Duration) -> Result<()
     check_duration(what, period, NewTask::DELAY_MAX)
 }
 
-fn check_label<'a>(what: impl Into<Subject<'a>>, text: &str) -> Result<()> {
+/// Checks a text that people read: at most 200 bytes, without control characters.
+pub fn check_label<'a>(what: impl Into<Subject<'a>>, text: &str) -> Result<()> {
     if text.len() > LABEL_MAX {
         return Err(Error::invalid(
             what,

@@ -115,10 +115,17 @@ impl Error {
         Self::new(Kind::Bug, why)
     }
 
-    /// Creates the error that a server reported by its [code](Self::code). An unknown code counts as a bug.
+    /// Creates the error that a server reported by its [code](Self::code), or by one of the codes with which a server
+    /// refuses a request for the moment. An unknown code counts as a bug.
     pub fn reported(code: &str, why: impl fmt::Display) -> Self {
-        let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
-        Self::new(kind.unwrap_or(Kind::Bug), why)
+        match code {
+            "outcome_unknown" => Self::unavailable(why).maybe_happened(),
+            "too_many" | "closing" | "request_timeout" => Self::unavailable(why),
+            _ => {
+                let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
+                Self::new(kind.unwrap_or(Kind::Bug), why)
+            }
+        }
     }
 
     fn new(kind: Kind, why: impl fmt::Display) -> Self {

@@ -44,7 +44,7 @@ pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
     ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
-pub use check::{check_batch, check_duration, check_range, check_tasks};
+pub use check::{check_batch, check_duration, check_label, check_range, check_tasks};
 pub use code::Coded;
 pub use declare::{Effect, Verb};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
@@ -75,10 +75,11 @@ pub use room::{
     ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
 };
 pub use sale::{
-    Created, Decision, Delivery, Event, EventKind, FailedOrder, Failure, Follow, Followed, Halt, HaltReason,
-    Hold, HoldState, LedgerEntry, Line, Load, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, OrderBatch,
-    OrderIntent, OrdersState, Rebuilt, Reserve, Reserved, Restored, SaleSpec, SaleState, SaleStatus, Settled,
-    SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch, UnitChoice, Verdict,
+    Created, DamagedSale, Decision, Delivery, Event, EventKind, FailedOrder, Failure, Follow, Followed, Halt,
+    HaltReason, Hold, HoldState, LedgerEntry, Line, ListedSale, Load, MAX_LINES, MAX_UNITS,
+    MAX_UNITS_PER_LINE, OrderBatch, OrderIntent, OrdersState, Rebuilt, Reserve, Reserved, Restored, SaleSpec,
+    SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch,
+    UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
 pub use store::{Answer, Durability, Log, Page, Store, StoreCalls, StoreInfo, Topic, Warning};

@@ -642,7 +642,7 @@ pub struct Listing {
 }
 
 /// Counts and limits of a queue.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct QueueStats {
     /// Tasks that are due and not claimed.

@@ -398,6 +398,56 @@ pub struct SaleState {
     pub now: Timestamp,
 }
 
+/// A sale in a listing: its state, or why that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(untagged)]
+pub enum ListedSale {
+    /// Its state.
+    Sound(SaleState),
+    /// Its records are damaged or missing. Other sales are not affected.
+    Damaged(DamagedSale),
+}
+
+/// A sale whose records are damaged or missing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct DamagedSale {
+    /// ID of the sale.
+    pub id: SaleId,
+    /// What is damaged.
+    pub damage: String,
+}
+
+impl ListedSale {
+    /// The entry of a sale. An error about anything but damaged records is passed on.
+    pub fn of(id: SaleId, state: Result<SaleState>) -> Result<Self> {
+        match state {
+            Ok(state) => Ok(Self::Sound(state)),
+            Err(error) if error.is_corrupt() => {
+                Ok(Self::Damaged(DamagedSale { id, damage: error.to_string() }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// ID of the sale.
+    pub fn id(&self) -> &SaleId {
+        match self {
+            Self::Sound(state) => &state.spec.id,
+            Self::Damaged(damaged) => &damaged.id,
+        }
+    }
+
+    /// The state, unless the sale is damaged.
+    pub fn sound(self) -> Option<SaleState> {
+        match self {
+            Self::Sound(state) => Some(state),
+            Self::Damaged(_) => None,
+        }
+    }
+}
+
 /// The specification in the JSON of a sale: without the secret, and without the initial stock.
 #[derive(Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

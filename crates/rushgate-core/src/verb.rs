@@ -7,11 +7,12 @@ use crate::wire::{Fields, Wire, object};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
     DeadRequeued, Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, Grant,
-    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, Listing, LockName, LockState, Log, NewSchedule,
-    NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed, Released,
-    ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, RoomRules, RoomState, SaleId, SaleSpec,
-    SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange, StockChanged, Store,
-    TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict,
+    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, ListedSale, Listing, LockName, LockState, Log,
+    NewSchedule, NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed,
+    Released, ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, RoomRules, RoomState, SaleId,
+    SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange,
+    StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket, Timestamp, Token, Topic,
+    UniqueCleared, Verdict,
 };
 
 verbs! {
@@ -489,8 +490,8 @@ verbs! {
     Read Sale sale(sale: ref '_ SaleId) -> SaleState,
         "show a sale";
 
-    /// Lists sales by ID.
-    Read Sales sales(page: Page) -> Vec<SaleState>,
+    /// Lists sales by ID. A damaged one does not hide the others.
+    Read Sales sales(page: Page) -> Vec<ListedSale>,
         "list sales", |v| v.page.check();
 
     /// Returns a reservation.

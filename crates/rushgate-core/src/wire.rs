@@ -260,6 +260,7 @@ structs! {
     Claimed { tasks next_due }
     ClosedEntry { entrants at }
     Completion { ticket result discarded }
+    DamagedSale { id damage }
     DeadLetter { id payload priority attempts max_attempts error died_at key past }
     Deadline { at seq reservation }
     Delivery { seq attempts entry }
@@ -333,6 +334,7 @@ enums! {
         Reservation { sale generation seq id buyer units intent }
         Stock { sale sku seq total withdrawn per_buyer }
     }
+    ListedSale { Sound(state) Damaged(damaged) }
     Load { Orders(orders) Free(sku units) Withdrawn(sku ranges) }
     Log { Queue(queue) Sale(sale) }
     Notice { Granted(grant) Handed(grant) Ask Revoked }

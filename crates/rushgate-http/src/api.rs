@@ -104,22 +104,32 @@ impl Api {
     /// Sends a request, again while the server refuses it for the moment, and returns the JSON of its answer.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Bytes, again: Again) -> Result<Value> {
         let until = Instant::now() + PATIENCE;
+        // Whether an earlier answer left the outcome open. A later refusal does not close it.
+        let mut maybe_happened = false;
+        let failed = |error: Error, maybe_happened| match again {
+            // A request that changes nothing cannot have taken effect.
+            Again::Read => error.of_a_look(),
+            _ if maybe_happened => error.maybe_happened(),
+            _ => error,
+        };
         loop {
             let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path, &body)).await;
             let answer = answer.unwrap_or_else(|_| {
                 let seconds = ANSWER_WITHIN.as_secs();
-                Err(self.unknown(again, format_args!("did not answer within {seconds} s")))
+                Err(self.unknown(format_args!("did not answer within {seconds} s")))
             });
-            let (status, headers, bytes) = answer.map_err(|error| read_only(again, error))?;
+            let (status, headers, bytes) = answer.map_err(|error| failed(error, maybe_happened))?;
             if status.is_success() {
                 self.note_incarnation(&headers);
-                return serde_json::from_slice(&bytes)
-                    .map_err(|_| self.unknown(again, "answered with something else than JSON"));
+                let unreadable = |_| failed(self.unknown("answered with something else than JSON"), true);
+                return serde_json::from_slice(&bytes).map_err(unreadable);
             }
             let problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
-            let pause = pause(&headers);
-            if !is_passing(status, &problem, again) || Instant::now() + pause >= until {
-                return Err(read_only(again, self.refusal(status, problem)));
+            let (is_passing, pause) = (is_passing(status, &problem, again), pause(&headers));
+            let refusal = self.refusal(status, problem);
+            maybe_happened |= refusal.may_have_happened();
+            if !is_passing || Instant::now() + pause >= until {
+                return Err(failed(refusal, maybe_happened));
             }
             tracing::debug!(
                 path,
@@ -131,8 +141,12 @@ impl Api {
         }
     }
 
-    /// Waits for a notification. `opening` is dropped when the server listens.
+    /// Waits for a notification, which changes nothing. `opening` is dropped when the server listens.
     pub(crate) async fn listen(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notice>> {
+        self.heard(topic, opening).await.map_err(Error::of_a_look)
+    }
+
+    async fn heard(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notice>> {
         let body = Bytes::from(topic.to_wire().to_string());
         let opened = timeout(ANSWER_WITHIN, self.send(&Method::POST, "/v1/store/listen", &body)).await;
         let response =
@@ -204,22 +218,20 @@ impl Api {
         if was_sent { fault.maybe_happened() } else { fault }
     }
 
-    fn unknown(&self, again: Again, why: impl std::fmt::Display) -> Error {
-        let error = Error::unavailable(format_args!("{} {why}", self.base())).maybe_happened();
-        read_only(again, error)
+    fn unknown(&self, why: impl std::fmt::Display) -> Error {
+        Error::unavailable(format_args!("{} {why}", self.base())).maybe_happened()
     }
 
     fn refusal(&self, status: StatusCode, problem: Problem) -> Error {
         let Problem { code, detail, hint } = problem;
         let base = self.base();
         let error = match (status.as_u16(), code.as_str()) {
-            (_, "outcome_unknown") => Error::unavailable(detail).maybe_happened(),
-            (_, "too_many" | "closing" | "request_timeout") => Error::unavailable(detail),
             (401, _) => Error::forbidden(format_args!("{base} requires a valid API token"))
                 .hint("set RUSHGATE_TOKEN to a token from `rushgate token create`"),
             (403, "forbidden") => Error::forbidden(detail)
                 .hint("use a token with a higher role or more scopes: `rushgate token create` makes one"),
             (404, "") => self.no_store_api(),
+            (_, "no_tokens") => Error::misconfigured(detail).hint("start the server with --tokens"),
             (413, _) => Error::invalid("the request", "is too large for the server: its limit is 8 MiB")
                 .hint("send fewer or smaller tasks in one call"),
             (421, _) => Error::misconfigured(detail)
@@ -254,11 +266,6 @@ impl Api {
             now.clone_into(&mut known);
         }
     }
-}
-
-/// A request that changes nothing cannot have taken effect.
-fn read_only(again: Again, error: Error) -> Error {
-    if again == Again::Read { error.of_a_look() } else { error }
 }
 
 /// Whether to send the request again.

@@ -255,7 +255,10 @@ fn plain(error: Error, doing: &str) -> Error {
     let is_refusal = error.is_invalid() || error.is_not_found();
     match text.strip_prefix(doing).and_then(|rest| rest.strip_prefix(": ")) {
         Some(why) if is_refusal => {
-            let plain = Error::reported(error.code(), why);
+            let mut plain = Error::reported(error.code(), why);
+            if error.may_have_happened() {
+                plain = plain.maybe_happened();
+            }
             match error.hint_text() {
                 Some(hint) => plain.hint(hint),
                 None => plain,

@@ -108,6 +108,23 @@ async fn a_store_that_stays_away_is_an_error_within_the_retry_budget() {
 }
 
 #[tokio::test]
+async fn a_step_whose_outcome_was_unknown_stays_so_when_the_server_refuses_its_repeat() {
+    // Every answer of the store is lost, and then it is away.
+    let plan = FaultPlan { reply: 1_000, ..FaultPlan::default() };
+    let faulty = Arc::new(Faulty::new(MemoryStore::new(), plan, 1));
+    let stand = Stand::serve(faulty.clone(), |server| server);
+    let store = stand.client().await;
+    let answer = store.enqueue(op(1), &queue(), vec![task("t")]);
+    while faulty.calls_of::<verb::Enqueue>() == 0 {
+        tokio::task::yield_now().await;
+    }
+    faulty.set_away(true);
+    let error = answer.await.unwrap_err();
+    assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
+    assert_eq!(faulty.behind().stats(&queue()).await.unwrap().ready, 1);
+}
+
+#[tokio::test]
 async fn a_server_that_is_gone_is_unavailable_and_nothing_happened() {
     let stand = Stand::serve(Arc::new(MemoryStore::new()), |server| server);
     let (store, url) = (stand.client().await, stand.url());

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Decision, Durability, Enqueued,
-    HoldTime, IdempotencyKey, Lease, Line, LockName, NewTask, Notice, Op, Owner, Page, Payload, QueueName,
-    Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku, SkuSpec,
-    Store, TaskId, Ticket, Token, UnitChoice, Verbs,
+    HoldTime, IdempotencyKey, Lease, Line, ListedSale, LockName, NewTask, Notice, Op, Owner, Page, Payload,
+    QueueName, Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku,
+    SkuSpec, Store, TaskId, Ticket, Token, UnitChoice, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
@@ -666,6 +666,14 @@ async fn a_sale_whose_keys_are_gone_is_not_sold_again(kind: Kind) {
         assert!(error.to_string().contains("the keys of the sale `s` are missing"), "{error}");
         assert!(store.books(&sale).await.unwrap_err().is_corrupt());
     }
+    let sound = SaleSpec { id: SaleId::new("t").unwrap(), ..spec() };
+    store.create(sound.clone()).await.unwrap();
+    let listed = store.sales(Page::default()).await.unwrap();
+    assert!(
+        matches!(&listed[..], [ListedSale::Damaged(one), ListedSale::Sound(two)]
+        if one.id == sale && one.damage.contains("are missing") && two.spec.id == sound.id),
+        "{listed:?}"
+    );
     // A rebuild begins with this.
     store.create(spec()).await.unwrap();
     assert_eq!(store.sale(&sale).await.unwrap().status, SaleStatus::Created);

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hmac::{Hmac, KeyInit, Mac};
+use rushgate::wire::{Field, check_label};
 use rushgate::{BuyerId, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,6 +148,11 @@ struct Known {
 }
 
 impl Known {
+    /// The number of tokens and keys. Every change of the file adds or removes some.
+    fn len(&self) -> usize {
+        self.tokens.len() + self.keys.len()
+    }
+
     fn new_id(&self) -> String {
         let ids = || self.tokens.iter().map(|token| &token.id).chain(self.keys.iter().map(|key| &key.id));
         loop {
@@ -178,25 +184,20 @@ impl TokenFile {
     /// again.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written. No token was created
-    /// then.
+    /// [`is_invalid`](Error::is_invalid) if the label has more than 200 bytes or a control character.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written. In both cases no token was
+    /// created.
     pub fn create(&self, new: NewToken) -> Result<(TokenEntry, String), Error> {
-        let mut known = self.read()?;
-        let id = known.new_id();
-        let secret = format!("rg_{id}_{}", hex(&rand::random::<[u8; 32]>()));
         let NewToken { label, role, scopes, buyer } = new;
-        let entry = TokenEntry {
-            id,
-            label,
-            role,
-            scopes,
-            buyer,
-            created_ms: now_ms(),
-            sha256: hex(&digest(&secret)),
-        };
-        known.tokens.push(entry.clone());
-        self.write(&known)?;
-        Ok((entry, secret))
+        check_label(Field::Label, &label)?;
+        self.change(|known| {
+            let id = known.new_id();
+            let secret = format!("rg_{id}_{}", hex(&rand::random::<[u8; 32]>()));
+            let sha256 = hex(&digest(&secret));
+            let entry = TokenEntry { id, label, role, scopes, buyer, created_ms: now_ms(), sha256 };
+            known.tokens.push(entry.clone());
+            (entry, secret)
+        })
     }
 
     /// Creates a key with which a shop signs tokens for its buyers.
@@ -204,12 +205,14 @@ impl TokenFile {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for scopes other than sales; otherwise as [`create`](Self::create).
     pub fn create_key(&self, label: impl Into<String>, scopes: Vec<Scope>) -> Result<SigningKey, Error> {
+        let label = label.into();
+        check_label(Field::Label, &label)?;
         check_sales(&scopes)?;
-        let mut known = self.read()?;
-        let key = SigningKey::new(known.new_id(), label.into(), scopes, now_ms());
-        known.keys.push(key.clone());
-        self.write(&known)?;
-        Ok(key)
+        self.change(|known| {
+            let key = SigningKey::new(known.new_id(), label, scopes, now_ms());
+            known.keys.push(key.clone());
+            key
+        })
     }
 
     /// The valid keys, oldest first.
@@ -241,17 +244,35 @@ impl TokenFile {
     /// signed.
     ///
     /// # Errors
-    /// As [`create`](Self::create); the token stays valid then.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written; the token stays valid then.
     pub fn revoke(&self, id: &str) -> Result<bool, Error> {
+        self.change(|known| {
+            let before = known.len();
+            known.tokens.retain(|token| token.id != id);
+            known.keys.retain(|key| key.id != id);
+            known.len() < before
+        })
+    }
+
+    /// Changes the file. Of several processes and threads, one at a time does so: each locks the directory, so that
+    /// none writes back what another has revoked.
+    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> Result<T, Error> {
+        let _locked = self.lock().map_err(|error| self.unusable("is not writable", error))?;
         let mut known = self.read()?;
-        let before = known.tokens.len() + known.keys.len();
-        known.tokens.retain(|token| token.id != id);
-        known.keys.retain(|key| key.id != id);
-        let found = known.tokens.len() + known.keys.len() < before;
-        if found {
+        let before = known.len();
+        let changed = change(&mut known);
+        if known.len() != before {
             self.write(&known)?;
         }
-        Ok(found)
+        Ok(changed)
+    }
+
+    /// Waits for an exclusive lock on the directory of the file. The lock ends with the returned handle.
+    fn lock(&self) -> std::io::Result<std::fs::File> {
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let directory = std::fs::File::open(parent.unwrap_or(Path::new(".")))?;
+        directory.lock()?;
+        Ok(directory)
     }
 
     fn read(&self) -> Result<Known, Error> {
@@ -531,6 +552,38 @@ mod tests {
         assert_eq!(random.len(), 64);
         assert!(!text.contains(random));
         assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn concurrent_changes_lose_no_token_and_bring_none_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("tokens.json");
+        let new = |label: &str| NewToken {
+            label: label.into(),
+            role: Role::Buyer,
+            scopes: Vec::new(),
+            buyer: None,
+        };
+        // Each thread has its own handle, as each process has.
+        let work = |label: String| {
+            let file = TokenFile::at(&path);
+            for _ in 0..10 {
+                let (revoked, _) = file.create(new(&label)).unwrap();
+                file.create(new(&label)).unwrap();
+                assert!(file.revoke(&revoked.id).unwrap(), "the token of thread {label} is gone");
+            }
+        };
+        std::thread::scope(|scope| {
+            for n in 0..8 {
+                let work = &work;
+                scope.spawn(move || work(n.to_string()));
+            }
+        });
+        let left = TokenFile::at(&path).list().unwrap();
+        for n in 0..8 {
+            assert_eq!(left.iter().filter(|token| token.label == n.to_string()).count(), 10, "of thread {n}");
+        }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate::queue::QueueName;
-use rushgate::sale::{SaleId, SaleState, SaleStatus, Sweeper};
+use rushgate::sale::{DamagedSale, ListedSale, SaleId, SaleState, SaleStatus, Sweeper};
 use rushgate::schedule::Scheduler;
 use rushgate::store::Page;
 use rushgate::{CancellationToken, OrderWorker, Result};
@@ -19,7 +19,8 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Runs the services until `shutdown`, then waits for the work under way.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
-    let mut clerks = Clerks { shop, shutdown, at_work: HashSet::new(), tasks: JoinSet::new() };
+    let mut clerks =
+        Clerks { shop, shutdown, at_work: HashSet::new(), damaged: HashSet::new(), tasks: JoinSet::new() };
     clerks.look_after().await;
     while clerks.tasks.join_next().await.is_some() {}
 }
@@ -28,6 +29,8 @@ struct Clerks {
     shop: Arc<Shop>,
     shutdown: CancellationToken,
     at_work: HashSet<Charge>,
+    /// Sales that were damaged at the latest look. The log names each once.
+    damaged: HashSet<SaleId>,
     tasks: JoinSet<Charge>,
 }
 
@@ -64,8 +67,21 @@ impl Clerks {
 
     async fn send_to_new_sales(&mut self) -> Result<()> {
         let gate = &self.shop.gate;
-        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.spec.id.as_str()).await?;
-        sales.into_iter().filter(has_work).for_each(|sale| self.send(sale));
+        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.id().as_str()).await?;
+        let mut damaged = HashSet::new();
+        for sale in sales {
+            match sale {
+                ListedSale::Sound(sale) if has_work(&sale) => self.send(sale),
+                ListedSale::Sound(_) => {}
+                ListedSale::Damaged(DamagedSale { id, damage }) => {
+                    if !self.damaged.contains(&id) {
+                        tracing::error!(sale = %id, damage, "cannot look after the sale");
+                    }
+                    damaged.insert(id);
+                }
+            }
+        }
+        self.damaged = damaged;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Figures of the store are the same on every server. Attempts are those that this process has answered.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures_util::StreamExt;
@@ -18,18 +18,19 @@ use serde::{Deserialize, Serialize};
 use crate::attempts::AttemptsView;
 use crate::problem::{Code, Problem};
 use crate::scope::Kind;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{AT_A_TIME, SNAPSHOT_MAX, Snapshot};
 
-/// Samples kept per sale or queue: four hours if each second differs from the one before.
+/// Most samples of a sale or queue: four hours if each second differs from the one before.
 const SAMPLES_MAX: usize = 4 * 60 * 60;
+/// Most samples of all sales and queues together, about 110 MB. Many that change all the time keep less than four hours.
+const SAMPLES_OF_ALL_MAX: usize = 128 * SAMPLES_MAX;
 /// Samples that are closer than this are merged.
 const SAMPLE_MIN_MS: u64 = 500;
 /// Longest history in seconds, and most points.
 const WINDOW_MAX: u32 = 14_400;
-/// Sales and queues with a history. When another one appears, the one that has not changed for longest is dropped.
-const SERIES_MAX: usize = 128;
-/// Requests to the store at a time.
-const AT_A_TIME: usize = 16;
+/// Sales and queues with a history: all that a snapshot can have, and as many that are gone. Of more, the one that has
+/// been gone for longest is dropped.
+const SERIES_MAX: usize = 4 * SNAPSHOT_MAX as usize;
 
 /// Figures of a sale, in the order of a sample.
 const SALE: [&str; GAUGES] = ["free", "held", "confirmed", "withdrawn", "waiting", "lag_ms", "behind"];
@@ -45,8 +46,6 @@ pub(crate) struct History(Mutex<HashMap<(Kind, String), Series>>);
 #[derive(Default)]
 struct Series {
     samples: VecDeque<Sample>,
-    /// When a figure last changed.
-    changed_ms: u64,
     /// Attempts so far by answer, to find how many came since the previous sample.
     counted: BTreeMap<&'static str, u64>,
 }
@@ -66,24 +65,21 @@ impl Sample {
 }
 
 impl Series {
-    /// Adds a sample. A stretch without changes keeps only its first and its last sample.
-    fn add(&mut self, mut sample: Sample) {
+    /// Adds a sample, and drops the oldest ones above `most`. A stretch without changes keeps only its first and its
+    /// last sample.
+    fn add(&mut self, mut sample: Sample, most: usize) {
         // A snapshot for a new watcher comes early. Rates over so short a time would be noise.
         if let Some(before) = self.samples.pop_back_if(|before| sample.at_ms < before.at_ms + SAMPLE_MIN_MS) {
             sample.counts = sum(&before.counts, &sample.counts);
         }
         let len = self.samples.len();
         let is_flat = len >= 2 && self.samples.range(len - 2..).all(|before| before.is_like(&sample));
-        if !self.samples.back().is_some_and(|before| before.is_like(&sample)) || !sample.counts.is_empty() {
-            self.changed_ms = sample.at_ms;
-        }
         if is_flat && sample.counts.is_empty() {
             self.samples.pop_back();
         }
         self.samples.push_back(sample);
-        if self.samples.len() > SAMPLES_MAX {
-            self.samples.pop_front();
-        }
+        let above = self.samples.len().saturating_sub(most);
+        self.samples.drain(..above);
     }
 
     /// The attempts since the previous sample. A process that was restarted, or a sale that was dropped, counts from
@@ -171,6 +167,7 @@ impl History {
     pub fn record(&self, snapshot: &Snapshot) {
         let at_ms = snapshot.counted_us / 1_000;
         let mut all = self.lock();
+        let most = (SAMPLES_OF_ALL_MAX / all.len().max(1)).min(SAMPLES_MAX);
         for sale in &snapshot.sales {
             let id = sale.spec.id.as_str();
             let room = snapshot.rooms.iter().find(|(of, _)| *of == sale.spec.id);
@@ -178,7 +175,7 @@ impl History {
             let series = series_of(&mut all, Kind::Sale, id);
             let attempts = snapshot.attempts.iter().find(|of| of.sale == id).map(AttemptsView::answers);
             let counts = attempts.map(|answers| series.grown(answers)).unwrap_or_default();
-            series.add(Sample { at_ms, gauges: gauges_of(sale, waiting), counts });
+            series.add(Sample { at_ms, gauges: gauges_of(sale, waiting), counts }, most);
         }
         for QueueReport { queue, stats } in &snapshot.queues {
             let gauges = [
@@ -193,8 +190,9 @@ impl History {
             let flow = snapshot.flows.iter().find(|flow| flow.queue == *queue);
             let counts = flow.map(|flow| flow.events.iter().map(|(name, n)| (*name, *n)).collect());
             let sample = Sample { at_ms, gauges: gauges.map(narrowed), counts: counts.unwrap_or_default() };
-            series_of(&mut all, Kind::Queue, queue.as_str()).add(sample);
+            series_of(&mut all, Kind::Queue, queue.as_str()).add(sample, most);
         }
+        drop_gone(&mut all);
     }
 
     /// The recent past of a sale or a queue; empty if there is none.
@@ -241,12 +239,16 @@ impl History {
 }
 
 fn series_of<'a>(all: &'a mut HashMap<(Kind, String), Series>, kind: Kind, name: &str) -> &'a mut Series {
-    let key = (kind, name.to_owned());
-    if !all.contains_key(&key) && all.len() >= SERIES_MAX {
-        let idle = all.iter().min_by_key(|(_, series)| series.changed_ms).map(|(key, _)| key.clone());
-        idle.map(|idle| all.remove(&idle));
+    all.entry((kind, name.to_owned())).or_default()
+}
+
+/// Drops the series above the limit whose latest sample is oldest. Those of the current snapshot have the newest ones.
+fn drop_gone(all: &mut HashMap<(Kind, String), Series>) {
+    let latest = |series: &Series| series.samples.back().map_or(0, |sample| sample.at_ms);
+    while all.len() > SERIES_MAX {
+        let gone = all.iter().min_by_key(|(_, series)| latest(series)).map(|(key, _)| key.clone());
+        gone.map(|gone| all.remove(&gone));
     }
-    all.entry(key).or_default()
 }
 
 fn gauges_of(sale: &SaleState, waiting: u64) -> [u32; GAUGES] {
@@ -286,11 +288,13 @@ pub(crate) struct Flow(HashMap<QueueName, u64>);
 impl Flow {
     /// Reads the events since the previous call. A queue whose events cannot be read is left out.
     pub async fn read(&mut self, gate: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
-        let with_events = queues.iter().filter(|of| of.stats.limits.events.is_some());
+        let with_events = || queues.iter().filter(|of| of.stats.limits.events.is_some()).map(|of| &of.queue);
         let reads: Vec<_> =
-            with_events.map(|of| latest(gate, of.queue.clone(), self.0.get(&of.queue).copied())).collect();
+            with_events().map(|queue| latest(gate, queue.clone(), self.0.get(queue).copied())).collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_A_TIME).collect().await;
-        self.0.clear();
+        // A queue that could not be read keeps its position, so the next call counts what this one has missed.
+        let keeping: HashSet<_> = with_events().collect();
+        self.0.retain(|queue, _| keeping.contains(queue));
         let mut flows = Vec::new();
         for (queue, after, page) in read.into_iter().flatten() {
             self.0.insert(queue.clone(), page.last);
@@ -336,6 +340,8 @@ fn name_of(what: &TaskChange) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use rushgate::queue::QueueStats;
+
     use super::*;
 
     fn sample(at_s: u64, free: u32, sold_out: u32) -> Sample {
@@ -346,7 +352,7 @@ mod tests {
     fn history(samples: impl IntoIterator<Item = Sample>) -> History {
         let history = History::default();
         let mut all = history.lock();
-        samples.into_iter().for_each(|sample| series_of(&mut all, Kind::Sale, "s").add(sample));
+        samples.into_iter().for_each(|sample| series_of(&mut all, Kind::Sale, "s").add(sample, SAMPLES_MAX));
         drop(all);
         history
     }
@@ -382,15 +388,42 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_sample_goes_first_and_of_too_many_series_the_idle_one() {
+    fn the_oldest_sample_is_dropped_first() {
         let history = history((0..20_000).map(|s| sample(s, u32::try_from(s).unwrap(), 1)));
         let view = history.of(Kind::Sale, "s", &HistoryQuery { window_s: 14_400, points: 14_400 });
         assert_eq!((view.at_ms.len(), view.at_ms[0]), (SAMPLES_MAX, 5_600_000));
-        let mut all = history.lock();
-        for n in 0..SERIES_MAX {
-            series_of(&mut all, Kind::Queue, &format!("q-{n}")).add(sample(30_000 + n as u64, 1, 0));
+    }
+
+    /// A snapshot with queues of these numbers, a second after the one before.
+    fn queues(at_s: u64, numbers: std::ops::Range<u64>) -> Snapshot {
+        let report = |n| QueueReport {
+            queue: QueueName::new(format!("q-{n}")).unwrap(),
+            stats: QueueStats { ready: n, ..QueueStats::default() },
+        };
+        Snapshot {
+            counted_us: at_s * 1_000_000,
+            queues: numbers.map(report).collect(),
+            ..Snapshot::default()
         }
-        assert_eq!((all.len(), all.contains_key(&(Kind::Sale, "s".to_owned()))), (SERIES_MAX, false));
+    }
+
+    #[test]
+    fn every_queue_of_a_snapshot_keeps_its_history_and_of_those_that_are_gone_the_latest_do() {
+        let (history, max) = (History::default(), u64::from(SNAPSHOT_MAX));
+        let len = |n: u64| {
+            let query = HistoryQuery { window_s: 14_400, points: 14_400 };
+            history.of(Kind::Queue, &format!("q-{n}"), &query).at_ms.len()
+        };
+        for at_s in 1..=3 {
+            history.record(&queues(at_s, 0..max));
+        }
+        assert!((0..max).all(|n| len(n) == 2), "an unchanged stretch has two samples");
+        // Further snapshots have other queues, until the first ones are too many.
+        for n in 1..5 {
+            history.record(&queues(3 + n, n * max..(n + 1) * max));
+        }
+        assert_eq!((len(0), len(max), len(4 * max)), (0, 1, 1));
+        assert_eq!(history.lock().len(), SERIES_MAX);
     }
 
     #[test]

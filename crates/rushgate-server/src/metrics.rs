@@ -10,6 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 use rushgate::queue::QueueName;
+use rushgate::sale::ListedSale;
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
@@ -20,8 +21,8 @@ use crate::scope::Kind;
 /// Media type of the text.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Maximum number of queues, sales or locks with metrics: each one costs a request to the store.
-const THINGS_MAX: u32 = 1_000;
+/// Maximum number of queues and of sales with metrics of their own.
+const THINGS_MAX: usize = 1_000;
 
 type RouteLabels = [(&'static str, &'static str); 2];
 type RequestLabels = (RouteLabels, [(&'static str, u32); 1]);
@@ -88,12 +89,17 @@ impl Metrics {
     async fn register_sales(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
         let attempts = Family::<NameLabels, Counter>::default();
         let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
+        let damaged = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let halted = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
         let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-        let sales = gate.sales(Page::first(THINGS_MAX)).await?;
-        for sale in sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str())) {
+        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.id().as_str()).await?;
+        let seen = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id().as_str()));
+        for sale in seen.take(THINGS_MAX) {
+            let name = vec![("sale", sale.id().to_string())];
+            damaged.get_or_create(&name).set(matches!(sale, ListedSale::Damaged(_)).into());
+            let Some(sale) = sale.sound() else { continue };
             let id = ("sale", sale.spec.id.to_string());
             halted.get_or_create(&vec![id.clone()]).set(sale.halted.is_some().into());
             if let Some(orders) = &sale.orders {
@@ -120,6 +126,7 @@ impl Metrics {
         }
         registry.register("sale_attempts", "Reservation attempts answered by this process", attempts);
         registry.register("sale_units", "Units by place", units);
+        registry.register("sale_damaged", "Whether the records of the sale are damaged or missing", damaged);
         registry.register("sale_halted", "Whether the sale is halted until a rebuild", halted);
         registry.register(
             "sale_orders_behind",
@@ -161,7 +168,7 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     let dropped = Family::<NameLabels, Counter>::default();
     let queues = Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await?;
     let seen = queues.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
-    for queue in seen.take(THINGS_MAX as usize) {
+    for queue in seen.take(THINGS_MAX) {
         let stats = gate.queue(&queue)?.stats().await?;
         let name = ("queue", queue.to_string());
         let states = [
@@ -189,7 +196,7 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
 }
 
 async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
-    let locks = gate.locks(Page::first(THINGS_MAX)).await?;
+    let locks = Page::default().read_all(|page| gate.locks(page), |lock| lock.name.as_str()).await?;
     let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
     let held = Gauge::<u64, AtomicU64>::default();
     held.set(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);

@@ -104,6 +104,8 @@ codes! {
     NotOpen = "not_open", 409, Never;
     /// The queue has no retention, so clients cannot wait for its tasks to finish.
     NothingKept = "nothing_kept", 409, Never;
+    /// This server has no tokens: it was started without --tokens.
+    NoTokens = "no_tokens", 409, Never;
     /// The name is taken. Nothing was changed.
     Exists = "exists", 409, Never;
     /// Sold out: too few units are left, and no holds can return any.

@@ -10,7 +10,7 @@ use hyper::body::Bytes;
 use hyper::http::Response;
 use rushgate::lock::LockState;
 use rushgate::queue::QueueName;
-use rushgate::sale::{RoomState, SaleId, SaleState, SaleStatus};
+use rushgate::sale::{DamagedSale, ListedSale, RoomState, SaleId, SaleState, SaleStatus};
 use rushgate::store::Page;
 use rushgate::wire::{QueueReport, RoomReport};
 use rushgate::{CancellationToken, Result, Rushgate};
@@ -28,21 +28,24 @@ use crate::scope::Kind;
 
 /// Interval of the snapshots.
 const EVERY: Duration = Duration::from_secs(1);
+/// Without watchers, queues are read only at every fifth snapshot: nobody sees them, and there may be many.
+const UNWATCHED_QUEUES_EVERY: u64 = 5;
 /// Maximum number of sales, queues and locks in a snapshot.
-const SNAPSHOT_MAX: u32 = 200;
+pub(crate) const SNAPSHOT_MAX: u32 = 200;
 /// Requests to the store at a time.
-const AT_A_TIME: usize = 16;
+pub(crate) const AT_A_TIME: usize = 16;
 
 /// A snapshot of everything.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Snapshot {
     pub sales: Vec<SaleState>,
+    pub damaged: Vec<DamagedSale>,
     pub rooms: Vec<(SaleId, RoomState)>,
     pub attempts: Vec<AttemptsView>,
     pub counted_us: u64,
     pub queues: Vec<QueueReport>,
     pub flows: Vec<FlowView>,
-    locks: Vec<LockState>,
+    pub locks: Vec<LockState>,
 }
 
 /// A snapshot of everything that the caller may see: up to 200 sales, queues and locks each.
@@ -52,6 +55,8 @@ pub(crate) struct SnapshotView {
     now_us: u64,
     /// The sales.
     sales: Vec<SaleState>,
+    /// Sales whose records are damaged or missing.
+    damaged: Vec<DamagedSale>,
     /// The waiting rooms of these sales.
     rooms: Vec<RoomReport>,
     /// Reservation attempts that this process has answered since it started, for each of these sales with attempts.
@@ -74,27 +79,39 @@ fn now_us() -> u64 {
 
 impl Snapshot {
     /// Reads the store. Without watchers it omits what the history does not record.
-    async fn take(live: &Live, flow: &mut Flow, recently: &mut Recently, is_watched: bool) -> Result<Self> {
+    async fn take(
+        live: &Live,
+        flow: &mut Flow,
+        recently: &mut Recently,
+        (is_watched, with_queues): (bool, bool),
+    ) -> Result<Self> {
         let gate = &live.gate;
         let page = Page::first(SNAPSHOT_MAX);
-        let sales = gate.sales(page.clone()).await?;
+        let (mut sales, mut damaged) = (Vec::new(), Vec::new());
+        for sale in gate.sales(page.clone()).await? {
+            match sale {
+                ListedSale::Sound(sale) => sales.push(sale),
+                ListedSale::Damaged(sale) => damaged.push(sale),
+            }
+        }
         let locks = if is_watched { gate.locks(page.clone()).await? } else { Vec::new() };
         let with_rooms = sales.iter().filter(|sale| is_watched || sale.status == SaleStatus::Open);
         let rooms: Vec<_> = with_rooms.map(|sale| room(gate, sale.spec.id.clone())).collect();
         let rooms: Vec<Result<_>> = stream::iter(rooms).buffered(AT_A_TIME).collect().await;
         let rooms = rooms.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
-        let queues = gate.queues(page).await?.into_iter().map(|queue| stats(gate, queue));
-        let queues: Vec<Result<_>> = stream::iter(queues).buffered(AT_A_TIME).collect().await;
-        let queues = queues.into_iter().collect::<Result<Vec<_>>>()?;
-        let flows = flow.read(gate, &queues).await;
+        let (queues, flows) = match with_queues {
+            true => queues_of(gate, flow, page).await?,
+            false => Default::default(),
+        };
         let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
         let attempts = recently.look(&live.attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
-        Ok(Self { sales, rooms, attempts, counted_us: now_us(), queues, flows, locks })
+        Ok(Self { sales, damaged, rooms, attempts, counted_us: now_us(), queues, flows, locks })
     }
 
     fn seen_by(&self, caller: &Caller) -> SnapshotView {
-        let Self { sales, rooms, attempts, counted_us, queues, flows, locks } = self.clone();
+        let Self { sales, damaged, rooms, attempts, counted_us, queues, flows, locks } = self.clone();
         let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
+        let damaged = damaged.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id.as_str()));
         let rooms = rooms.iter().filter(|(sale, _)| caller.may(Kind::Sale, sale.as_str()));
         let attempts = attempts.into_iter().filter(|of| caller.may(Kind::Sale, &of.sale));
         let queues = queues.into_iter().filter(|of| caller.may(Kind::Queue, of.queue.as_str()));
@@ -103,6 +120,7 @@ impl Snapshot {
         SnapshotView {
             now_us: now_us(),
             sales: sales.collect(),
+            damaged: damaged.collect(),
             rooms: rooms.map(|(sale, room)| RoomReport::new(sale, room)).collect(),
             attempts: attempts.collect(),
             counted_us,
@@ -114,8 +132,20 @@ impl Snapshot {
 }
 
 async fn room(gate: &Rushgate, id: SaleId) -> Result<Option<(SaleId, RoomState)>> {
-    let room = gate.sale(&id)?.room().recent().await?;
+    let room = gate.sale(&id)?.room().state().await?;
     Ok(room.map(|room| (id, room)))
+}
+
+async fn queues_of(
+    gate: &Rushgate,
+    flow: &mut Flow,
+    page: Page,
+) -> Result<(Vec<QueueReport>, Vec<FlowView>)> {
+    let queues = gate.queues(page).await?.into_iter().map(|queue| stats(gate, queue));
+    let queues: Vec<Result<_>> = stream::iter(queues).buffered(AT_A_TIME).collect().await;
+    let queues = queues.into_iter().collect::<Result<Vec<_>>>()?;
+    let flows = flow.read(gate, &queues).await;
+    Ok((queues, flows))
 }
 
 async fn stats(gate: &Rushgate, queue: QueueName) -> Result<QueueReport> {
@@ -158,8 +188,9 @@ impl Live {
         while !self.closing.is_cancelled() {
             let next = Instant::now() + EVERY;
             let is_watched = self.latest.receiver_count() > 0;
+            let reads = (is_watched, is_watched || number % UNWATCHED_QUEUES_EVERY == 0);
             let taken = tokio::select! {
-                taken = Snapshot::take(&self, &mut flow, &mut recently, is_watched) => taken,
+                taken = Snapshot::take(&self, &mut flow, &mut recently, reads) => taken,
                 () = self.closing.cancelled() => return,
             };
             match taken {

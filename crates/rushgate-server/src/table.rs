@@ -478,22 +478,22 @@ fn reservation_routes() -> Vec<Route> {
 fn token_routes() -> Vec<Route> {
     vec![
         get("/v1/tokens", "tokens", "List the API tokens and signing keys, without secrets")
-            .refuses(&[Code::NotFound])
+            .refuses(&[Code::NoTokens])
             .work(token::list),
         post("/v1/tokens", "create_token", "Create an API token")
             .succeeds(&[201])
-            .refuses(&[Code::NotFound])
+            .refuses(&[Code::NoTokens])
             .work(token::create),
         post("/v1/tokens/keys", "create_key", "Create a key with which a shop signs tokens for its buyers")
             .succeeds(&[201])
-            .refuses(&[Code::NotFound])
+            .refuses(&[Code::NoTokens])
             .work(token::create_key),
         delete(
             "/v1/tokens/{token}",
             "revoke_token",
             "Revoke a token, or a key with every token that it signed",
         )
-        .refuses(&[Code::NotFound])
+        .refuses(&[Code::NotFound, Code::NoTokens])
         .work(token::revoke),
     ]
 }

@@ -166,6 +166,54 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
 }
 
 #[tokio::test]
+async fn a_damaged_sale_does_not_hide_the_others() {
+    let (dir, mut file) = (tempfile::tempdir().unwrap(), None);
+    let path = dir.path().join("store.db");
+    let stand = Stand::on(&format!("sqlite:{}", path.display()), |server, dir| {
+        let tokens = TokenFile::at(dir.path().join("tokens.json"));
+        file = Some(tokens.clone());
+        server.tokens(tokens)
+    })
+    .await;
+    let token = |role| file.as_ref().unwrap().create(new_token(role, &[])).unwrap().1;
+    let (operator, buyer) = (token(Role::Operator), token(Role::Buyer));
+    for id in ["adrift", "sound"] {
+        stand.gate.create_sale(SaleBuilder::new(id).sku("x", 5, 1)).await.unwrap();
+        stand.gate.sale(id).unwrap().open().await.unwrap();
+    }
+    let records = rusqlite::Connection::open(path).unwrap();
+    records.busy_timeout(Duration::from_secs(10)).unwrap();
+    assert_eq!(records.execute("UPDATE sale SET status = 99 WHERE id = 'adrift'", ()).unwrap(), 1);
+
+    assert_eq!(stand.get("/readyz").await.ok(200)["status"], "ready");
+    let listed = async |token: &str, path: &str| {
+        stand.ask(Ask::new("GET", path).bearer(token)).await.ok(200)["items"].clone()
+    };
+    let all = listed(&operator, "/v1/sales").await;
+    assert_eq!(
+        (&all[0]["id"], &all[1]["id"], &all[1]["status"]),
+        (&json!("adrift"), &json!("sound"), &json!("open"))
+    );
+    assert!(all[0]["damage"].as_str().unwrap().contains("cannot be read"), "{all}");
+    let shown = listed(&buyer, "/v1/sales").await;
+    assert_eq!(shown[0]["damage"], "its records are damaged or missing");
+    assert_eq!(listed(&operator, "/v1/sales?after=adrift").await.as_array().unwrap().len(), 1);
+
+    let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&operator)).await;
+    let snapshot = all.next().await.unwrap().data;
+    assert_eq!(
+        (&snapshot["sales"][0]["id"], &snapshot["damaged"][0]["id"]),
+        (&json!("sound"), &json!("adrift"))
+    );
+    let metrics = stand.ask(Ask::new("GET", "/metrics").bearer(&operator)).await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    for line in ["rushgate_sale_damaged{sale=\"adrift\"} 1", "rushgate_sale_damaged{sale=\"sound\"} 0"] {
+        assert!(text.lines().any(|of| of == line), "{line}: {text}");
+    }
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn metrics_count_requests_and_tell_how_the_store_stands() {
     let stand = Stand::open().await;
     let sale = sale(&stand).await;

@@ -37,6 +37,18 @@ pub(crate) fn caught<T>(verb: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
+/// Tells a stop that is about the stored values themselves from a failure of SQLite, which is passed on.
+pub(crate) fn about_values<T>(step: Result<T>) -> Result<rushgate_core::Result<T>> {
+    match step {
+        Ok(value) => Ok(Ok(value)),
+        Err(Stop::Refused(error)) => Ok(Err(error)),
+        Err(Stop::Fault(fault)) if fault.sqlite_error_code().is_none() => {
+            Ok(Err(Error::corrupt(format_args!("a stored value cannot be read ({fault})"))))
+        }
+        Err(stop) => Err(stop),
+    }
+}
+
 /// Converts a stop to the caller's error.
 pub(crate) fn explain(stop: Stop, path: &str) -> Error {
     match stop {

@@ -10,13 +10,13 @@ mod stock;
 mod units;
 
 use rushgate_core::{
-    BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, Log, MAX_UNITS, Op,
-    OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, Timestamp,
-    UnitChoice, Verdict,
+    BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, ListedSale, Log,
+    MAX_UNITS, Op, OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku,
+    Timestamp, UnitChoice, Verdict,
 };
 use rusqlite::{Row, params};
 
-use crate::fault::Result;
+use crate::fault::{Result, about_values};
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
@@ -455,10 +455,14 @@ pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
     Ok(row.state(next, orders::state(reader, &row)?, reader.now))
 }
 
-pub(crate) fn sales(reader: &Reader<'_>, page: &Page) -> Result<Vec<SaleState>> {
+pub(crate) fn sales(reader: &Reader<'_>, page: &Page) -> Result<Vec<ListedSale>> {
     let ids =
         reader.rows(sql!("sale/row", "ids"), (&page.after, page.limit), |row| parsed::<SaleId>(row, 0))?;
-    ids.iter().map(|id| sale(reader, id)).collect()
+    let listed = ids.into_iter().map(|id| {
+        let state = about_values(sale(reader, &id))?;
+        Ok(ListedSale::of(id, state)?)
+    });
+    listed.collect()
 }
 
 pub(crate) fn reservation(reader: &Reader<'_>, id: &SaleId, of: ReservationId) -> Result<Option<Hold>> {

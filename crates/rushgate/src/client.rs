@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use rushgate_core::{
-    Answer, ClientId, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleState, Store, StoreCalls,
+    Answer, ClientId, ListedSale, LockName, LockState, Op, Owner, Page, QueueName, Result, Store, StoreCalls,
     StoreInfo, Token, Verbs, Warning,
 };
 use tokio::runtime::Handle;
@@ -121,8 +121,12 @@ impl Rushgate {
         self.ask(|| self.store().queues(page.clone())).await
     }
 
-    /// Sales, sorted by ID.
-    pub async fn sales(&self, page: Page) -> Result<Vec<SaleState>> {
+    /// Sales, sorted by ID. One whose records are damaged is listed as such, and does not hide the others.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a limit outside 1 to 10,000. Otherwise the store could
+    /// not answer. Nothing was changed.
+    pub async fn sales(&self, page: Page) -> Result<Vec<ListedSale>> {
         self.ask(|| self.store().sales(page.clone())).await
     }
 

@@ -20,6 +20,8 @@
 #[cfg(feature = "schema")]
 pub use rushgate_core::schema;
 #[doc(inline)]
-pub use rushgate_core::{OnDuplicateSpec, PayloadSpec, PayloadView, QueueReport, RoomReport, TaskSpec};
+pub use rushgate_core::{
+    Field, OnDuplicateSpec, PayloadSpec, PayloadView, QueueReport, RoomReport, TaskSpec, check_label,
+};
 
 pub use crate::schedule::{RecurrenceSpec, ScheduleReport};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate::queue::{QueueName, QueueStats};
-use rushgate::sale::{HaltReason, SaleState, SaleStatus};
+use rushgate::sale::{DamagedSale, HaltReason, ListedSale, SaleState, SaleStatus};
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
@@ -25,8 +25,18 @@ pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleSt
     let locks = read("locks", locks, findings);
     findings.locks_held = locks.iter().filter(|lock| !lock.holders.is_empty()).count();
     findings.locks_waited_for = locks.iter().filter(|lock| !lock.waiters.is_empty()).count();
-    let mut sales = read("sales", sales, findings);
-    findings.sales = sales.len();
+    let listed = read("sales", sales, findings);
+    findings.sales = listed.len();
+    let mut sales = Vec::new();
+    for sale in listed {
+        match sale {
+            ListedSale::Sound(sale) => sales.push(sale),
+            ListedSale::Damaged(DamagedSale { id, damage }) => findings.warn(
+                format!("sale {id} is damaged: {damage}"),
+                format!("rebuild it from its ledger with `rushgate sale rebuild {id}`"),
+            ),
+        }
+    }
     sales.iter().for_each(|sale| look_at_sale(sale, findings));
     sales.retain(|sale| sale.status == SaleStatus::Open);
     sales

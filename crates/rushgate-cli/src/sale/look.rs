@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::sale::{Event, OrdersState, SaleState, SkuState};
+use rushgate::sale::{DamagedSale, Event, ListedSale, OrdersState, SaleState, SkuState};
 use rushgate::store::{Page, Spoken};
 
 use crate::args::sale::{EventsArgs, LsArgs, ShowArgs};
@@ -72,7 +72,13 @@ pub(super) fn stock(skus: &[SkuState]) -> Table<7> {
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let sales = gate.sales(Page::after(args.after, args.n)).await?;
-    let row = |state: &SaleState| {
+    let row = |sale: &ListedSale| {
+        let state = match sale {
+            ListedSale::Sound(state) => state,
+            ListedSale::Damaged(sale) => {
+                return [sale.id.as_str(), "damaged", "-", "-", "-", "-", "-"].map(str::to_owned);
+            }
+        };
         let sum = |of: fn(&SkuState) -> u32| {
             state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
         };
@@ -88,6 +94,11 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     };
     let head = ["SALE", "STATUS", "SKUS", "UNITS", "FREE", "HELD", "CONFIRMED"];
     output.data(&sales, Table::new(head, sales.iter().map(row)))?;
+    for sale in &sales {
+        if let ListedSale::Damaged(DamagedSale { id, damage }) = sale {
+            output.note(format_args!("sale `{id}` is damaged: {damage}"));
+        }
+    }
     Ok(Exit::Done)
 }
 

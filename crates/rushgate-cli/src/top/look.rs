@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use rushgate::lock::LockState;
 use rushgate::queue::{QueueName, QueueStats};
-use rushgate::sale::SaleState;
+use rushgate::sale::ListedSale;
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 use tokio::task::JoinSet;
@@ -24,7 +24,7 @@ pub(super) struct Look {
     /// Number of queues, some of which may not be shown.
     pub(super) queues_all: usize,
     pub(super) locks: Vec<LockState>,
-    pub(super) sales: Vec<SaleState>,
+    pub(super) sales: Vec<ListedSale>,
 }
 
 impl Look {

@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table};
 use rushgate::lock::LockState;
 use rushgate::queue::{QueueName, QueueStats};
-use rushgate::sale::SaleState;
+use rushgate::sale::ListedSale;
 use rushgate::store::StoreInfo;
 
 use super::look::Look;
@@ -159,7 +159,14 @@ impl View {
         }
     }
 
-    fn sale<'a>(&self, sale: &SaleState) -> Row<'a> {
+    fn sale<'a>(&self, sale: &ListedSale) -> Row<'a> {
+        let sale = match sale {
+            ListedSale::Sound(sale) => sale,
+            ListedSale::Damaged(sale) => {
+                let row = Row::new([sale.id.to_string(), "damaged".to_owned()]);
+                return row.style(self.paint(Color::Red));
+            }
+        };
         let sum = |of: fn(&rushgate::sale::SkuState) -> u32| {
             sale.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
         };

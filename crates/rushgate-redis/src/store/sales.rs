@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use rushgate_core::{Books, Created, Page, Result, SaleId, SaleSpec, SaleState};
+use rushgate_core::{Books, Created, ListedSale, Page, Result, SaleId, SaleSpec};
 
 use super::Inner;
 use crate::command::{Call, Command};
@@ -73,7 +73,7 @@ impl Inner {
         sale::read_created(self.driver.call(sale::create(&Home::new(spec))).await?)
     }
 
-    pub(crate) async fn sales(self: Arc<Self>, mut page: Page) -> Result<Vec<SaleState>> {
+    pub(crate) async fn sales(self: Arc<Self>, mut page: Page) -> Result<Vec<ListedSale>> {
         let mut states = Vec::new();
         loop {
             let mut ids = self.entries(keys::SALES, &page).await?;
@@ -84,15 +84,14 @@ impl Inner {
                 let id = SaleId::as_stored(ids.text()?)?;
                 id.as_str().clone_into(&mut page.after);
                 let state = Arc::clone(&self).step_of_sale(
-                    id,
+                    id.clone(),
                     (),
                     |home, ()| Ok(sale::show(home)),
                     |home, (), reply| sale::read_state(home, reply),
                 );
                 match state.await {
-                    Ok(state) => states.push(state),
                     Err(error) if error.is_not_found() => {}
-                    Err(error) => return Err(error),
+                    state => states.push(ListedSale::of(id, state)?),
                 }
                 if states.len() == page.limit as usize {
                     return Ok(states);

@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
+use crate::access::Role;
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::sale::{
-    Audit, BadReceipt, Created, Decision, EventKind, FailedOrder, Foreseen, Hold, HoldState, Rebuild,
-    RebuildOutcome, RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec, SkuState,
-    StockChange, StockChanged, UnitChoice,
+    Audit, BadReceipt, Created, Decision, EventKind, FailedOrder, Foreseen, Hold, HoldState, ListedSale,
+    Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec,
+    SkuState, StockChange, StockChanged, UnitChoice,
 };
 use rushgate::store::{Op, Page};
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
@@ -172,10 +173,18 @@ pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
     Ok(Reply::ok(SaleView { sale: sale.state().await?, waiting_room }))
 }
 
-pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<SaleState>> {
+pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<ListedSale>> {
     let page = call.shop.gate.sales((&call.query).into()).await?;
-    let seen = |sale: SaleState| call.caller.may(Kind::Sale, sale.spec.id.as_str()).then_some(sale);
-    Ok(Reply::ok(PageView::of(page, call.query.limit, |sale| sale.spec.id.as_str(), seen)))
+    let seen = |mut sale: ListedSale| {
+        if let ListedSale::Damaged(damaged) = &mut sale
+            && call.caller.role < Role::Operator
+        {
+            // The store's words may name files.
+            damaged.damage = "its records are damaged or missing".to_owned();
+        }
+        call.caller.may(Kind::Sale, sale.id().as_str()).then_some(sale)
+    };
+    Ok(Reply::ok(PageView::of(page, call.query.limit, |sale| sale.id().as_str(), seen)))
 }
 
 /// Units to reserve.

@@ -195,7 +195,10 @@ fn name_of(listing: &Request, entry: &Value) -> Option<String> {
     let name = match listing {
         Request::Queues(_) => entry,
         Request::List(_) => &entry["name"],
-        Request::Sales(_) => &entry["spec"]["id"],
+        Request::Sales(_) => match entry.get("Sound") {
+            Some(sound) => &sound["spec"]["id"],
+            None => &entry["Damaged"]["id"],
+        },
         Request::Tasks(_) => {
             let ticket: Ticket = entry["task"]["ticket"].as_str()?.parse().ok()?;
             return Some(ticket.id.to_string());

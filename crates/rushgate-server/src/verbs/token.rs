@@ -1,7 +1,7 @@
 //! API tokens over HTTP: for operators whose own token has no scopes, because a token can have any.
 
-use rushgate::BuyerId;
 use rushgate::wire::schema::LABEL;
+use rushgate::{BuyerId, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +11,27 @@ use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::scope::Scope;
 
-/// The token file of this server. An operator with scopes could otherwise create a token without any.
-fn file<B>(call: &Call<B>) -> Result<&TokenFile, Problem> {
+/// Uses the token file of this server, on a thread that may block: the file may be on a slow disk, and is locked by one
+/// caller at a time. An operator with scopes is refused, because it could create a token without any.
+async fn with_file<B, T: Send + 'static>(
+    call: &Call<B>,
+    use_it: impl FnOnce(&TokenFile) -> Result<T, Error> + Send + 'static,
+) -> Result<T, Problem> {
     if !call.caller.is_unlimited() {
         return Err(Problem::new(Code::Forbidden, "only a token without scopes can manage tokens"));
     }
-    match &call.shop.door {
-        Door::Tokens(door) => Ok(door.file()),
-        Door::Open => Err(Problem::new(Code::NotFound, "this server has no tokens: start it with --tokens")),
-    }
+    let Door::Tokens(door) = &call.shop.door else { return Err(Problem::plain(Code::NoTokens)) };
+    let file = door.file().clone();
+    let used = tokio::task::spawn_blocking(move || use_it(&file)).await;
+    Ok(used.map_err(|error| Error::bug("the token file was not used").caused_by(error))??)
 }
 
 pub(crate) async fn list(call: Call) -> Answer<Vec<TokenView>> {
-    Ok(Reply::ok(file(&call)?.views()?))
+    Ok(Reply::ok(with_file(&call, TokenFile::views).await?))
 }
 
 /// A token to create.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TokenBody {
     /// Purpose of the token, as shown to operators: at most 200 bytes without control characters.
@@ -54,15 +58,14 @@ pub(crate) struct CreatedView {
 }
 
 pub(crate) async fn create(call: Call<TokenBody>) -> Answer<CreatedView> {
-    let TokenBody { label, role, scopes, buyer } = &call.body;
-    check_label(label)?;
-    let new = NewToken { label: label.clone(), role: *role, scopes: scopes.clone(), buyer: buyer.clone() };
-    let (entry, token) = file(&call)?.create(new)?;
+    let TokenBody { label, role, scopes, buyer } = call.body.clone();
+    let new = NewToken { label, role, scopes, buyer };
+    let (entry, token) = with_file(&call, |file| file.create(new)).await?;
     Ok(Reply::created(CreatedView { id: entry.id, token }))
 }
 
 /// A key to create, with which a shop signs tokens for its buyers.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct KeyBody {
     /// Purpose of the key, as shown to operators: at most 200 bytes without control characters.
@@ -86,9 +89,8 @@ pub(crate) struct KeyView {
 }
 
 pub(crate) async fn create_key(call: Call<KeyBody>) -> Answer<KeyView> {
-    let KeyBody { label, scopes } = &call.body;
-    check_label(label)?;
-    let key = file(&call)?.create_key(label.clone(), scopes.clone())?;
+    let KeyBody { label, scopes } = call.body.clone();
+    let key = with_file(&call, |file| file.create_key(label, scopes)).await?;
     Ok(Reply::created(KeyView { secret: key.secret(), id: key.id, alg: "HS256" }))
 }
 
@@ -100,20 +102,10 @@ pub(crate) struct RevokedView {
 }
 
 pub(crate) async fn revoke(call: Call) -> Answer<RevokedView> {
-    let id = call.path.get("token");
-    match file(&call)?.revoke(id)? {
-        true => Ok(Reply::ok(RevokedView { revoked: id.to_owned() })),
+    let id = call.path.get("token").to_owned();
+    let revoked = id.clone();
+    match with_file(&call, move |file| file.revoke(&revoked)).await? {
+        true => Ok(Reply::ok(RevokedView { revoked: id })),
         false => Err(Problem::new(Code::NotFound, format_args!("no such token: `{id}`"))),
-    }
-}
-
-fn check_label(label: &str) -> Result<(), Problem> {
-    const LABEL_MAX: usize = 200;
-    match label.len() <= LABEL_MAX && !label.contains(char::is_control) {
-        true => Ok(()),
-        false => {
-            let why = format_args!("the label must have at most {LABEL_MAX} bytes and no control characters");
-            Err(Problem::new(Code::Invalid, why).field("label"))
-        }
     }
 }

@@ -115,7 +115,7 @@ pub(super) async fn sales_are_listed_by_id_in_pages(desk: Desk) {
     }
     let ids = |page: Page| async {
         let sales = desk.store.sales(page).await.unwrap();
-        sales.into_iter().map(|sale| String::from(sale.spec.id)).collect::<Vec<_>>()
+        sales.iter().map(|sale| sale.id().to_string()).collect::<Vec<_>>()
     };
     assert_eq!(ids(Page::default()).await, ["x", "y", "z"]);
     assert_eq!(ids(Page::after("x".into(), 1)).await, ["y"]);

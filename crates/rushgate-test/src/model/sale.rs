@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
     Books, BuyerCount, BuyerId, Created, Deadline, Decision, Error, Event, EventKind, Halt, HaltReason, Hold,
-    HoldState, Line, Op, OrderIntent, Page, Reply, ReservationId, ReservationRow, Reserve, Reserved, Result,
-    SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, StockChange, StockChanged,
-    Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    HoldState, Line, ListedSale, Op, OrderIntent, Page, Reply, ReservationId, ReservationRow, Reserve,
+    Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
+    StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
 };
 
 use super::{Model, Planted};
@@ -667,9 +667,10 @@ impl Model {
     }
 
     /// See [`Verbs::sales`](rushgate_core::Verbs::sales).
-    pub fn sales(&self, now: Timestamp, page: &Page) -> Result<Vec<SaleState>> {
+    pub fn sales(&self, now: Timestamp, page: &Page) -> Result<Vec<ListedSale>> {
         let after = self.sales.by_id.iter().filter(|(id, _)| id.as_str() > page.after.as_str());
-        Ok(after.map(|(_, sale)| sale.state(now)).take(page.limit as usize).collect())
+        let states = after.map(|(_, sale)| ListedSale::Sound(sale.state(now)));
+        Ok(states.take(page.limit as usize).collect())
     }
 
     /// See [`Verbs::reservation`](rushgate_core::Verbs::reservation).

@@ -26,10 +26,10 @@ pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
 pub use room::{NoPass, Room, RoomTicket, Turn};
 #[doc(inline)]
 pub use rushgate_core::{
-    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Check, ClosedEntry, Commitment, Created, Decision,
-    Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, FailedOrder, Halt, HaltReason, Hold, HoldState,
-    HoldTime, IdempotencyKey, LedgerEntry, Line, OrderIntent, OrdersState, Pace, Pass, Receipt,
-    ReservationId, Reserved, Restored, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState,
+    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Check, ClosedEntry, Commitment, Created, DamagedSale,
+    Decision, Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, FailedOrder, Halt, HaltReason, Hold,
+    HoldState, HoldTime, IdempotencyKey, LedgerEntry, Line, ListedSale, OrderIntent, OrdersState, Pace, Pass,
+    Receipt, ReservationId, Reserved, Restored, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState,
     SaleStatus, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, UnitChoice, UnitNumber,
     UnitRange,
 };
