@@ -12,7 +12,7 @@ var (
 	ErrInvalid = errors.New("invalid argument")
 	// ErrNotFound: the sale, SKU or other thing does not exist. Nothing was changed.
 	ErrNotFound = errors.New("not found")
-	// ErrLockBusy: another client holds the lock, and the wait is over.
+	// ErrLockBusy: another client holds the lock, and the wait has timed out.
 	ErrLockBusy = errors.New("lock busy")
 	// ErrLockLost: the lock was lost, because its lease ended or an operator released it. Another client may hold it.
 	ErrLockLost = errors.New("lock lost")

@@ -289,7 +289,7 @@ func kindOf(refusal *problem) error {
 	}
 }
 
-// waiting repeats a request that the server lets wait, until its answer is final or the wait is over.
+// waiting repeats a request that the server lets wait, until its answer is final or the wait ends.
 func waiting(ctx context.Context, wait time.Duration, ask func(part time.Duration) (final bool, err error)) error {
 	for until := time.Now().Add(wait); ; {
 		sent := time.Now()

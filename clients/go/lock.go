@@ -48,7 +48,7 @@ func newLock(locks locks, name string, options LockOptions) *Lock {
 // Name returns the normalized name.
 func (l *Lock) Name() string { return l.name }
 
-// Acquire acquires the lock. It fails with ErrLockBusy if another client holds the lock when the wait is over. If the
+// Acquire acquires the lock. It fails with ErrLockBusy if another client holds the lock when the wait ends. If the
 // context ends first, the client leaves the wait queue.
 func (l *Lock) Acquire(ctx context.Context, options AcquireOptions) (*Held, error) {
 	if err := firstError(l.err, checkDuration("wait", options.Wait, contract.Wait)); err != nil {
@@ -169,8 +169,8 @@ func (h *Held) times() (until, renewAt time.Time) {
 	return h.until, h.renewAt
 }
 
-// Extend extends the lease, to end that long from now, which may be earlier than its present end: 10 ms to 24 h, or 0 for
-// the lease of the lock. Later renewals use it too. It fails with ErrLockLost if the lock was lost or released.
+// Extend makes the lease end the given time from now, which may be earlier than before: 10 ms to 24 h, or 0 for the
+// lease of the lock. Later renewals use it too. It fails with ErrLockLost if the lock was lost or released.
 func (h *Held) Extend(ctx context.Context, lease time.Duration) error {
 	if lease == 0 {
 		lease = h.lock.options.Lease

@@ -280,7 +280,7 @@ func (q *Queue) Task(ctx context.Context, id string) (*TaskInfo, error) {
 	return q.queues.task(ctx, q.name, id)
 }
 
-// WaitFor waits until a task has ended, for 0 to 24 h. EndPending: it is live when the wait is over. The queue needs a
+// WaitFor waits until a task has ended, for 0 to 24 h. EndPending: it is live when the wait ends. The queue needs a
 // retention: otherwise a wait for a live task fails with ErrInvalid.
 func (q *Queue) WaitFor(ctx context.Context, id string, wait time.Duration) (Ended, error) {
 	id, err := q.checkTask(id)

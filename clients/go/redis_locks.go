@@ -39,7 +39,7 @@ func (t *redisTransport) acquireLock(ctx context.Context, name string, request a
 	return got, err
 }
 
-// waitInQueue asks again with the same token, after each notification and in case one was lost, until the wait is over.
+// waitInQueue asks again with the same token, after each notification and in case one was lost, until the wait ends.
 func (t *redisTransport) waitInQueue(
 	ctx context.Context, name string, token []byte, granted bell, request acquireRequest,
 ) (grant, error) {

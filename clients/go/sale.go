@@ -359,7 +359,7 @@ func (s *Sale) Reservation(ctx context.Context, reservation string) (*Hold, erro
 }
 
 // WaitFinal waits until the state of a reservation is final, for 0 to 24 h, and returns the reservation then. Its state
-// may not be final if the wait is over. Nil if there is no such reservation.
+// may not be final if the wait timed out. Nil if there is no such reservation.
 func (s *Sale) WaitFinal(ctx context.Context, reservation string, wait time.Duration) (*Hold, error) {
 	if err := firstError(s.checkReservation(reservation), checkDuration("wait", wait, contract.Wait)); err != nil {
 		return nil, err

@@ -365,7 +365,7 @@ const (
 	EndDead EndOutcome = "dead"
 	// EndGone: the task is neither live nor retained.
 	EndGone EndOutcome = "gone"
-	// EndPending: the task is live, and the wait is over.
+	// EndPending: the task is live, and the wait has timed out.
 	EndPending EndOutcome = "pending"
 )
 

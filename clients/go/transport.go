@@ -16,7 +16,7 @@ type transport interface {
 
 // locks has the verbs of locks.
 type locks interface {
-	// acquireLock fails with ErrLockBusy if the wait is over.
+	// acquireLock fails with ErrLockBusy if the wait timed out.
 	acquireLock(ctx context.Context, name string, request acquireRequest) (grant, error)
 	// extendLock and releaseLock fail with ErrLockLost if the token does not hold the lock.
 	extendLock(ctx context.Context, name, token string, lease time.Duration) (grant, error)

@@ -47,7 +47,7 @@ export class NotFoundError extends RushgateError {
   }
 }
 
-/** Another client holds the lock, and the wait is over. */
+/** Another client holds the lock, and the wait has timed out. */
 export class LockBusyError extends RushgateError {
   constructor(message: string, details: ErrorDetails = {}) {
     super(message, { code: 'lock_busy', ...details })

@@ -23,7 +23,7 @@ export class Lock {
     this.#settings = { leaseMs, renew, label: label('label', text), barging }
   }
 
-  /** Acquires the lock. `null` if another client holds it when the wait is over. */
+  /** Acquires the lock. `null` if another client holds it when the wait ends. */
   async acquire({ waitMs = 0, signal }: AcquireOptions = {}): Promise<HeldLock | null> {
     wait(waitMs)
     signal?.throwIfAborted()

@@ -116,35 +116,6 @@ fn blocks(page: &str) -> Vec<Block> {
 
 // ── expected output ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// Splits a line into its fixed text, with `*` in place of times and IDs, and these.
-fn masked(line: &str) -> (String, Vec<&str>) {
-    let is_part = |c: char| c.is_alphanumeric() || "_.:-+…".contains(c);
-    let (mut fixed, mut values, mut rest) = (String::new(), Vec::new(), line);
-    while let Some(start) = rest.find(|c: char| c.is_alphanumeric() || c == '…') {
-        let word = &rest[start..][..rest[start..].find(|c| !is_part(c)).unwrap_or(rest.len() - start)];
-        let word = word.trim_end_matches(['.', ':', '-', '+']);
-        let end = start + word.len();
-        let unit = word.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let digits = word.len() - unit.len();
-        let is_time = digits > 0 && ["ns", "µs", "ms", "s", "m", "h"].contains(&unit);
-        let is_version = unit.is_empty() && word.matches('.').count() > 1;
-        let is_size =
-            unit.is_empty() && ["KiB", "MiB", "GiB"].iter().any(|u| rest[end..].trim_start().starts_with(u));
-        let is_id = word.len() >= 5 && unit.is_empty()
-            || word.len() >= 10 && word.contains(|c: char| c.is_ascii_digit());
-        fixed += &rest[..start];
-        if is_time || is_version || is_size || is_id || word.contains('…') {
-            fixed.push('*');
-            values.push(word);
-        } else {
-            fixed += word;
-        }
-        rest = &rest[end..];
-    }
-    let fixed = (fixed + rest).replace("MiB", "KiB").replace("GiB", "KiB");
-    (fixed.split_whitespace().collect::<Vec<_>>().join(" "), values)
-}
-
 /// Compares the lines of an output with those of a page. Returns the values of the page with the real ones.
 fn compare(page: &[&str], real: &[&str]) -> Option<Vec<(String, String)>> {
     match page {

@@ -153,7 +153,7 @@ pub(crate) struct Unit<'a> {
     unit: UnitNumber,
 }
 
-/// Serializes units one by one.
+/// Serializes units as a list of objects.
 pub(crate) fn each<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
     to.collect_seq(units.iter().map(|(sku, unit)| Unit { sku, unit: *unit }))
 }

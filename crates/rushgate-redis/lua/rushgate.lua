@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 39a8566e0692dcd2
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '39a8566e0692dcd2'
+-- Rushgate 0.1.0, protocol 1, build 2d02576188c858b5
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '2d02576188c858b5'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -15,7 +15,7 @@ local ENDINGS = {
 local LIMITS = {
   name = '1 to 200 bytes of UTF-8, without white space, control characters, invisible characters or braces, neither `.` nor `..`, and in Normalization Form C (NFC)',
   label = 'at most 200 bytes of UTF-8 without control characters',
-  terms = 'five numbers with a space between them: when it is due, `+` and 0 to 34,560,000,000,000 µs for so long from now, or a moment in µs; priority, 0 to 9, 0 goes first; what becomes of it if the id is in already, 0 keep, 1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000, and behind it, if the task has a deadline, `<` and that as the due time; behind that, if the id is unique for a period, `!` and 1,000 to 34,560,000,000,000 µs; and, if the task has a key, a space and the key, a name; and, if the task waits for others or is part of one, a line feed, what becomes of it if one of those is dead, 0 it goes on waiting, 1 it fails, 2 it runs, behind that 1 if it is held open and 0 if not, if it is part of a task, a space and the id of that, and for each that it waits for, at most 1,000 and none of a part, a line feed and its id',
+  terms = 'five numbers separated by single spaces (due time, priority, mode, max wait, max attempts), and then the optional parts: see "Terms" in docs/protocol/queues.md',
   body = 'a byte 0 (application/octet-stream), 255 (application/json) or the length of a content type and that type, and then the payload, at most 1 MiB',
   owner = 'a process id in 4 bytes, the length of a host\'s name in 1, the name, and a label; name and label at most 200 bytes of UTF-8 each, without control characters',
   specification = 'a JSON object with `skus` and `secret`, as described under "A sale\'s specification"',

@@ -1,4 +1,4 @@
-// Dialogs of the operator's page: confirmations that say what will happen, and forms.
+// Dialogs of the operator console: confirmations that say what will happen, and forms.
 import { html, signal, useEffect, useRef, useState } from '/page/vendor/preact.js';
 import { Problem, t } from '/page/common.js';
 import { canAct } from '/page/parts.js';

@@ -1,4 +1,4 @@
-// The operator's page: its frame, sign-in, connection status and the screen of the current URL.
+// The operator console: its frame, sign-in, connection status and the screen of the current URL.
 import { html, render, useEffect, useRef } from '/page/vendor/preact.js';
 import { clockTime, otherLanguage, t } from '/page/common.js';
 import { Dialog, Told } from '/page/dialogs.js';

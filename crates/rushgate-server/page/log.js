@@ -1,4 +1,4 @@
-// The audit log: what operators did.
+// The audit log of admin actions.
 import { html } from '/page/vendor/preact.js';
 import { Problem, api, moment, t, took } from '/page/common.js';
 import { Nothing, Table, usePolled, useTitle } from '/page/parts.js';

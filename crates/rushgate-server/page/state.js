@@ -1,4 +1,4 @@
-// What the operator's page knows: the latest snapshot, the connection, the history of each sale and queue, and audits.
+// State of the operator console: the latest snapshot, the connection, the history of each sale and queue, and audits.
 import { computed, signal, useEffect } from '/page/vendor/preact.js';
 import { Problem, api, bearer, events, path, pause, setBearer } from '/page/common.js';
 

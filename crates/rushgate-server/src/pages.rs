@@ -66,7 +66,7 @@ const FILES: &[File] = &[
     file!("vendor/uPlot.min.css", STYLE),
 ];
 
-/// All files with their paths: the screens of the operator page, the shop page of each sale at `/shop/{sale}`, the
+/// All files with their paths: the screens of the operator console, the shop page of each sale at `/shop/{sale}`, the
 /// API reference at `/docs`, and the files that they load. `router.js` says which screen a path shows.
 pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
     let screens = [

@@ -1,7 +1,7 @@
 //! Waits for a write to the store's file, by any process.
 //!
-//! Each commit writes to SQLite's write-ahead log, and the kernel tells of it (inotify). It tells a moment before other
-//! connections see the commit. So a caller looks again after a pause, and makes the pauses longer while nothing happens.
+//! Each commit writes to SQLite's write-ahead log, and the kernel reports the write (inotify) a moment before other
+//! connections see the commit. So a caller checks again after a pause, and makes the pauses longer while nothing happens.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -15,9 +15,9 @@ pub(crate) use linux::{LogWatch, Waker};
 #[cfg(not(target_os = "linux"))]
 pub(crate) use other::{LogWatch, Waker};
 
-/// The shortest pause between two looks at the file. It is every pause if the kernel does not tell of writes.
+/// The shortest pause between two checks of the file. Every pause has this length if the kernel does not report writes.
 const PAUSE_MIN: Duration = Duration::from_micros(1_500);
-/// The longest pause, in case a write was not told of.
+/// The longest pause, in case a write was not reported.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// The pause before the next look.
@@ -87,7 +87,7 @@ mod tests {
         assert!(!watch.wait(Duration::ZERO));
         fs::remove_file(&log).unwrap();
         while watch.wait(Duration::ZERO) {}
-        assert_eq!(watch.pause_max(), PAUSE_MIN, "without a log, the file is looked at often");
+        assert_eq!(watch.pause_max(), PAUSE_MIN, "without a log, the file is checked often");
         fs::write(&log, b"").unwrap();
         assert!(!watch.wait(Duration::ZERO));
         assert_eq!(watch.pause_max(), PAUSE_MAX);

@@ -1,4 +1,4 @@
-// Package testenv connects tests to the servers whose URLs clients/with-servers puts in the environment.
+// Package testenv connects tests to the servers of clients/with-servers, whose URLs are in the environment.
 package testenv
 
 import (

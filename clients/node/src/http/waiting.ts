@@ -4,7 +4,7 @@ import { now, sleep } from '../wait.js'
 /** Shortest time between two requests that wait, in ms, if the server does not wait. */
 const AGAIN_MS = 250
 
-/** Repeats a request that the server lets wait, until its answer is final or the wait is over. Returns the last answer. */
+/** Repeats a request that the server lets wait, until its answer is final or the wait ends. Returns the last answer. */
 export async function waiting<T>(
   waitMs: number, signal: AbortSignal | undefined, request: (partMs: number) => Promise<T>, isFinal: (answer: T) => boolean,
 ): Promise<T> {

@@ -209,7 +209,7 @@ class Lock:
     def acquire(self, wait: Seconds = 0) -> HeldLock:
         """Acquires the lock, within a wait of 0 to 24 h in seconds.
 
-        Raises `LockBusy` if another client holds the lock when the wait is over. The answer is a context manager, which
+        Raises `LockBusy` if another client holds the lock when the wait ends. The answer is a context manager, which
         releases the lock at its end.
         """
         backend = self._client._backend_now()

@@ -178,7 +178,7 @@ class Lock:
         """Acquires the lock, within a wait of 0 to 24 h in seconds.
 
         `await` it to get the `HeldLock`, or hold the lock for the body of `async with`. If the lock is lost, the body
-        is canceled, and `LockLost` is raised. Raises `LockBusy` if another client holds the lock when the wait is over.
+        is canceled, and `LockLost` is raised. Raises `LockBusy` if another client holds the lock when the wait ends.
         """
         return Acquisition(self._client._backend_now(), self._calls, self._calls.acquire(wait), self._renew)
 

@@ -47,7 +47,7 @@ class NotFound(RushgateError):
 
 
 class LockBusy(RushgateError):
-    """Another client holds the lock, and the wait is over."""
+    """Another client holds the lock, and the wait has timed out."""
 
     code = "lock_busy"
     retryable = True

@@ -562,21 +562,21 @@ pub(crate) struct ResumeArgs {
     pub(crate) queue: String,
 }
 
-/// Delete the tasks, dead letters, schedules and limits of a queue.
+/// Delete a queue's tasks, dead letters and schedules; reset its limits.
 ///
-/// A running task prevents that: stop the workers first, or ask them to stop with --force. Tasks that are enqueued
-/// meanwhile stay, and so does the name of the queue in lists.
+/// If tasks are running, nothing is deleted: stop the workers first, or pass --force to ask them to stop. A paused queue
+/// is resumed. Tasks that are enqueued while the command runs stay. The queue stays in lists.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   rushgate queue delete mail --dry-run
   rushgate queue delete mail
 
-Exit status: 1 if a task is running; then nothing is deleted.")]
+Exit status: 1 if a task is running and --force is not passed.")]
 pub(crate) struct DeleteArgs {
     /// Name of the queue.
     pub(crate) queue: String,
-    /// Delete the queue although tasks are running, and ask their workers to stop.
+    /// Delete even if tasks are running, and ask their workers to stop.
     #[arg(long)]
     pub(crate) force: bool,
     /// Only print what would be deleted.

@@ -31,14 +31,14 @@ Examples:
 
 Everything after --exec is the command. Its exit status decides what happens to the task:
    0  done
-  75  try again later
-  65  give up: it becomes a dead letter
-  any other, or a signal: failed; tried again until the attempts are used up
+  75  retry, and report `later` instead of `failed`
+  65  give up: the task becomes a dead letter
+  any other, or a signal: failed; retried until no attempts remain
 With a webhook, the status of the response decides:
   2xx  done
-  400, 410, 413, 415, 422  give up: it becomes a dead letter
-  any other, and none in time: tried again until the attempts are used up,
-       not before Retry-After if it says so; redirects are not followed
+  400, 410, 413, 415, 422  give up: the task becomes a dead letter
+  any other, or no response in time: failed; retried until no attempts remain,
+       and not before the time in Retry-After; redirects are not followed
 With --json, stdout has one line for each attempt and, when the worker stops, one with the
 `summary`. Output of the commands goes to stderr.
 Exit status: 0 after a stop by signal, 126 or 127 if the command cannot be started.")]
@@ -55,11 +55,11 @@ pub(crate) struct WorkArgs {
     /// Time limit of a command or webhook [default: none for commands, 30s for webhooks].
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) timeout: Option<Duration>,
-    /// Backoff: the longest delay after the first failure. It doubles with each further one, and each delay is drawn at
-    /// random from zero to that.
+    /// Maximum delay before the first retry. It doubles with each further failure. The actual delay is random, from zero
+    /// to this maximum.
     #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
     pub(crate) backoff: Duration,
-    /// Longest delay before another attempt.
+    /// Maximum delay before any retry.
     #[arg(long, value_parser = duration::parse, default_value = "1h", value_name = "DURATION")]
     pub(crate) backoff_max: Duration,
     /// Grace period for running tasks after the worker is stopped.

@@ -104,15 +104,8 @@ pub(super) const NAMED: [(&str, &str, &str); 7] = [
     (
         "terms",
         "terms",
-        "five numbers with a space between them: when it is due, `+` and 0 to 34,560,000,000,000 µs for so long from now, \
-         or a moment in µs; priority, 0 to 9, 0 goes first; what becomes of it if the id is in already, 0 keep, \
-         1 replace, 2 earliest, 3 debounce; max wait, 0 to 34,560,000,000,000 µs, of 3; max attempts, 1 to 1,000, and \
-         behind it, if the task has a deadline, `<` and that as the due time; behind that, if the id is \
-         unique for a period, `!` and 1,000 to 34,560,000,000,000 µs; and, if the task has a key, a space and the key, a \
-         name; and, if the task waits for others or is part of one, a line feed, what becomes of it if one of those is dead, \
-         0 it goes on waiting, 1 it fails, 2 it runs, behind that 1 if it is held open and 0 if not, if it is part of a \
-         task, a space and the id of that, and for each that it waits for, at most 1,000 and none of a part, a line feed and \
-         its id",
+        "five numbers separated by single spaces (due time, priority, mode, max wait, max attempts), and then the optional \
+         parts: see \"Terms\" in docs/protocol/queues.md",
     ),
     (
         "body",

@@ -194,7 +194,7 @@ async function changeBuyers(browser) {
   await page.context().close();
 }
 
-/** A server with tokens: the operator's page and the shop page report a missing, wrong or insufficient token. */
+/** A server with tokens: the operator console and the shop page report a missing, wrong or insufficient token. */
 async function showTokens(browser, knock) {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   const create = (label, ...args) => {

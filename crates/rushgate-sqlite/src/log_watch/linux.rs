@@ -63,7 +63,7 @@ impl LogWatch {
         };
         self.waker.reset();
         self.read_events();
-        // An interrupted wait counts: then the file is looked at once more.
+        // An interrupted wait counts as a write: one check too many does no harm.
         !matches!(happened, Ok(0))
     }
 

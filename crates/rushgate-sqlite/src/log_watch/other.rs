@@ -19,7 +19,7 @@ impl Waker {
     }
 }
 
-/// Stands for a watch where the kernel does not tell of writes.
+/// Replaces the watch where the kernel does not report writes.
 #[derive(Debug)]
 pub(crate) struct LogWatch {
     waker: Waker,

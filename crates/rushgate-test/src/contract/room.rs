@@ -181,8 +181,8 @@ pub(super) async fn whoever_missed_his_turn_joins_anew_at_the_end(desk: Desk) {
     let missed = enter_as(&desk, "ann", None).await;
     assert_eq!(missed.ticket, Some((0, until)), "the admission token is not renewed");
     assert!(until.unwrap() <= missed.room.now);
-    let anew = join(&desk, "ann").await;
-    assert_eq!((anew.serial, anew.again, anew.until), (2, false, None));
+    let rejoined = join(&desk, "ann").await;
+    assert_eq!((rejoined.serial, rejoined.again, rejoined.until), (2, false, None));
     assert!(join(&desk, "ann").await.again);
     assert_eq!(enter(&desk, "ann").await, None);
     desk.advance(s(200)).await;
@@ -374,8 +374,8 @@ pub(super) async fn a_closed_room_leaves_nothing(desk: Desk) {
     assert!(desk.store.close_room(&sale_id("s")).await.unwrap());
     assert!(!desk.store.close_room(&sale_id("s")).await.unwrap());
     assert_eq!(desk.store.join(&sale_id("s"), &buyer("ann")).await.unwrap(), None);
-    let anew = set(&desk, drawn()).await;
-    assert_eq!((anew.joined, anew.admitted, anew.rules), (0, 0, drawn()));
+    let reopened = set(&desk, drawn()).await;
+    assert_eq!((reopened.joined, reopened.admitted, reopened.rules), (0, 0, drawn()));
     let joined = join(&desk, "bob").await;
     assert_eq!((joined.serial, joined.again), (0, false));
 }

@@ -63,8 +63,8 @@ impl Room {
             return Err(Error::invalid("the room order", "cannot be changed; close the room first"));
         }
         if rules != self.rules {
-            let anew = self.bug == Some(Planted::NewRateServesAnew);
-            let change = |pace: Pace| match anew {
+            let is_reset = self.bug == Some(Planted::NewRateServesAnew);
+            let change = |pace: Pace| match is_reset {
                 true => Pace::from(rules.rate, now),
                 false => pace.changed(now, self.joined, rules.rate, rules.from),
             };

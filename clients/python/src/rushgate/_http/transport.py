@@ -388,7 +388,7 @@ class HttpTransport(Transport):
 
 
 def _waiting(wait: float, request: Callable[[float], Plan[T]], is_final: Callable[[T], bool]) -> Plan[T]:
-    """Repeats a request that the server lets wait, until its answer is final or the wait is over."""
+    """Repeats a request that the server lets wait, until its answer is final or the wait ends."""
     until = now() + wait
     while True:
         sent = now()

@@ -58,7 +58,7 @@ class LockVerbs(Transport):
         return grant
 
     def _ask(self, lock: str, token: bytes, request: AcquireRequest, bell: Bell) -> Plan[Optional[Grant]]:
-        """Asks until the lock is granted or the wait is over."""
+        """Asks until the lock is granted or the wait ends."""
         until = now() + request.wait / 1e6
         owner = pack(contract.OWNER, os.getpid()) + bytes([len(self._store.host)]) + self._store.host
         owner += request.label.encode()

@@ -54,14 +54,14 @@ Exit status: 1 if there is no such schedule.")]
 #[group(skip)]
 #[command(group(ArgGroup::new("when").args(["cron", "every"]).required(true)))]
 pub(crate) struct WhenArgs {
-    /// Cron pattern: minute hour day month weekday, with seconds first if there are six fields; or @daily and the
-    /// like.
+    /// Cron pattern: minute hour day month weekday, with seconds first if there are six fields; or a shorthand such
+    /// as @daily.
     #[arg(long, value_name = "PATTERN")]
     pub(crate) cron: Option<String>,
     /// Time zone of the pattern [default: UTC].
     #[arg(long, value_name = "ZONE", conflicts_with = "every")]
     pub(crate) zone: Option<String>,
-    /// Interval of at least 1s, counted from 1970.
+    /// Fixed interval, at least 1s. Occurrences are aligned to 1970-01-01 UTC: 1h fires on the hour.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) every: Option<Duration>,
     /// What to do about missed occurrences.
@@ -95,7 +95,7 @@ pub(crate) struct CronAddArgs {
     /// Maximum number of attempts of each task.
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub(crate) max_attempts: u32,
-    /// Create it paused.
+    /// Create the schedule paused.
     #[arg(long)]
     pub(crate) paused: bool,
 }

@@ -37,7 +37,7 @@ public final class Lock {
     }
 
     /**
-     * Acquires the lock, and waits for it up to 24 h. Nothing if another client holds it when the wait is over. Throws
+     * Acquires the lock, and waits for it up to 24 h. Nothing if another client holds it when the wait ends. Throws
      * {@link WaitInterruptedException}, and leaves the wait queue, if the thread is interrupted.
      */
     public Optional<HeldLock> acquire(Duration wait) {

@@ -1,6 +1,6 @@
 package dev.rushgate;
 
-/** Another client holds the lock, and the wait is over. */
+/** Another client holds the lock, and the wait has timed out. */
 public class LockBusyException extends RushgateException {
     private static final long serialVersionUID = 1;
 

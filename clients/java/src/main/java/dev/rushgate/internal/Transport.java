@@ -67,7 +67,7 @@ public interface Transport extends AutoCloseable {
 
     /** Verbs of locks. */
     interface Locks {
-        /** Nothing if another client holds the lock when the wait is over. */
+        /** Nothing if another client holds the lock when the wait ends. */
         Optional<Grant> acquire(String name, AcquireRequest request);
 
         /** Nothing if the token does not hold the lock. */

@@ -15,7 +15,7 @@ final class Waiting {
 
     private Waiting() {}
 
-    /** Repeats until the answer is final or the wait is over. Returns the last answer. */
+    /** Repeats until the answer is final or the wait ends. Returns the last answer. */
     static <T> T repeat(Duration wait, Function<Duration, T> request, Predicate<T> isFinal) {
         Deadline until = Deadline.in(wait);
         Duration part = Times.min(wait, Contract.LONGEST_WAIT);
