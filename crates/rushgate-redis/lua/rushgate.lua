@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 2d02576188c858b5
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '2d02576188c858b5'
+-- Rushgate 0.1.0, protocol 1, build 93b90650a81735ce
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '93b90650a81735ce'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -677,10 +677,12 @@ end
 -- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
 -- Two keys, in this order:
 --   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
---                totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
---                  ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 --   old    HASH  op (8 bytes) -> packed answer, of the calls before
 -- When `young` is full it replaces `old`.
+--
+-- internals:
+--   young  totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
+--            ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 -- At least a day after the latest call. The expiry is set at most once an hour.
 local KEPT_MS = 25 * 3600 * 1000
 local HOUR_US = 3600 * 1000000
@@ -784,18 +786,24 @@ end
 do
 
 -- A lock and its wait queue. Its four keys, in this order:
---   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
---                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full
---                    minute; ticket: the latest; waited for: 1 if the lock has waiters or had some; fence, token, since,
---                    inbox and owner: of the latest grant; token is zeros after a forced release; at the end, the tokens
---                    of earlier releases, the latest first
+--   lock     STRING  the latest grant
 --   line     ZSET    token -> ticket, of the waiters that are considered alive
---   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
---                    was granted the lock for the claim window or let that window pass
+--   waiters  HASH    token -> waiter, of all waiters, including one that was granted the lock for the claim window or let
+--                    that window pass
 --   ends     ZSET    token -> end of its wait
 -- The last three exist only while the lock has waiters. An unused lock is deleted about an hour after it was last
 -- needed. Its next fence is then taken from the clock.
+--
+-- Records in answers:
+--   waiter  ticket(7) lease(7) since(7) until(7) inbox(8) owner
+-- The waiter with the smallest ticket is the first.
+--
+-- internals:
+--   lock  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8) owner
+--         [token(16)..]
+--         until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
+--         latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner: of the latest
+--         grant; token is zeros after a forced release; at the end, the tokens of earlier releases, the latest first
 --
 -- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with at most one pack and one
 -- unpack each.
@@ -995,9 +1003,9 @@ end
 do
 
 -- Acquires locks, one per caller. Calling again with the same token confirms a grant or returns the position in the
--- wait queue. Locks that are acquired in one call cost the server much less than in separate calls.
+-- wait queue.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --                lease: 10,000 to 86,400,000,000 µs
@@ -1097,7 +1105,7 @@ end)
 -- Confirms a grant or returns the position in the wait queue, as `rushgate_1_lock_acquire` does, when the server's memory
 -- is full. Nothing is acquired: for a token that neither holds the lock nor waits for it, the error is `OOM`.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --                lease: 10,000 to 86,400,000,000 µs
@@ -1160,7 +1168,7 @@ end)
 
 -- Extends the lease of a lock.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 -- ARGV[2]    lease: 10,000 to 86,400,000,000 µs; from now
 --
@@ -1191,7 +1199,7 @@ end)
 
 -- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 --
 -- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
 -- {}                                                    the lock was not held
@@ -1222,7 +1230,7 @@ end)
 
 -- Returns the grant that a token holds.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 --
 -- {fence, lease until, lease left}  the token holds the lock
@@ -1247,7 +1255,7 @@ end)
 
 -- Leaves the wait queue of a lock, or releases the lock if it has just been granted.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 --
 -- 2  the token held the lock, which is released
@@ -1278,7 +1286,7 @@ end)
 
 -- Releases locks, one per caller, and grants each to its first waiter.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --
@@ -1326,7 +1334,7 @@ end)
 
 -- Removes a client from one lock: releases the lock if the client holds it, and leaves the wait queue.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    client: 8 bytes; the first of its tokens
 --
 -- 1  the client held the lock
@@ -1360,7 +1368,7 @@ end)
 
 -- Returns the holder and the waiters of a lock.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 --
 -- {holder, waiters}  holder: {token, fence, lease until, since(7) inbox(8) owner}, or {} if the lock is free
 --                    waiters: {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...}, in any order
@@ -1392,76 +1400,92 @@ end
 do
 
 -- A queue. Its 36 keys, in this order:
---   meta          HASH  counters and settings, by field:
---                       counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
---                         revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
---                         groups in `waiting`. Present once the queue was used
---                       paused: 1 if paused
---                       capacity
---                       limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
---                         three per key; 1 if first in, first out per key; µs and count of the retention; overflow
---                         policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
---                       latest_event
---                       first_event: the first that may be kept
---                       dropped: number of tasks dropped in total
---                       age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
---                       has_deadlines: 1 if waiting tasks have deadlines
---                       unique_until: latest end of a uniqueness window
---                       has_dependencies: 1 if live tasks wait for others or have waited
---                       relayed: and the name of an outbox: the highest number relayed from it
---   records       HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
---                       place: arrival(6) turn(1); first: when the id was first enqueued
---   runs          HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
---                       [note's length(1) percent(1) note] [past's length(2) past] error
---                       Only of tasks that were claimed at least once. Its due time overrides the record's. A percentage
---                       of 255 is none
---   newcomers     HASH  id -> a record: the pending replacement of a leased task
---   leases        ZSET  claim(7) turn(1) id -> lease until
+--   meta          HASH  counters and settings, such as paused (1 if it is), capacity, limits and latest_event
+--   records       HASH  id -> record, of live tasks
+--   runs          HASH  id -> run, of live tasks that were claimed at least once
+--   newcomers     HASH  id -> record, of the pending replacements of leased tasks
+--   leases        ZSET  leased task -> lease until
 --   listeners     ZSET  inbox -> since, of processes that wait for a task to claim
---   waiting       ZSET  ten of them, one per priority: place(7) id -> due
---   blocked       ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
+--   waiting       ZSET  waiting task -> due; ten keys, one per priority
+--   blocked       ZSET  waiting tasks with a key
 --   held          ZSET  id -> due, of tasks that wait for others
---   groups        HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
---                       last three are its first task's. Moment + 1 is 0 while the group is blocked
+--   groups        HASH  key and priority -> the first of the waiting tasks with that key
 --   key_leases    HASH  key -> number of its leased tasks
---   starts        HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
+--   starts        HASH  key -> when its latest tasks started, for the rate of the key; '' for that of the queue
 --   starts_until  ZSET  key -> when its start times no longer matter
---   dead          HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
---                       [past's length(2) past] body: a dead letter
+--   dead          HASH  id -> dead letter
 --   dead_ids      ZSET  id -> 0, of dead letters
---   done          HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
---                       that is kept. The result is a body, or empty
+--   done          HASH  id -> finished task that is kept
 --   done_ids      ZSET  id -> finished
 --   by_age        ZSET  id -> first, of waiting tasks, if the queue drops its oldest
 --   by_deadline   ZSET  id -> deadline, of waiting tasks that have one
---   dependents    ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
---   dependencies  ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
---   results       HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
---   result_ids    ZSET  place(7) other -> 0, of these
---   unsettled     HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
---                       updated yet
---   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
---                       deleted
---   events        HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
---                       if they do not apply
+--   dependents    ZSET  which tasks wait for others, by dependency
+--   dependencies  ZSET  the same, by dependent
+--   results       HASH  finished dependencies of live tasks
+--   result_ids    ZSET  the same, in order
+--   unsettled     HASH  tasks that ended, whose dependents are not all updated yet
+--   unsettled_ids ZSET  the same, and removed tasks whose links are still to be deleted
+--   events        HASH  number -> event
 --   watchers      HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
--- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
--- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
--- cancellation requested, 15 dead letter requeued, 16 dead letter deleted. If dead: 0 keep waiting, 1 fail, 2 run.
+-- The members of sorted sets of tasks end with the id.
 --
--- Flags of a run: 1 leased, 2 canceled, 4 failed before and has an error, 8 has a pending replacement, 16 keeps its
--- place in the key group by the record's due time, 32 has a key (while leased), 64 has a past, 128 has a note. Past: up
--- to ten runs without success, each attempt(2) began(7) ended(7) how(1) worker's length(1) worker error's length(1)
--- error, where how is 0 failed, 1 lost, 2 snoozed.
+-- Records in answers:
+--   record       arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) [deadline(7)]
+--                [key's length(1) key] body
+--                first: when the id was first enqueued
+--                priority: 0 to 9, plus 16 with a key, 64 with a deadline, 128 if the task waits for others
+--   run          claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
+--                [note's length(1) percent(1) note] [past's length(2) past] error
+--                due: overrides that of the record; percent: 255 for none
+--                flags: 1 leased, 2 canceled, 4 failed before and has an error, 8 has a pending replacement, 16 keeps
+--                its place in the key group, 32 has a key (while leased), 64 has a past, 128 has a note
+--   past         for each of up to ten runs without success: attempt(2) began(7) ended(7) how(1) worker's length(1)
+--                worker error's length(1) error
+--                how: 0 failed, 1 lost, 2 snoozed
+--   dead letter  died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2) past]
+--                [key's length(1) key] body
+--                priority: 0 to 9, plus 16 with a key, 32 with a past
+--   done         finished(7) how(1) result's length(4) result run's length(4) run record
+--                result: a body, or empty
+--   event        at(7) what(1) attempt(2) due(7) id's length(1) id worker or error
+--                attempt, due: 0 if they do not apply
+--                what: a number of `how`, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released
+--                by its worker, 14 cancellation requested, 15 dead letter requeued, 16 dead letter deleted
+--   how          how a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead
+--   limits       separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same three per key; 1
+--                if first in, first out per key; µs and count of the retention; overflow policy, as in
+--                rushgate_1_queue_limit; number of events kept
+-- Add the turn to the revision of a record, or to the claim of a run: up to 256 tasks of one call share the number.
 --
--- Priority of a record: 0 to 9, plus 16 if it has a key, 64 if it has a deadline, 128 if it waits for others. Its body
--- is preceded by the deadline(7), then the key's length(1) and the key. Priority of a dead letter: plus 16 if it has a
--- key, 32 if it has a past. The body itself is a content type and a payload, which the functions do not read.
+-- internals:
+--   meta          counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest revision,
+--                   arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key groups in
+--                   `waiting`. Present once the queue was used
+--                 first_event: the first that may be kept
+--                 dropped: number of tasks dropped in total
+--                 age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
+--                 has_deadlines: 1 if waiting tasks have deadlines
+--                 unique_until: latest end of a uniqueness window
+--                 has_dependencies: 1 if live tasks wait for others or have waited
+--                 relayed: and the name of an outbox: the highest number relayed from it
+--   leases        claim(7) turn(1) id
+--   waiting       place(7) id
+--   blocked       key NUL priority(1) due(7) place(7) id -> 0
+--   groups        key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id. The last three are its
+--                 first task's. Moment + 1 is 0 while the group is blocked
+--   starts        7 bytes for each time
+--   dependents    other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
+--   dependencies  place(7) if dead(1) other -> 0; without `other`, an open batch
+--   results       place(7) other -> finished(7) how(1) result or error
+--   result_ids    place(7) other -> 0
+--   unsettled     finished(7) NUL id -> how(1) result or error
+--   unsettled_ids the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task
+-- A place is arrival(6) turn(1). If dead: 0 keep waiting, 1 fail, 2 run. The functions do not read bodies. A run with the
+-- flag 16 keeps its place in the key group by the record's due time.
 --
 -- A key group is the waiting tasks of one key and priority. Only its first task is in `waiting`, at the place of the
--- group, and only while the key has room. The turn of a record or run counts the tasks that one call enqueued or
--- claimed, up to 256 that share the number before it. Add the turn to the revision or to the claim.
+-- group, and only while the key has room.
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
 local COUNTERS = '>I7I7I7I7I2I4'
@@ -2652,8 +2676,10 @@ local function put(q, id, of, body, bounded)
 end
 
 -- The uniqueness windows of a queue: periods in which an id is unique, whether its task is live or not. One key:
---   unique  ZSET  id -> end of its window. Past windows are deleted as new ones begin. The key expires an hour after
---                 its last window
+--   unique  ZSET  id -> end of its window
+--
+-- internals:
+-- Past windows are deleted as new ones begin. The key expires an hour after its last window.
 -- Past windows that are deleted for each new one: more than one, so that they become fewer.
 
 -- The end of an id's window, if it has one.
@@ -2763,6 +2789,8 @@ end
 --                           length(2) recurrence body. Next and previous are 0 for none
 --   schedule_ids      ZSET  id -> 0
 --   schedule_moments  ZSET  id -> next, of schedules that are not paused
+--
+-- internals:
 -- The functions do not read the recurrence. The revision comes from the queue's counter.
 local SCHEDULE, STATE, TEMPLATE, TEMPLATE_AT = '>I6I1I7I7I1I2I2', '>I6I1I7I7', '>I1I2I2', 22
 
@@ -2796,9 +2824,9 @@ end
 
 -- Deletes dead letters.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
 --                id: name
@@ -2864,9 +2892,9 @@ end)
 
 -- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
 -- {outcome}  0 not found, 1 removed, 2 marked
@@ -2906,13 +2934,12 @@ verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
   return remember(once, { outcome })
 end)
 
--- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
--- than separate calls.
+-- Claims the first due tasks under leases, for one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
---                op: 8 bytes; unique per request; reuse it to retry
+--                op: 8 bytes
 --                how many: 1 to 1,000
 --                lease: 10,000 to 86,400,000,000 µs
 --                worker: label; name of the claiming worker
@@ -3014,9 +3041,9 @@ end)
 
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
 -- {outcome, left}  0 not found, 1 closed, 2 not open; left: how many tasks it still waits for
@@ -3054,12 +3081,12 @@ end)
 
 -- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --
 -- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --
@@ -3078,7 +3105,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
         return wrong.argument(at + 1, 'id', LIMITS.name)
       end
       if not is.whole(ARGV[at + 2], 0, 9007199254740991) then
-        return wrong.argument(at + 2, 'claim', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 2, 'claim', '0 to 2^53 - 1')
       end
     end
   end
@@ -3102,7 +3129,7 @@ end)
 
 -- Returns dead letters, ordered by id.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3137,7 +3164,7 @@ end)
 
 -- Returns one dead letter.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     id: name
 --
 -- {id, dead letter}
@@ -3162,12 +3189,12 @@ end)
 
 -- Removes a task if it has not changed since it was read.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
--- ARGV[3]      revision: 0 to 9,007,199,254,740,991; as it was read
--- ARGV[4]      claim: 0 to 9,007,199,254,740,991; 0 if the task is not claimed
+-- ARGV[3]      revision: 0 to 2^53 - 1; as it was read
+-- ARGV[4]      claim: 0 to 2^53 - 1; 0 if the task is not claimed
 --
 -- {outcome}  0 stale, 1 removed, 2 leased
 --
@@ -3182,10 +3209,10 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
       return wrong.argument(2, 'id', LIMITS.name)
     end
     if not is.whole(ARGV[3], 0, 9007199254740991) then
-      return wrong.argument(3, 'revision', '0 to 9,007,199,254,740,991')
+      return wrong.argument(3, 'revision', '0 to 2^53 - 1')
     end
     if not is.whole(ARGV[4], 0, 9007199254740991) then
-      return wrong.argument(4, 'claim', '0 to 9,007,199,254,740,991')
+      return wrong.argument(4, 'claim', '0 to 2^53 - 1')
     end
   end
   local clock = redis.call('TIME')
@@ -3212,14 +3239,13 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
   return remember(once, { outcome })
 end)
 
--- Enqueues tasks in the order given, for one or more requests. Tasks that are enqueued in one call cost the server much
--- less than in separate calls.
+-- Enqueues tasks in the order given, for one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- KEYS[39]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- KEYS[39]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
 --                terms: terms
 --                body: body
@@ -3284,7 +3310,7 @@ end)
 
 -- Returns the schedules that are due, by moment, and when the next one will be.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    how many: 1 to 1,000
 --
 -- {now, next or 0, id, schedule, ...}
@@ -3311,8 +3337,8 @@ end)
 
 -- Returns events of a queue, by number.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
+-- KEYS[1-36]  the queue
+-- ARGV[1]     after: 0 to 2^53 - 1; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
 -- {first, latest, number, event, ...}  first: number of the first event kept, or of the next one if none is
@@ -3324,7 +3350,7 @@ verb('queue_events', { 'allow-oom' }, { 'queue' }, function()
   do
     if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
     if not is.whole(ARGV[1], 0, 9007199254740991) then
-      return wrong.argument(1, 'after', '0 to 9,007,199,254,740,991')
+      return wrong.argument(1, 'after', '0 to 2^53 - 1')
     end
     if not is.whole(ARGV[2], 1, 1000) then
       return wrong.argument(2, 'at most', '1 to 1,000')
@@ -3346,11 +3372,11 @@ end)
 
 -- Extends the leases of claimed tasks, and stores their progress.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
---               claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--               claim: 0 to 2^53 - 1; the claim number
 --               noted: 0 or 1; 1 to store the progress that follows, 0 to keep what was stored before
 --               percent: 0 to 100 or ''; progress, '' if it is not known
 --               note: label; what the task is doing
@@ -3372,7 +3398,7 @@ verb('queue_extend', { 'allow-oom' }, { 'queue' }, function()
         return wrong.argument(at, 'id', LIMITS.name)
       end
       if not is.whole(ARGV[at + 1], 0, 9007199254740991) then
-        return wrong.argument(at + 1, 'claim', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 1, 'claim', '0 to 2^53 - 1')
       end
       if not is.whole(ARGV[at + 2], 0, 1) then
         return wrong.argument(at + 2, 'noted', '0 or 1')
@@ -3413,16 +3439,16 @@ end)
 -- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
 -- one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --                how: 0 or 1; 0 done, 1 discarded
 --                result: body or ''; at most 64 KiB of payload, '' for none
 --
--- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
+-- {{outcome, ...}, ...}  one list per request, as `rushgate_1_queue_complete` answers
 --
 -- flags: allow-oom
 verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
@@ -3439,7 +3465,7 @@ verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
         return wrong.argument(at + 1, 'id', LIMITS.name)
       end
       if not is.whole(ARGV[at + 2], 0, 9007199254740991) then
-        return wrong.argument(at + 2, 'claim', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 2, 'claim', '0 to 2^53 - 1')
       end
       if not is.whole(ARGV[at + 3], 0, 1) then
         return wrong.argument(at + 3, 'how', '0 or 1')
@@ -3476,14 +3502,14 @@ end)
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-39]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-39]  the schedules
 -- ARGV[1]      id: name
--- ARGV[2]      revision: 1 to 9,007,199,254,740,991; as it was read
--- ARGV[3]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
+-- ARGV[2]      revision: 1 to 2^53 - 1; as it was read
+-- ARGV[3]      next: 0 to 2^53 - 1; moment in µs, 0 for never
 -- ARGV[4..]    for each run, 0 to 1,000 of them:
 --                task: name
---                due: 0 to 9,007,199,254,740,991; moment in µs
+--                due: 0 to 2^53 - 1; moment in µs
 --
 -- {1, added}  fired; how many tasks are new
 -- {0}         stale: the schedule has another revision, is not due, or is gone. Nothing was changed
@@ -3497,17 +3523,17 @@ verb('queue_fire', {}, { 'queue', 'schedules' }, function()
       return wrong.argument(1, 'id', LIMITS.name)
     end
     if not is.whole(ARGV[2], 1, 9007199254740991) then
-      return wrong.argument(2, 'revision', '1 to 9,007,199,254,740,991')
+      return wrong.argument(2, 'revision', '1 to 2^53 - 1')
     end
     if not is.whole(ARGV[3], 0, 9007199254740991) then
-      return wrong.argument(3, 'next', '0 to 9,007,199,254,740,991')
+      return wrong.argument(3, 'next', '0 to 2^53 - 1')
     end
     for at = 4, #ARGV, 2 do
       if not is.name(ARGV[at]) then
         return wrong.argument(at, 'task', LIMITS.name)
       end
       if not is.whole(ARGV[at + 1], 0, 9007199254740991) then
-        return wrong.argument(at + 1, 'due', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 1, 'due', '0 to 2^53 - 1')
       end
     end
   end
@@ -3534,9 +3560,9 @@ end)
 
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that the process knows
+-- ARGV[2]     after: 0 to 2^53 - 1; the latest event that the process knows
 --
 -- 1  registered
 -- 0  another event is the latest: read the events now
@@ -3549,7 +3575,7 @@ verb('queue_follow', { 'allow-oom' }, { 'queue' }, function()
       return wrong.argument(1, 'inbox', '16 hexadecimal digits')
     end
     if not is.whole(ARGV[2], 0, 9007199254740991) then
-      return wrong.argument(2, 'after', '0 to 9,007,199,254,740,991')
+      return wrong.argument(2, 'after', '0 to 2^53 - 1')
     end
   end
   local clock = redis.call('TIME')
@@ -3566,12 +3592,12 @@ end)
 
 -- Returns claimed tasks to the queue. The attempt does not count.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --                delay: 0 to 34,560,000,000,000 µs
 --
 -- {outcome, ...}  one per task: 0 stale, 1 waiting, 2 canceled
@@ -3591,7 +3617,7 @@ verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
         return wrong.argument(at, 'id', LIMITS.name)
       end
       if not is.whole(ARGV[at + 1], 0, 9007199254740991) then
-        return wrong.argument(at + 1, 'claim', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 1, 'claim', '0 to 2^53 - 1')
       end
       if not is.whole(ARGV[at + 2], 0, 34560000000000) then
         return wrong.argument(at + 2, 'delay', '0 to 34,560,000,000,000 µs')
@@ -3634,9 +3660,9 @@ end)
 
 -- Clears the uniqueness window of an id, which may then be enqueued again at once. A live task stays as it is.
 --
--- KEYS[1]    the uniqueness windows (include/unique.lua)
--- KEYS[2-3]  the client's replay cache (include/once.lua)
--- ARGV[1]    op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1]    the uniqueness windows
+-- KEYS[2-3]  the replay cache
+-- ARGV[1]    op: 8 bytes
 -- ARGV[2]    id: name
 --
 -- {until}  when the window would have ended, µs; 0 if there was none
@@ -3664,8 +3690,8 @@ end)
 
 -- Sets the limits of a queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; capacity: the most tasks in the queue, '' for no limit
+-- KEYS[1-36]  the queue
+-- ARGV[1]     bound: 0 to 2^53 - 1 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs
@@ -3684,7 +3710,7 @@ verb('queue_limit', {}, { 'queue' }, function()
   do
     if #ARGV ~= 12 then return wrong.count('arguments', #ARGV, 12) end
     if not (ARGV[1] == '' or is.whole(ARGV[1], 0, 9007199254740991)) then
-      return wrong.argument(1, 'bound', '0 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(1, 'bound', '0 to 2^53 - 1 or \'\'')
     end
     if not (ARGV[2] == '' or is.whole(ARGV[2], 1, 1000000)) then
       return wrong.argument(2, 'concurrency', '1 to 1,000,000 or \'\'')
@@ -3842,9 +3868,9 @@ end)
 
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
+-- ARGV[2]     seen: 0 to 2^53 - 1 or ''; the wake-up count that the process knows, '' for none
 --
 -- {missed, wake-ups}  if the process missed wake-ups it is not registered: claim first
 verb('queue_listen', {}, { 'queue' }, function()
@@ -3854,7 +3880,7 @@ verb('queue_listen', {}, { 'queue' }, function()
       return wrong.argument(1, 'inbox', '16 hexadecimal digits')
     end
     if not (ARGV[2] == '' or is.whole(ARGV[2], 0, 9007199254740991)) then
-      return wrong.argument(2, 'seen', '0 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(2, 'seen', '0 to 2^53 - 1 or \'\'')
     end
   end
   local clock = redis.call('TIME')
@@ -3869,7 +3895,7 @@ end)
 
 -- Pauses or resumes a queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1
@@ -3901,9 +3927,9 @@ end)
 
 -- Removes the first due tasks and returns them.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
@@ -3946,7 +3972,7 @@ end)
 
 -- Ends expired leases.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 --
 -- now, µs
 --
@@ -3967,11 +3993,11 @@ end)
 -- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
 -- skipped.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- KEYS[37]    the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]  the queue
+-- KEYS[37]    the uniqueness windows
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
---               number: 1 to 9,007,199,254,740,991; increases from task to task
+--               number: 1 to 2^53 - 1; increases from task to task
 --               id: name
 --               terms: terms
 --               body: body
@@ -3988,7 +4014,7 @@ verb('queue_relay', {}, { 'queue', 'unique' }, function()
     end
     for at = 2, #ARGV, 4 do
       if not is.whole(ARGV[at], 1, 9007199254740991) then
-        return wrong.argument(at, 'number', '1 to 9,007,199,254,740,991')
+        return wrong.argument(at, 'number', '1 to 2^53 - 1')
       end
       if not is.name(ARGV[at + 1]) then
         return wrong.argument(at + 1, 'id', LIMITS.name)
@@ -4032,11 +4058,11 @@ end)
 -- Answers requests that were executed before, as `rushgate_1_queue_enqueue` does, when the server's memory is full. For a
 -- new request, the error is `OOM`.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- KEYS[39]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- KEYS[39]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
 --                terms: terms
 --                body: body
@@ -4074,12 +4100,12 @@ end)
 
 -- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --                delay: 0 to 34,560,000,000,000 µs
 --                give up: 0 or 1; 1 to make it a dead letter now
 --                error: text of at most 2,000 bytes
@@ -4102,7 +4128,7 @@ verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
         return wrong.argument(at, 'id', LIMITS.name)
       end
       if not is.whole(ARGV[at + 1], 0, 9007199254740991) then
-        return wrong.argument(at + 1, 'claim', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at + 1, 'claim', '0 to 2^53 - 1')
       end
       if not is.whole(ARGV[at + 2], 0, 34560000000000) then
         return wrong.argument(at + 2, 'delay', '0 to 34,560,000,000,000 µs')
@@ -4154,9 +4180,9 @@ end)
 
 -- Requeues dead letters, due at once.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
 --                id: name
@@ -4234,7 +4260,7 @@ end)
 
 -- Declines a wake-up: the next process is woken if a task is due.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 --
 -- 1
 --
@@ -4255,16 +4281,16 @@ end)
 
 -- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-39]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-39]  the schedules
 -- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
 -- ARGV[4]      priority: 0 to 9; 0 goes first
 -- ARGV[5]      max attempts: 1 to 1,000
--- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never; kept unless recurrence or pause changes
+-- ARGV[6]      next: 0 to 2^53 - 1; moment in µs, 0 for never; kept unless recurrence or pause changes
 -- ARGV[7]      paused: 0 or 1 or ''; '' keeps the setting, and a new schedule is active
--- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; change the schedule only if it has this revision
+-- ARGV[8]      as of: 1 to 2^53 - 1 or ''; change the schedule only if it has this revision
 --
 -- {outcome, revision}  1 added, 2 changed, 3 unchanged
 -- {4}                  the queue has 10,000 schedules, which is the limit
@@ -4288,13 +4314,13 @@ verb('queue_schedule', {}, { 'queue', 'schedules' }, function()
       return wrong.argument(5, 'max attempts', '1 to 1,000')
     end
     if not is.whole(ARGV[6], 0, 9007199254740991) then
-      return wrong.argument(6, 'next', '0 to 9,007,199,254,740,991')
+      return wrong.argument(6, 'next', '0 to 2^53 - 1')
     end
     if not (ARGV[7] == '' or is.whole(ARGV[7], 0, 1)) then
       return wrong.argument(7, 'paused', '0 or 1 or \'\'')
     end
     if not (ARGV[8] == '' or is.whole(ARGV[8], 1, 9007199254740991)) then
-      return wrong.argument(8, 'as of', '1 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(8, 'as of', '1 to 2^53 - 1 or \'\'')
     end
   end
   local clock = redis.call('TIME')
@@ -4334,7 +4360,7 @@ end)
 
 -- Returns schedules, ordered by id.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    after: name or ''; only ids greater than this
 -- ARGV[2]    limit: 1 to 10,000
 --
@@ -4362,7 +4388,7 @@ end)
 
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
@@ -4401,7 +4427,7 @@ end)
 
 -- Returns tasks by id.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
@@ -4458,7 +4484,7 @@ end)
 
 -- Returns the first due tasks without claiming them.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
@@ -4488,7 +4514,7 @@ end)
 
 -- Returns when the uniqueness window of an id ends.
 --
--- KEYS[1]  the uniqueness windows (include/unique.lua)
+-- KEYS[1]  the uniqueness windows
 -- ARGV[1]  id: name
 --
 -- until  µs; 0 if the id has no window
@@ -4508,7 +4534,7 @@ end)
 
 -- Deletes a schedule. Tasks that it enqueued stay.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    id: name
 --
 -- 1  deleted
@@ -4530,7 +4556,7 @@ end)
 
 -- Returns the finished dependencies of a task, ordered by id.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     after: name or ''; only ids greater than this
 -- ARGV[3]     at most: 1 to 100
@@ -4570,7 +4596,7 @@ end)
 
 -- Returns what a task waits for, and how far its dependencies are.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     id: name
 --
 -- {open, if dead, left, over, dead, id, is dead, error, ...}
@@ -4629,7 +4655,7 @@ end)
 
 -- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --
@@ -4661,11 +4687,11 @@ end)
 -- queue refuses the task. Lock and queue must be on one server, so this does not work in a Cluster. Only a release is
 -- remembered: after another answer, the call can be repeated with the same op.
 --
--- KEYS[1-4]    the lock (include/lock.lua)
--- KEYS[5-40]   the queue (include/queue.lua)
--- KEYS[41-42]  the client's replay cache (include/once.lua)
--- KEYS[43]     the uniqueness windows (include/unique.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-4]    the lock
+-- KEYS[5-40]   the queue
+-- KEYS[41-42]  the replay cache
+-- KEYS[43]     the uniqueness windows
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3]      id: name
 -- ARGV[4]      terms: terms
@@ -4721,13 +4747,16 @@ end
 do
 
 -- A sale's waiting room. Its two keys, in this order:
---   room     HASH  n and u: n places are served every u µs; p validity of an admission token, µs; w 1 if the order is
---                  drawn; f earliest admission ('' for none); o when the room was opened; b places served before s;
---                  s when the next place is served ('' before a draw); j buyers who joined; a buyers who were admitted;
---                  k the draw's secret (32); c its SHA-256 (32); z when the entry was closed for the draw;
---                  e how many take part in the draw ('' until the entry is closed); t the beacon ('' before the draw)
+--   room     HASH  rules and counters, such as j, the buyers who joined, and a, those who were admitted
 --   tickets  HASH  buyer -> serial(6) until(7): the end of the buyer's admission token, 0 before admission
 -- The keys have the tag of the sale's home. After a draw, the caller computes a buyer's place.
+--
+-- internals:
+--   room  n and u: n places are served every u µs; p validity of an admission token, µs; w 1 if the order is drawn; f
+--         earliest admission ('' for none); o when the room was opened; b places served before s; s when the next place
+--         is served ('' before a draw); j buyers who joined; a buyers who were admitted; k the draw's secret (32); c its
+--         SHA-256 (32); z when the entry was closed for the draw; e how many take part in the draw ('' until the entry is
+--         closed); t the beacon ('' before the draw)
 local TICKET = '>I6I7'
 
 local function room_keys(first)
@@ -4770,7 +4799,7 @@ end
 -- Closes a sale's waiting room and removes all who wait.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 --
 -- 0  no such sale
 -- 1  the sale has no room
@@ -4795,7 +4824,7 @@ end)
 -- join later are placed behind them.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 --
 -- 0       no such sale
 -- 1       the sale has no room
@@ -4822,7 +4851,7 @@ end)
 -- closed first.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    beacon: text of at most 256 bytes; at least 1. Only the first call counts
 --
 -- 0       no such sale
@@ -4853,10 +4882,10 @@ end)
 -- admitted once: later calls return the same end of the admission token.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    buyer: name
--- ARGV[2]    serial: 0 to 9,007,199,254,740,991 or ''; the buyer's serial, if the place is known
--- ARGV[3]    place: 0 to 9,007,199,254,740,991 or ''; the place that the draw gives to the serial
+-- ARGV[2]    serial: 0 to 2^53 - 1 or ''; the buyer's serial, if the place is known
+-- ARGV[3]    place: 0 to 2^53 - 1 or ''; the place that the draw gives to the serial
 --
 -- 0                                  no such sale
 -- 1                                  the sale has no room
@@ -4869,10 +4898,10 @@ verb('room_enter', {}, { 'home', 'room' }, function()
       return wrong.argument(1, 'buyer', LIMITS.name)
     end
     if not (ARGV[2] == '' or is.whole(ARGV[2], 0, 9007199254740991)) then
-      return wrong.argument(2, 'serial', '0 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(2, 'serial', '0 to 2^53 - 1 or \'\'')
     end
     if not (ARGV[3] == '' or is.whole(ARGV[3], 0, 9007199254740991)) then
-      return wrong.argument(3, 'place', '0 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(3, 'place', '0 to 2^53 - 1 or \'\'')
     end
   end
   local clock = redis.call('TIME')
@@ -4897,7 +4926,7 @@ end)
 -- the serial. After the admission token has expired, the buyer joins again at the end.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    buyer: name
 --
 -- 0                             no such sale
@@ -4936,12 +4965,12 @@ end)
 -- rate applies from there on. Setting the same rules again changes nothing.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    places: 1 to 10,000; how many are served in the time below
 -- ARGV[2]    time: 1,000 to 86,400,000,000 µs
 -- ARGV[3]    pass: 1,000,000 to 86,400,000,000 µs; validity of an admission token
 -- ARGV[4]    drawn: 0 or 1; 1 for a randomized draw, 0 for first come, first served
--- ARGV[5]    from: 0 to 9,007,199,254,740,991 or ''; earliest admission, moment in µs
+-- ARGV[5]    from: 0 to 2^53 - 1 or ''; earliest admission, moment in µs
 -- ARGV[6]    secret: 32 bytes; random, for a draw. An existing room keeps its own
 -- ARGV[7]    commitment: 32 bytes; the SHA-256 of the secret
 --
@@ -4965,7 +4994,7 @@ verb('room_set', {}, { 'home', 'room' }, function()
       return wrong.argument(4, 'drawn', '0 or 1')
     end
     if not (ARGV[5] == '' or is.whole(ARGV[5], 0, 9007199254740991)) then
-      return wrong.argument(5, 'from', '0 to 9,007,199,254,740,991 or \'\'')
+      return wrong.argument(5, 'from', '0 to 2^53 - 1 or \'\'')
     end
     if #ARGV[6] ~= 32 then
       return wrong.argument(6, 'secret', '32 bytes')
@@ -5006,7 +5035,7 @@ end)
 -- Returns the state of a sale's waiting room.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 --
 -- 0       no such sale
 -- 1       the sale has no room
@@ -5029,29 +5058,39 @@ end
 do
 
 -- A sale. Its eight keys, in this order:
---   row        HASH  secret; status (0 created, 1 open, 2 ended); generation; seq, the number of the latest event; hold_us;
---                    opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders; halted_at, '' if it is
---                    not halted, and halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one;
---                    stopped_at, when the generation before was halted; switched_at, when this one replaced it;
---                    receipts_until, until when only receipts are honored; through, the number of the latest event
---                    that was delivered to the ledger; worker and worker_until, of the order worker that follows the
---                    sale; listeners, inboxes(16 each) to notify of the next event;
---                    sku:<n>, the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4)
---                    withdrawn(4) per buyer(2).
---                    Numbers 1..next were handed out or skipped at least once. Those above are fresh, except for the
---                    withdrawn ones, which `ahead` counts
---   returned   ZSET  sku * 2^24 + unit, as member and score: free again
---   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: removed from the sale. Ranges do not overlap, and
---                    none spans `next`
+--   row        HASH  the state of the sale, such as status (0 created, 1 open, 2 ended), seq (number of the latest event)
+--                    and halted_at ('' if it is not halted); sku:<n> -> SKU, of the n-th, from 0
+--   returned   ZSET  units that are free again
+--   withdrawn  ZSET  ranges of units that were removed from the sale
 --   buyers     HASH  buyer NUL sku -> units held or sold
---   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
---                    buyer lines units, where units are ranges, each sku(2) first(4) last(4)
---   deadlines  ZSET  event(6) reservation -> deadline, of undecided holds
---   events     LIST  the n-th: at(7) kind(1), then 1 and the reservation, or 0; units as above
---   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
--- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
--- under eight other keys, and the switch renames them.
--- States and kinds are the codes of `HoldState` and `EventKind`.
+--   holds      HASH  reservation -> hold
+--   deadlines  ZSET  undecided hold -> deadline
+--   events     LIST  all events, in order
+--   failed     ZSET  entries that the ledger could not record
+--
+-- Records in answers:
+--   hold   state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1) buyer lines units
+--          lines: the cart as it was requested, or '' in a hold that was restored after a loss
+--          units: ranges, each sku(2) first(4) last(4)
+--   sku    total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4) per buyer(2)
+--          free are total - next - ahead + returned
+--   event  at(7) kind(1), then 1 and the reservation, or 0; units as in a hold
+--
+-- internals:
+--   row        secret; generation; hold_us; opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders;
+--              halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one; stopped_at, when the generation
+--              before was halted; switched_at, when this one replaced it; receipts_until, until when only receipts are
+--              honored; through, the number of the latest event that was delivered to the ledger; worker and
+--              worker_until, of the order worker that follows the sale; listeners, inboxes(16 each) to notify of the next
+--              event
+--              next, of a SKU: numbers 1..next were handed out or skipped at least once. Those above are fresh, except
+--              for the withdrawn ones, which `ahead` counts
+--   returned   sku * 2^24 + unit, as member and score
+--   withdrawn  sku(2) first(4) last(4) -> sku * 2^24 + last. Ranges do not overlap, and none spans `next`
+--   deadlines  event(6) reservation
+--   failed     retry at(7) event(7) attempts(4) reason -> event
+-- A rebuild stages the new sale under eight other keys, and the switch renames them. States and kinds are the codes of
+-- `HoldState` and `EventKind`.
 -- How long a buyer should wait before asking again while the sale is halted, µs.
 local SKU = '>I4I4I4I4I4I4I4I2'
 local HOLD, HOLD_BYTES = '>I1I7I6I4I2I1', 21
@@ -5582,8 +5621,8 @@ end
 
 -- Begins to rebuild a sale from its ledger: halts the sale, and creates an empty staged sale.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes; unique per rebuild
 -- ARGV[3]     how many: 1 to 1,000; number of SKUs in the sale
@@ -5632,17 +5671,12 @@ end)
 
 -- Cancels holds at the request of their buyers. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
 --
--- {answer, ...}  one per hold, in order:
---   {0}        no such reservation
---   {1, hold}  done, by this or an earlier call
---   {2, hold}  decided; the ledger has not committed yet
---   {3, hold}  decided otherwise before
---   {4}        the sale is halted
+-- {answer, ...}  one per hold, in order, as `rushgate_1_sale_confirm` answers
 --
 -- flags: allow-oom
 verb('sale_cancel_hold', { 'allow-oom' }, { 'sale' }, function()
@@ -5669,7 +5703,7 @@ end)
 
 -- Confirms holds that are paid for. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -5707,12 +5741,12 @@ end)
 -- Creates a sale, if its id is free. Creating it again changes nothing.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-9]  the sale (include/sale.lua)
+-- KEYS[2-9]  the sale
 -- ARGV[1]    specification: specification
 -- ARGV[2]    secret: 16 bytes; of the specification, as are the other arguments
 -- ARGV[3]    hold time: 10,000 to 2,592,000,000,000 µs
--- ARGV[4]    opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
--- ARGV[5]    closes: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
+-- ARGV[4]    opens: 0 to 2^64 - 1 or ''; moment in µs
+-- ARGV[5]    closes: 0 to 2^64 - 1 or ''; moment in µs
 -- ARGV[6]    ledger: 0 or 1; 1 if a ledger records the orders
 -- ARGV[7..]  for each SKU, 1 to 1,000 of them:
 --              units: 1 to 10,000,000
@@ -5736,10 +5770,10 @@ verb('sale_create', {}, { 'home', 'sale' }, function()
       return wrong.argument(3, 'hold time', '10,000 to 2,592,000,000,000 µs')
     end
     if not (ARGV[4] == '' or is.whole(ARGV[4], 0, 18446744073709551615)) then
-      return wrong.argument(4, 'opens', '0 to 18,446,744,073,709,551,615 or \'\'')
+      return wrong.argument(4, 'opens', '0 to 2^64 - 1 or \'\'')
     end
     if not (ARGV[5] == '' or is.whole(ARGV[5], 0, 18446744073709551615)) then
-      return wrong.argument(5, 'closes', '0 to 18,446,744,073,709,551,615 or \'\'')
+      return wrong.argument(5, 'closes', '0 to 2^64 - 1 or \'\'')
     end
     if not is.whole(ARGV[6], 0, 1) then
       return wrong.argument(6, 'ledger', '0 or 1')
@@ -5773,7 +5807,7 @@ end)
 
 -- Ends a sale permanently.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  2 ended
@@ -5798,10 +5832,10 @@ end)
 
 -- Returns events of a sale, in order.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many events to skip
--- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many events precede the last one to return
+-- ARGV[2]    skip: 0 to 2^53 - 1; how many events to skip
+-- ARGV[3]    last: 0 to 2^53 - 1; how many events precede the last one to return
 --
 -- {event, ...}
 --
@@ -5813,10 +5847,10 @@ verb('sale_events', { 'no-writes' }, { 'sale' }, function()
       return wrong.argument(1, 'secret', '16 bytes')
     end
     if not is.whole(ARGV[2], 0, 9007199254740991) then
-      return wrong.argument(2, 'skip', '0 to 9,007,199,254,740,991')
+      return wrong.argument(2, 'skip', '0 to 2^53 - 1')
     end
     if not is.whole(ARGV[3], 0, 9007199254740991) then
-      return wrong.argument(3, 'last', '0 to 9,007,199,254,740,991')
+      return wrong.argument(3, 'last', '0 to 2^53 - 1')
     end
   end
   local clock = redis.call('TIME')
@@ -5828,7 +5862,7 @@ end)
 
 -- Expires holds whose deadline has passed, by deadline.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -5859,9 +5893,9 @@ end)
 
 -- Returns entries that the ledger could not record, by event number.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    after: 0 to 18,446,744,073,709,551,615; event number
+-- ARGV[2]    after: 0 to 2^64 - 1; event number
 -- ARGV[3]    limit: 1 to 1,000
 --
 -- {failed, ...}  as in the key `failed`
@@ -5874,7 +5908,7 @@ verb('sale_failed_orders', { 'no-writes' }, { 'sale' }, function()
       return wrong.argument(1, 'secret', '16 bytes')
     end
     if not is.whole(ARGV[2], 0, 18446744073709551615) then
-      return wrong.argument(2, 'after', '0 to 18,446,744,073,709,551,615')
+      return wrong.argument(2, 'after', '0 to 2^64 - 1')
     end
     if not is.whole(ARGV[3], 1, 1000) then
       return wrong.argument(3, 'limit', '1 to 1,000')
@@ -5890,15 +5924,15 @@ end)
 -- Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are due
 -- again, then those of the next events. One worker at a time follows a sale, under a lease.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    worker: 16 bytes; identifies the worker
 -- ARGV[3]    generation: 0 to 4,294,967,295; of the report
--- ARGV[4]    through: 0 to 9,007,199,254,740,991; number of the latest event that the ledger has
+-- ARGV[4]    through: 0 to 2^53 - 1; number of the latest event that the ledger has
 -- ARGV[5]    events: 0 to 1,000; how many to read; 0 to give up the lease
 -- ARGV[6]    lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[7..]  for each entry, 0 to 1,200 of them:
---              event: 0 to 9,007,199,254,740,991; its number
+--              event: 0 to 2^53 - 1; its number
 --              attempts: 0 to 4,294,967,295; how many have failed, 0 if the ledger has the entry now
 --              retry after: 0 to 3,600,000,000 µs; from now
 --              reason: text of at most 500 bytes
@@ -5927,7 +5961,7 @@ verb('sale_follow_orders', { 'allow-oom' }, { 'sale' }, function()
       return wrong.argument(3, 'generation', '0 to 4,294,967,295')
     end
     if not is.whole(ARGV[4], 0, 9007199254740991) then
-      return wrong.argument(4, 'through', '0 to 9,007,199,254,740,991')
+      return wrong.argument(4, 'through', '0 to 2^53 - 1')
     end
     if not is.whole(ARGV[5], 0, 1000) then
       return wrong.argument(5, 'events', '0 to 1,000')
@@ -5937,7 +5971,7 @@ verb('sale_follow_orders', { 'allow-oom' }, { 'sale' }, function()
     end
     for at = 7, #ARGV, 4 do
       if not is.whole(ARGV[at], 0, 9007199254740991) then
-        return wrong.argument(at, 'event', '0 to 9,007,199,254,740,991')
+        return wrong.argument(at, 'event', '0 to 2^53 - 1')
       end
       if not is.whole(ARGV[at + 1], 0, 4294967295) then
         return wrong.argument(at + 1, 'attempts', '0 to 4,294,967,295')
@@ -6048,10 +6082,10 @@ end)
 
 -- Registers a process for one notification of the sale's next event.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    inbox: 16 hexadecimal digits
--- ARGV[3]    after: 0 to 9,007,199,254,740,991; the latest event that the process knows
+-- ARGV[3]    after: 0 to 2^53 - 1; the latest event that the process knows
 --
 -- 1  registered
 -- 0  another event is the latest: read the events now
@@ -6067,7 +6101,7 @@ verb('sale_listen', { 'allow-oom' }, { 'sale' }, function()
       return wrong.argument(2, 'inbox', '16 hexadecimal digits')
     end
     if not is.whole(ARGV[3], 0, 9007199254740991) then
-      return wrong.argument(3, 'after', '0 to 9,007,199,254,740,991')
+      return wrong.argument(3, 'after', '0 to 2^53 - 1')
     end
   end
   local clock = redis.call('TIME')
@@ -6085,8 +6119,8 @@ end)
 
 -- Loads orders of the ledger into a staged sale. An order that was loaded before changes nothing.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -6156,8 +6190,8 @@ end)
 
 -- Loads units that no order has into a staged sale. Units that were loaded before change nothing.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation
@@ -6232,7 +6266,7 @@ end)
 
 -- Opens a sale.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  0 created, 1 open, 2 ended
@@ -6257,7 +6291,7 @@ end)
 
 -- Halts a sale until it is rebuilt from its ledger.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not halted
 -- ARGV[3]    reason: 0 to 2; its position in `HaltReason::ALL`
@@ -6295,7 +6329,7 @@ end)
 -- Answers reservations that were made before, as `rushgate_1_sale_reserve` does, when the server's memory is full. For a
 -- new reservation, the error is `OOM`.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -6344,7 +6378,7 @@ end)
 
 -- Returns one reservation.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    reservation: 16 bytes
 --
@@ -6370,10 +6404,9 @@ verb('sale_reservation', { 'no-writes' }, { 'sale' }, function()
   return packed and { packed } or {}
 end)
 
--- Reserves units for buyers, each request all or nothing. Requests in one call cost the server much less than in separate
--- calls.
+-- Reserves units for buyers, each request all or nothing.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -6381,16 +6414,10 @@ end)
 --               cart: cart
 --
 -- {answer, ...}  one per request, in order: the packed hold if it is reserved by this call, otherwise a list:
---   hold                          reserved
---   {2, hold}                     idempotent replay: reserved before
---   {3}                           the reservation was made with another cart
---   {4, sku, free}                sold out
---   {5, sku, free, release at}    all on hold; the earliest deadline, or ''
---   {6, sku, limit, has}          purchase limit exceeded
---   {7}                           not open
---   {8}                           ended
---   {9, line}                     no such SKU; lines count from 0
---   {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
+--   hold                   reserved
+--   {2, hold}              idempotent replay: reserved before
+--   {3}                    the reservation was made with another cart
+--   {4, ...} to {10, ...}  as `rushgate_1_sale_reserve_by_key` answers
 verb('sale_reserve', {}, { 'sale' }, function()
   do
     local times = (#ARGV - 1) / 3
@@ -6524,7 +6551,7 @@ end)
 -- Reserves units under the buyer's idempotency key: `rushgate_1_sale_reserve` for programs that cannot derive the
 -- reservation id.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     key: name; the buyer's idempotency key: reuse it to retry
 -- ARGV[3]     buyer: name
@@ -6590,12 +6617,12 @@ end)
 -- Restores a reservation from a receipt, if the store has lost it: with the same units if they are free, otherwise with
 -- others. The caller must have verified the signature of the receipt.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
 -- ARGV[4]     generation: 1 to 4,294,967,295; of the receipt
--- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; of the receipt, moment in µs
+-- ARGV[5]     deadline: 0 to 2^64 - 1; of the receipt, moment in µs
 -- ARGV[6]     same: 0 or 1; 1 if other units must have one number in every line
 -- ARGV[7]     units: 10 to 320,000 bytes; sku(2) first(4) last(4) for each range, line by line
 --
@@ -6622,7 +6649,7 @@ verb('sale_restore', {}, { 'sale' }, function()
       return wrong.argument(4, 'generation', '1 to 4,294,967,295')
     end
     if not is.whole(ARGV[5], 0, 18446744073709551615) then
-      return wrong.argument(5, 'deadline', '0 to 18,446,744,073,709,551,615')
+      return wrong.argument(5, 'deadline', '0 to 2^64 - 1')
     end
     if not is.whole(ARGV[6], 0, 1) then
       return wrong.argument(6, 'same', '0 or 1')
@@ -6686,7 +6713,7 @@ end)
 
 -- Makes all entries due that the ledger could not record.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- failed  how many there are
@@ -6713,7 +6740,7 @@ end)
 
 -- Reports to the sale what the ledger has committed, in the order given.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. If the sale has another one, nothing is changed
 -- ARGV[3..]  for each reservation, 1 to 1,000 of them:
@@ -6774,7 +6801,7 @@ end)
 
 -- Returns the state of a sale.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; number of SKUs in the sale
 --
@@ -6822,10 +6849,10 @@ end)
 
 -- Adds units, numbered from the last one on, or withdraws the highest free ones permanently.
 --
--- KEYS[1-8]    the sale (include/sale.lua)
--- KEYS[9-10]   the client's replay cache (include/once.lua)
+-- KEYS[1-8]    the sale
+-- KEYS[9-10]   the replay cache
 -- ARGV[1]      secret: 16 bytes
--- ARGV[2]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- ARGV[2]      op: 8 bytes
 -- ARGV[3]      sku: 0 to 999; the SKU's number in the sale
 -- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add
@@ -6938,8 +6965,8 @@ end)
 
 -- Replaces a sale with its staged sale, if the staged units match the stock.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation

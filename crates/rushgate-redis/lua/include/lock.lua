@@ -1,16 +1,22 @@
 -- A lock and its wait queue. Its four keys, in this order:
---   lock     STRING  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8)
---                    owner [token(16)..]
---                    until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full
---                    minute; ticket: the latest; waited for: 1 if the lock has waiters or had some; fence, token, since,
---                    inbox and owner: of the latest grant; token is zeros after a forced release; at the end, the tokens
---                    of earlier releases, the latest first
+--   lock     STRING  the latest grant
 --   line     ZSET    token -> ticket, of the waiters that are considered alive
---   waiters  HASH    token -> ticket(7) lease(7) since(7) until(7) inbox(8) owner, of all waiters, including one that
---                    was granted the lock for the claim window or let that window pass
+--   waiters  HASH    token -> waiter, of all waiters, including one that was granted the lock for the claim window or let
+--                    that window pass
 --   ends     ZSET    token -> end of its wait
 -- The last three exist only while the lock has waiters. An unused lock is deleted about an hour after it was last
 -- needed. Its next fence is then taken from the clock.
+--
+-- Records in answers:
+--   waiter  ticket(7) lease(7) since(7) until(7) inbox(8) owner
+-- The waiter with the smallest ticket is the first.
+--
+-- internals:
+--   lock  until(7) expires(7) ticket(7) waited for(1) fence(7) token(16) owner's length(2) since(7) inbox(8) owner
+--         [token(16)..]
+--         until: end of the lease, 0 if the lock was released; expires: when the keys expire, a full minute; ticket: the
+--         latest; waited for: 1 if the lock has waiters or had some; fence, token, since, inbox and owner: of the latest
+--         grant; token is zeros after a forced release; at the end, the tokens of earlier releases, the latest first
 --
 -- Budget of a lock without waiters: a grant is GET and SET, a release is GET and SETRANGE, with at most one pack and one
 -- unpack each.

@@ -1,10 +1,12 @@
 -- Idempotent replay: the answers to a client's recent calls. A retried call gets the same answer and changes nothing.
 -- Two keys, in this order:
 --   young  HASH  op (8 bytes) -> packed answer, of at least the latest calls
---                totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
---                  ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 --   old    HASH  op (8 bytes) -> packed answer, of the calls before
 -- When `young` is full it replaces `old`.
+--
+-- internals:
+--   young  totals -> bytes(4) and number(4) of its answers, when its expiry was last set(7), and the highest op
+--            ever(8) of each kind of call: enqueue, claim, complete, finish, retry, release, others
 -- include: now
 local KEPT_CALLS = 1024
 local KEPT_BYTES = 4194304

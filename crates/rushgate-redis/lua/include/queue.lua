@@ -1,74 +1,90 @@
 -- A queue. Its 36 keys, in this order:
---   meta          HASH  counters and settings, by field:
---                       counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest
---                         revision, arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key
---                         groups in `waiting`. Present once the queue was used
---                       paused: 1 if paused
---                       capacity
---                       limits, separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same
---                         three per key; 1 if first in, first out per key; µs and count of the retention; overflow
---                         policy: 0 refuse the new task, 1 drop it, 2 drop the oldest; number of events kept
---                       latest_event
---                       first_event: the first that may be kept
---                       dropped: number of tasks dropped in total
---                       age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
---                       has_deadlines: 1 if waiting tasks have deadlines
---                       unique_until: latest end of a uniqueness window
---                       has_dependencies: 1 if live tasks wait for others or have waited
---                       relayed: and the name of an outbox: the highest number relayed from it
---   records       HASH  id -> place(7) revision(6) first(7) due(7) priority(1) max attempts(2) body
---                       place: arrival(6) turn(1); first: when the id was first enqueued
---   runs          HASH  id -> claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
---                       [note's length(1) percent(1) note] [past's length(2) past] error
---                       Only of tasks that were claimed at least once. Its due time overrides the record's. A percentage
---                       of 255 is none
---   newcomers     HASH  id -> a record: the pending replacement of a leased task
---   leases        ZSET  claim(7) turn(1) id -> lease until
+--   meta          HASH  counters and settings, such as paused (1 if it is), capacity, limits and latest_event
+--   records       HASH  id -> record, of live tasks
+--   runs          HASH  id -> run, of live tasks that were claimed at least once
+--   newcomers     HASH  id -> record, of the pending replacements of leased tasks
+--   leases        ZSET  leased task -> lease until
 --   listeners     ZSET  inbox -> since, of processes that wait for a task to claim
---   waiting       ZSET  ten of them, one per priority: place(7) id -> due
---   blocked       ZSET  key NUL priority(1) due(7) place(7) id -> 0, of waiting tasks with a key
+--   waiting       ZSET  waiting task -> due; ten keys, one per priority
+--   blocked       ZSET  waiting tasks with a key
 --   held          ZSET  id -> due, of tasks that wait for others
---   groups        HASH  key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id: a key group; the
---                       last three are its first task's. Moment + 1 is 0 while the group is blocked
+--   groups        HASH  key and priority -> the first of the waiting tasks with that key
 --   key_leases    HASH  key -> number of its leased tasks
---   starts        HASH  key -> when its latest tasks started(7 each), for the rate of the key; '' for that of the queue
+--   starts        HASH  key -> when its latest tasks started, for the rate of the key; '' for that of the queue
 --   starts_until  ZSET  key -> when its start times no longer matter
---   dead          HASH  id -> died(7) attempts(2) max attempts(2) priority(1) error's length(2) error
---                       [past's length(2) past] body: a dead letter
+--   dead          HASH  id -> dead letter
 --   dead_ids      ZSET  id -> 0, of dead letters
---   done          HASH  id -> finished(7) how(1) result's length(4) result run's length(4) run record: a finished task
---                       that is kept. The result is a body, or empty
+--   done          HASH  id -> finished task that is kept
 --   done_ids      ZSET  id -> finished
 --   by_age        ZSET  id -> first, of waiting tasks, if the queue drops its oldest
 --   by_deadline   ZSET  id -> deadline, of waiting tasks that have one
---   dependents    ZSET  other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
---   dependencies  ZSET  place(7) if dead(1) other -> 0: the same by the dependent; without `other`, an open batch
---   results       HASH  place(7) other -> finished(7) how(1) result or error: a finished dependency of the task at a place
---   result_ids    ZSET  place(7) other -> 0, of these
---   unsettled     HASH  finished(7) NUL id -> how(1) result or error: a task that ended, whose dependents are not all
---                       updated yet
---   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
---                       deleted
---   events        HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
---                       if they do not apply
+--   dependents    ZSET  which tasks wait for others, by dependency
+--   dependencies  ZSET  the same, by dependent
+--   results       HASH  finished dependencies of live tasks
+--   result_ids    ZSET  the same, in order
+--   unsettled     HASH  tasks that ended, whose dependents are not all updated yet
+--   unsettled_ids ZSET  the same, and removed tasks whose links are still to be deleted
+--   events        HASH  number -> event
 --   watchers      HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
--- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
--- of these, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released by its worker, 14
--- cancellation requested, 15 dead letter requeued, 16 dead letter deleted. If dead: 0 keep waiting, 1 fail, 2 run.
+-- The members of sorted sets of tasks end with the id.
 --
--- Flags of a run: 1 leased, 2 canceled, 4 failed before and has an error, 8 has a pending replacement, 16 keeps its
--- place in the key group by the record's due time, 32 has a key (while leased), 64 has a past, 128 has a note. Past: up
--- to ten runs without success, each attempt(2) began(7) ended(7) how(1) worker's length(1) worker error's length(1)
--- error, where how is 0 failed, 1 lost, 2 snoozed.
+-- Records in answers:
+--   record       arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) [deadline(7)]
+--                [key's length(1) key] body
+--                first: when the id was first enqueued
+--                priority: 0 to 9, plus 16 with a key, 64 with a deadline, 128 if the task waits for others
+--   run          claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
+--                [note's length(1) percent(1) note] [past's length(2) past] error
+--                due: overrides that of the record; percent: 255 for none
+--                flags: 1 leased, 2 canceled, 4 failed before and has an error, 8 has a pending replacement, 16 keeps
+--                its place in the key group, 32 has a key (while leased), 64 has a past, 128 has a note
+--   past         for each of up to ten runs without success: attempt(2) began(7) ended(7) how(1) worker's length(1)
+--                worker error's length(1) error
+--                how: 0 failed, 1 lost, 2 snoozed
+--   dead letter  died(7) attempts(2) max attempts(2) priority(1) error's length(2) error [past's length(2) past]
+--                [key's length(1) key] body
+--                priority: 0 to 9, plus 16 with a key, 32 with a past
+--   done         finished(7) how(1) result's length(4) result run's length(4) run record
+--                result: a body, or empty
+--   event        at(7) what(1) attempt(2) due(7) id's length(1) id worker or error
+--                attempt, due: 0 if they do not apply
+--                what: a number of `how`, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released
+--                by its worker, 14 cancellation requested, 15 dead letter requeued, 16 dead letter deleted
+--   how          how a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead
+--   limits       separated by spaces, with `-` for none: concurrency; count and µs of the rate; the same three per key; 1
+--                if first in, first out per key; µs and count of the retention; overflow policy, as in
+--                rushgate_1_queue_limit; number of events kept
+-- Add the turn to the revision of a record, or to the claim of a run: up to 256 tasks of one call share the number.
 --
--- Priority of a record: 0 to 9, plus 16 if it has a key, 64 if it has a deadline, 128 if it waits for others. Its body
--- is preceded by the deadline(7), then the key's length(1) and the key. Priority of a dead letter: plus 16 if it has a
--- key, 32 if it has a past. The body itself is a content type and a payload, which the functions do not read.
+-- internals:
+--   meta          counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest revision,
+--                   arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key groups in
+--                   `waiting`. Present once the queue was used
+--                 first_event: the first that may be kept
+--                 dropped: number of tasks dropped in total
+--                 age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
+--                 has_deadlines: 1 if waiting tasks have deadlines
+--                 unique_until: latest end of a uniqueness window
+--                 has_dependencies: 1 if live tasks wait for others or have waited
+--                 relayed: and the name of an outbox: the highest number relayed from it
+--   leases        claim(7) turn(1) id
+--   waiting       place(7) id
+--   blocked       key NUL priority(1) due(7) place(7) id -> 0
+--   groups        key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id. The last three are its
+--                 first task's. Moment + 1 is 0 while the group is blocked
+--   starts        7 bytes for each time
+--   dependents    other NUL if dead(1) place(7) id -> 0: the task at a place waits for another
+--   dependencies  place(7) if dead(1) other -> 0; without `other`, an open batch
+--   results       place(7) other -> finished(7) how(1) result or error
+--   result_ids    place(7) other -> 0
+--   unsettled     finished(7) NUL id -> how(1) result or error
+--   unsettled_ids the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task
+-- A place is arrival(6) turn(1). If dead: 0 keep waiting, 1 fail, 2 run. The functions do not read bodies. A run with the
+-- flag 16 keeps its place in the key group by the record's due time.
 --
 -- A key group is the waiting tasks of one key and priority. Only its first task is in `waiting`, at the place of the
--- group, and only while the key has room. The turn of a record or run counts the tasks that one call enqueued or
--- claimed, up to 256 that share the number before it. Add the turn to the revision or to the claim.
+-- group, and only while the key has room.
 -- include: draft
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local HEADER_BYTES = 30

@@ -1,11 +1,14 @@
 -- A sale's waiting room. Its two keys, in this order:
---   room     HASH  n and u: n places are served every u µs; p validity of an admission token, µs; w 1 if the order is
---                  drawn; f earliest admission ('' for none); o when the room was opened; b places served before s;
---                  s when the next place is served ('' before a draw); j buyers who joined; a buyers who were admitted;
---                  k the draw's secret (32); c its SHA-256 (32); z when the entry was closed for the draw;
---                  e how many take part in the draw ('' until the entry is closed); t the beacon ('' before the draw)
+--   room     HASH  rules and counters, such as j, the buyers who joined, and a, those who were admitted
 --   tickets  HASH  buyer -> serial(6) until(7): the end of the buyer's admission token, 0 before admission
 -- The keys have the tag of the sale's home. After a draw, the caller computes a buyer's place.
+--
+-- internals:
+--   room  n and u: n places are served every u µs; p validity of an admission token, µs; w 1 if the order is drawn; f
+--         earliest admission ('' for none); o when the room was opened; b places served before s; s when the next place
+--         is served ('' before a draw); j buyers who joined; a buyers who were admitted; k the draw's secret (32); c its
+--         SHA-256 (32); z when the entry was closed for the draw; e how many take part in the draw ('' until the entry is
+--         closed); t the beacon ('' before the draw)
 -- include: now
 local TICKET = '>I6I7'
 

@@ -1,27 +1,37 @@
 -- A sale. Its eight keys, in this order:
---   row        HASH  secret; status (0 created, 1 open, 2 ended); generation; seq, the number of the latest event; hold_us;
---                    opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders; halted_at, '' if it is
---                    not halted, and halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one;
---                    stopped_at, when the generation before was halted; switched_at, when this one replaced it;
---                    receipts_until, until when only receipts are honored; through, the number of the latest event
---                    that was delivered to the ledger; worker and worker_until, of the order worker that follows the
---                    sale; listeners, inboxes(16 each) to notify of the next event;
---                    sku:<n>, the n-th SKU, from 0: total(4) next(4) ahead(4) returned(4) held(4) confirmed(4)
---                    withdrawn(4) per buyer(2).
---                    Numbers 1..next were handed out or skipped at least once. Those above are fresh, except for the
---                    withdrawn ones, which `ahead` counts
---   returned   ZSET  sku * 2^24 + unit, as member and score: free again
---   withdrawn  ZSET  sku(2) first(4) last(4) -> sku * 2^24 + last: removed from the sale. Ranges do not overlap, and
---                    none spans `next`
+--   row        HASH  the state of the sale, such as status (0 created, 1 open, 2 ended), seq (number of the latest event)
+--                    and halted_at ('' if it is not halted); sku:<n> -> SKU, of the n-th, from 0
+--   returned   ZSET  units that are free again
+--   withdrawn  ZSET  ranges of units that were removed from the sale
 --   buyers     HASH  buyer NUL sku -> units held or sold
---   holds      HASH  reservation -> state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1)
---                    buyer lines units, where units are ranges, each sku(2) first(4) last(4)
---   deadlines  ZSET  event(6) reservation -> deadline, of undecided holds
---   events     LIST  the n-th: at(7) kind(1), then 1 and the reservation, or 0; units as above
---   failed     ZSET  retry at(7) event(7) attempts(4) reason -> event: entries that the ledger could not record
--- Lines are the cart as it was requested, or '' in a hold that was restored after a loss. A rebuild stages the new sale
--- under eight other keys, and the switch renames them.
--- States and kinds are the codes of `HoldState` and `EventKind`.
+--   holds      HASH  reservation -> hold
+--   deadlines  ZSET  undecided hold -> deadline
+--   events     LIST  all events, in order
+--   failed     ZSET  entries that the ledger could not record
+--
+-- Records in answers:
+--   hold   state(1) deadline(7) event(6) generation(4) lines' length(2) buyer's length(1) buyer lines units
+--          lines: the cart as it was requested, or '' in a hold that was restored after a loss
+--          units: ranges, each sku(2) first(4) last(4)
+--   sku    total(4) next(4) ahead(4) returned(4) held(4) confirmed(4) withdrawn(4) per buyer(2)
+--          free are total - next - ahead + returned
+--   event  at(7) kind(1), then 1 and the reservation, or 0; units as in a hold
+--
+-- internals:
+--   row        secret; generation; hold_us; opens_at, closes_at: '' for never; ledger: 1 if a ledger records the orders;
+--              halt_reason (the position in `HaltReason::ALL`); rebuild, the latest one; stopped_at, when the generation
+--              before was halted; switched_at, when this one replaced it; receipts_until, until when only receipts are
+--              honored; through, the number of the latest event that was delivered to the ledger; worker and
+--              worker_until, of the order worker that follows the sale; listeners, inboxes(16 each) to notify of the next
+--              event
+--              next, of a SKU: numbers 1..next were handed out or skipped at least once. Those above are fresh, except
+--              for the withdrawn ones, which `ahead` counts
+--   returned   sku * 2^24 + unit, as member and score
+--   withdrawn  sku(2) first(4) last(4) -> sku * 2^24 + last. Ranges do not overlap, and none spans `next`
+--   deadlines  event(6) reservation
+--   failed     retry at(7) event(7) attempts(4) reason -> event
+-- A rebuild stages the new sale under eight other keys, and the switch renames them. States and kinds are the codes of
+-- `HoldState` and `EventKind`.
 -- include: draft
 -- codes: HoldState
 -- codes: EventKind

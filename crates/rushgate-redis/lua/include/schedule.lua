@@ -3,6 +3,8 @@
 --                           length(2) recurrence body. Next and previous are 0 for none
 --   schedule_ids      ZSET  id -> 0
 --   schedule_moments  ZSET  id -> next, of schedules that are not paused
+--
+-- internals:
 -- The functions do not read the recurrence. The revision comes from the queue's counter.
 local SCHEDULE, STATE, TEMPLATE, TEMPLATE_AT = '>I6I1I7I7I1I2I2', '>I6I1I7I7', '>I1I2I2', 22
 

@@ -1,6 +1,8 @@
 -- The uniqueness windows of a queue: periods in which an id is unique, whether its task is live or not. One key:
---   unique  ZSET  id -> end of its window. Past windows are deleted as new ones begin. The key expires an hour after
---                 its last window
+--   unique  ZSET  id -> end of its window
+--
+-- internals:
+-- Past windows are deleted as new ones begin. The key expires an hour after its last window.
 -- include: draft
 -- include: now
 -- Past windows that are deleted for each new one: more than one, so that they become fewer.

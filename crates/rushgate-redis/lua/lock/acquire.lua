@@ -1,7 +1,7 @@
 -- Acquires locks, one per caller. Calling again with the same token confirms a grant or returns the position in the
--- wait queue. Locks that are acquired in one call cost the server much less than in separate calls.
+-- wait queue.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --                lease: 10,000 to 86,400,000,000 µs

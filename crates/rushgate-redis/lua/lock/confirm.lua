@@ -1,7 +1,7 @@
 -- Confirms a grant or returns the position in the wait queue, as `rushgate_1_lock_acquire` does, when the server's memory
 -- is full. Nothing is acquired: for a token that neither holds the lock nor waits for it, the error is `OOM`.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --                lease: 10,000 to 86,400,000,000 µs

@@ -1,6 +1,6 @@
 -- Extends the lease of a lock.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 -- ARGV[2]    lease: 10,000 to 86,400,000,000 µs; from now
 --

@@ -1,6 +1,6 @@
 -- Force-releases a lock, notifies the holder (`R`) and grants the lock to the next waiter.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 --
 -- {token, fence, lease until, since(7) inbox(8) owner}  the former holder
 -- {}                                                    the lock was not held

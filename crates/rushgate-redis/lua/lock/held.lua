@@ -1,6 +1,6 @@
 -- Returns the grant that a token holds.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 --
 -- {fence, lease until, lease left}  the token holds the lock

@@ -1,6 +1,6 @@
 -- Leaves the wait queue of a lock, or releases the lock if it has just been granted.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    token: 16 bytes
 --
 -- 2  the token held the lock, which is released

@@ -1,6 +1,6 @@
 -- Releases locks, one per caller, and grants each to its first waiter.
 --
--- KEYS[1-4..]  the lock (include/lock.lua), for each lock
+-- KEYS[1-4..]  the lock, for each lock
 -- ARGV[1..]    for each lock, 1 to 128 of them:
 --                token: 16 bytes
 --

@@ -1,6 +1,6 @@
 -- Removes a client from one lock: releases the lock if the client holds it, and leaves the wait queue.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 -- ARGV[1]    client: 8 bytes; the first of its tokens
 --
 -- 1  the client held the lock

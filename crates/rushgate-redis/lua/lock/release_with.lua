@@ -2,11 +2,11 @@
 -- queue refuses the task. Lock and queue must be on one server, so this does not work in a Cluster. Only a release is
 -- remembered: after another answer, the call can be repeated with the same op.
 --
--- KEYS[1-4]    the lock (include/lock.lua)
--- KEYS[5-40]   the queue (include/queue.lua)
--- KEYS[41-42]  the client's replay cache (include/once.lua)
--- KEYS[43]     the uniqueness windows (include/unique.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-4]    the lock
+-- KEYS[5-40]   the queue
+-- KEYS[41-42]  the replay cache
+-- KEYS[43]     the uniqueness windows
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3]      id: name
 -- ARGV[4]      terms: terms

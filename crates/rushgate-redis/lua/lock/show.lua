@@ -1,6 +1,6 @@
 -- Returns the holder and the waiters of a lock.
 --
--- KEYS[1-4]  the lock (include/lock.lua)
+-- KEYS[1-4]  the lock
 --
 -- {holder, waiters}  holder: {token, fence, lease until, since(7) inbox(8) owner}, or {} if the lock is free
 --                    waiters: {token, ticket(7) lease(7) since(7) until(7) inbox(8) owner, ...}, in any order

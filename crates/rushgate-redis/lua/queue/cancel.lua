@@ -1,8 +1,8 @@
 -- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
 -- {outcome}  0 not found, 1 removed, 2 marked

@@ -1,10 +1,9 @@
--- Claims the first due tasks under leases, for one or more requests. Requests that share a call cost the server much less
--- than separate calls.
+-- Claims the first due tasks under leases, for one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
---                op: 8 bytes; unique per request; reuse it to retry
+--                op: 8 bytes
 --                how many: 1 to 1,000
 --                lease: 10,000 to 86,400,000,000 µs
 --                worker: label; name of the claiming worker

@@ -1,8 +1,8 @@
 -- Clears the uniqueness window of an id, which may then be enqueued again at once. A live task stays as it is.
 --
--- KEYS[1]    the uniqueness windows (include/unique.lua)
--- KEYS[2-3]  the client's replay cache (include/once.lua)
--- ARGV[1]    op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1]    the uniqueness windows
+-- KEYS[2-3]  the replay cache
+-- ARGV[1]    op: 8 bytes
 -- ARGV[2]    id: name
 --
 -- {until}  when the window would have ended, µs; 0 if there was none

@@ -1,8 +1,8 @@
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
 -- {outcome, left}  0 not found, 1 closed, 2 not open; left: how many tasks it still waits for

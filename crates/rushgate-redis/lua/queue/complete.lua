@@ -1,11 +1,11 @@
 -- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --
 -- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --

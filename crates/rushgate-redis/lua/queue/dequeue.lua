@@ -1,11 +1,11 @@
 -- Removes a task if it has not changed since it was read.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
--- ARGV[3]      revision: 0 to 9,007,199,254,740,991; as it was read
--- ARGV[4]      claim: 0 to 9,007,199,254,740,991; 0 if the task is not claimed
+-- ARGV[3]      revision: 0 to 2^53 - 1; as it was read
+-- ARGV[4]      claim: 0 to 2^53 - 1; 0 if the task is not claimed
 --
 -- {outcome}  0 stale, 1 removed, 2 leased
 --

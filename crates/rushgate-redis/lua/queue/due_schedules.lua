@@ -1,6 +1,6 @@
 -- Returns the schedules that are due, by moment, and when the next one will be.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    how many: 1 to 1,000
 --
 -- {now, next or 0, id, schedule, ...}

@@ -1,11 +1,10 @@
--- Enqueues tasks in the order given, for one or more requests. Tasks that are enqueued in one call cost the server much
--- less than in separate calls.
+-- Enqueues tasks in the order given, for one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- KEYS[39]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- KEYS[39]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
 --                terms: terms
 --                body: body

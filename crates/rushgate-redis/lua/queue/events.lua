@@ -1,7 +1,7 @@
 -- Returns events of a queue, by number.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- ARGV[1]     after: 0 to 9,007,199,254,740,991; only numbers greater than this
+-- KEYS[1-36]  the queue
+-- ARGV[1]     after: 0 to 2^53 - 1; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
 -- {first, latest, number, event, ...}  first: number of the first event kept, or of the next one if none is

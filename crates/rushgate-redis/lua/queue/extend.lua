@@ -1,10 +1,10 @@
 -- Extends the leases of claimed tasks, and stores their progress.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
---               claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--               claim: 0 to 2^53 - 1; the claim number
 --               noted: 0 or 1; 1 to store the progress that follows, 0 to keep what was stored before
 --               percent: 0 to 100 or ''; progress, '' if it is not known
 --               note: label; what the task is doing

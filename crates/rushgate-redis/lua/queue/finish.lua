@@ -1,16 +1,16 @@
 -- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
 -- one or more requests.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --                how: 0 or 1; 0 done, 1 discarded
 --                result: body or ''; at most 64 KiB of payload, '' for none
 --
--- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
+-- {{outcome, ...}, ...}  one list per request, as `rushgate_1_queue_complete` answers
 --
 -- flags: allow-oom
 -- include: now

@@ -1,14 +1,14 @@
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-39]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-39]  the schedules
 -- ARGV[1]      id: name
--- ARGV[2]      revision: 1 to 9,007,199,254,740,991; as it was read
--- ARGV[3]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never
+-- ARGV[2]      revision: 1 to 2^53 - 1; as it was read
+-- ARGV[3]      next: 0 to 2^53 - 1; moment in µs, 0 for never
 -- ARGV[4..]    for each run, 0 to 1,000 of them:
 --                task: name
---                due: 0 to 9,007,199,254,740,991; moment in µs
+--                due: 0 to 2^53 - 1; moment in µs
 --
 -- {1, added}  fired; how many tasks are new
 -- {0}         stale: the schedule has another revision, is not due, or is gone. Nothing was changed

@@ -1,8 +1,8 @@
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     after: 0 to 9,007,199,254,740,991; the latest event that the process knows
+-- ARGV[2]     after: 0 to 2^53 - 1; the latest event that the process knows
 --
 -- 1  registered
 -- 0  another event is the latest: read the events now

@@ -1,7 +1,7 @@
 -- Sets the limits of a queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- ARGV[1]     bound: 0 to 9,007,199,254,740,991 or ''; capacity: the most tasks in the queue, '' for no limit
+-- KEYS[1-36]  the queue
+-- ARGV[1]     bound: 0 to 2^53 - 1 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
 -- ARGV[4]     time: 1,000 to 34,560,000,000,000 or ''; of the rate, µs

@@ -1,8 +1,8 @@
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
--- ARGV[2]     seen: 0 to 9,007,199,254,740,991 or ''; the wake-up count that the process knows, '' for none
+-- ARGV[2]     seen: 0 to 2^53 - 1 or ''; the wake-up count that the process knows, '' for none
 --
 -- {missed, wake-ups}  if the process missed wake-ups it is not registered: claim first
 -- include: now

@@ -1,6 +1,6 @@
 -- Pauses or resumes a queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1

@@ -1,6 +1,6 @@
 -- Ends expired leases.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 --
 -- now, µs
 --

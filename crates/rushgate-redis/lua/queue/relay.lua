@@ -2,11 +2,11 @@
 -- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
 -- skipped.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
--- KEYS[37]    the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]  the queue
+-- KEYS[37]    the uniqueness windows
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
---               number: 1 to 9,007,199,254,740,991; increases from task to task
+--               number: 1 to 2^53 - 1; increases from task to task
 --               id: name
 --               terms: terms
 --               body: body

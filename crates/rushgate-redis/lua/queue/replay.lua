@@ -1,11 +1,11 @@
 -- Answers requests that were executed before, as `rushgate_1_queue_enqueue` does, when the server's memory is full. For a
 -- new request, the error is `OOM`.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- KEYS[39]     the uniqueness windows (include/unique.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- KEYS[39]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
---                op: 8 bytes or ''; unique per request; reuse it to retry; '' for a further task of the same request
+--                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
 --                terms: terms
 --                body: body

@@ -1,8 +1,8 @@
 -- Requeues dead letters, due at once.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
 --                id: name

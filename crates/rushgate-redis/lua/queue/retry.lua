@@ -1,11 +1,11 @@
 -- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
---                claim: 0 to 9,007,199,254,740,991; claim number from the task's run
+--                claim: 0 to 2^53 - 1; the claim number
 --                delay: 0 to 34,560,000,000,000 µs
 --                give up: 0 or 1; 1 to make it a dead letter now
 --                error: text of at most 2,000 bytes

@@ -1,15 +1,15 @@
 -- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-39]  the schedules (include/schedule.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-39]  the schedules
 -- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
 -- ARGV[4]      priority: 0 to 9; 0 goes first
 -- ARGV[5]      max attempts: 1 to 1,000
--- ARGV[6]      next: 0 to 9,007,199,254,740,991; moment in µs, 0 for never; kept unless recurrence or pause changes
+-- ARGV[6]      next: 0 to 2^53 - 1; moment in µs, 0 for never; kept unless recurrence or pause changes
 -- ARGV[7]      paused: 0 or 1 or ''; '' keeps the setting, and a new schedule is active
--- ARGV[8]      as of: 1 to 9,007,199,254,740,991 or ''; change the schedule only if it has this revision
+-- ARGV[8]      as of: 1 to 2^53 - 1 or ''; change the schedule only if it has this revision
 --
 -- {outcome, revision}  1 added, 2 changed, 3 unchanged
 -- {4}                  the queue has 10,000 schedules, which is the limit

@@ -1,6 +1,6 @@
 -- Returns schedules, ordered by id.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    after: name or ''; only ids greater than this
 -- ARGV[2]    limit: 1 to 10,000
 --

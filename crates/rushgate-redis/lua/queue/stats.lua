@@ -1,6 +1,6 @@
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''

@@ -1,6 +1,6 @@
 -- Returns the first due tasks without claiming them.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}

@@ -1,6 +1,6 @@
 -- Returns when the uniqueness window of an id ends.
 --
--- KEYS[1]  the uniqueness windows (include/unique.lua)
+-- KEYS[1]  the uniqueness windows
 -- ARGV[1]  id: name
 --
 -- until  µs; 0 if the id has no window

@@ -1,6 +1,6 @@
 -- Deletes a schedule. Tasks that it enqueued stay.
 --
--- KEYS[1-3]  the schedules (include/schedule.lua)
+-- KEYS[1-3]  the schedules
 -- ARGV[1]    id: name
 --
 -- 1  deleted

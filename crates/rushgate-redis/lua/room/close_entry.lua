@@ -2,7 +2,7 @@
 -- join later are placed behind them.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 --
 -- 0       no such sale
 -- 1       the sale has no room

@@ -2,7 +2,7 @@
 -- closed first.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    beacon: text of at most 256 bytes; at least 1. Only the first call counts
 --
 -- 0       no such sale

@@ -2,10 +2,10 @@
 -- admitted once: later calls return the same end of the admission token.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    buyer: name
--- ARGV[2]    serial: 0 to 9,007,199,254,740,991 or ''; the buyer's serial, if the place is known
--- ARGV[3]    place: 0 to 9,007,199,254,740,991 or ''; the place that the draw gives to the serial
+-- ARGV[2]    serial: 0 to 2^53 - 1 or ''; the buyer's serial, if the place is known
+-- ARGV[3]    place: 0 to 2^53 - 1 or ''; the place that the draw gives to the serial
 --
 -- 0                                  no such sale
 -- 1                                  the sale has no room

@@ -2,7 +2,7 @@
 -- the serial. After the admission token has expired, the buyer joins again at the end.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    buyer: name
 --
 -- 0                             no such sale

@@ -2,12 +2,12 @@
 -- rate applies from there on. Setting the same rules again changes nothing.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-3]  the room (include/room.lua)
+-- KEYS[2-3]  the room
 -- ARGV[1]    places: 1 to 10,000; how many are served in the time below
 -- ARGV[2]    time: 1,000 to 86,400,000,000 µs
 -- ARGV[3]    pass: 1,000,000 to 86,400,000,000 µs; validity of an admission token
 -- ARGV[4]    drawn: 0 or 1; 1 for a randomized draw, 0 for first come, first served
--- ARGV[5]    from: 0 to 9,007,199,254,740,991 or ''; earliest admission, moment in µs
+-- ARGV[5]    from: 0 to 2^53 - 1 or ''; earliest admission, moment in µs
 -- ARGV[6]    secret: 32 bytes; random, for a draw. An existing room keeps its own
 -- ARGV[7]    commitment: 32 bytes; the SHA-256 of the secret
 --

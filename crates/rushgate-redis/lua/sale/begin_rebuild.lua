@@ -1,7 +1,7 @@
 -- Begins to rebuild a sale from its ledger: halts the sale, and creates an empty staged sale.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes; unique per rebuild
 -- ARGV[3]     how many: 1 to 1,000; number of SKUs in the sale

@@ -1,16 +1,11 @@
 -- Cancels holds at the request of their buyers. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes
 --
--- {answer, ...}  one per hold, in order:
---   {0}        no such reservation
---   {1, hold}  done, by this or an earlier call
---   {2, hold}  decided; the ledger has not committed yet
---   {3, hold}  decided otherwise before
---   {4}        the sale is halted
+-- {answer, ...}  one per hold, in order, as `rushgate_1_sale_confirm` answers
 --
 -- flags: allow-oom
 -- include: now

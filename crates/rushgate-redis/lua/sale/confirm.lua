@@ -1,6 +1,6 @@
 -- Confirms holds that are paid for. A hold whose deadline has passed expires instead.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each hold, 1 to 128 of them:
 --               reservation: 16 bytes

@@ -1,12 +1,12 @@
 -- Creates a sale, if its id is free. Creating it again changes nothing.
 --
 -- KEYS[1]    the sale's home
--- KEYS[2-9]  the sale (include/sale.lua)
+-- KEYS[2-9]  the sale
 -- ARGV[1]    specification: specification
 -- ARGV[2]    secret: 16 bytes; of the specification, as are the other arguments
 -- ARGV[3]    hold time: 10,000 to 2,592,000,000,000 µs
--- ARGV[4]    opens: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
--- ARGV[5]    closes: 0 to 18,446,744,073,709,551,615 or ''; moment in µs
+-- ARGV[4]    opens: 0 to 2^64 - 1 or ''; moment in µs
+-- ARGV[5]    closes: 0 to 2^64 - 1 or ''; moment in µs
 -- ARGV[6]    ledger: 0 or 1; 1 if a ledger records the orders
 -- ARGV[7..]  for each SKU, 1 to 1,000 of them:
 --              units: 1 to 10,000,000

@@ -1,6 +1,6 @@
 -- Ends a sale permanently.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  2 ended

@@ -1,9 +1,9 @@
 -- Returns events of a sale, in order.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    skip: 0 to 9,007,199,254,740,991; how many events to skip
--- ARGV[3]    last: 0 to 9,007,199,254,740,991; how many events precede the last one to return
+-- ARGV[2]    skip: 0 to 2^53 - 1; how many events to skip
+-- ARGV[3]    last: 0 to 2^53 - 1; how many events precede the last one to return
 --
 -- {event, ...}
 --

@@ -1,6 +1,6 @@
 -- Expires holds whose deadline has passed, by deadline.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     at most: 1 to 1,000
 --

@@ -1,8 +1,8 @@
 -- Returns entries that the ledger could not record, by event number.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
--- ARGV[2]    after: 0 to 18,446,744,073,709,551,615; event number
+-- ARGV[2]    after: 0 to 2^64 - 1; event number
 -- ARGV[3]    limit: 1 to 1,000
 --
 -- {failed, ...}  as in the key `failed`

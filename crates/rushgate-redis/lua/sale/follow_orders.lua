@@ -1,15 +1,15 @@
 -- Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are due
 -- again, then those of the next events. One worker at a time follows a sale, under a lease.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    worker: 16 bytes; identifies the worker
 -- ARGV[3]    generation: 0 to 4,294,967,295; of the report
--- ARGV[4]    through: 0 to 9,007,199,254,740,991; number of the latest event that the ledger has
+-- ARGV[4]    through: 0 to 2^53 - 1; number of the latest event that the ledger has
 -- ARGV[5]    events: 0 to 1,000; how many to read; 0 to give up the lease
 -- ARGV[6]    lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[7..]  for each entry, 0 to 1,200 of them:
---              event: 0 to 9,007,199,254,740,991; its number
+--              event: 0 to 2^53 - 1; its number
 --              attempts: 0 to 4,294,967,295; how many have failed, 0 if the ledger has the entry now
 --              retry after: 0 to 3,600,000,000 µs; from now
 --              reason: text of at most 500 bytes

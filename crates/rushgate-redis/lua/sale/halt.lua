@@ -1,6 +1,6 @@
 -- Halts a sale until it is rebuilt from its ledger.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; a sale with another generation is not halted
 -- ARGV[3]    reason: 0 to 2; its position in `HaltReason::ALL`

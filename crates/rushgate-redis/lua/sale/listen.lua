@@ -1,9 +1,9 @@
 -- Registers a process for one notification of the sale's next event.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    inbox: 16 hexadecimal digits
--- ARGV[3]    after: 0 to 9,007,199,254,740,991; the latest event that the process knows
+-- ARGV[3]    after: 0 to 2^53 - 1; the latest event that the process knows
 --
 -- 1  registered
 -- 0  another event is the latest: read the events now

@@ -1,7 +1,7 @@
 -- Loads orders of the ledger into a staged sale. An order that was loaded before changes nothing.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
--- KEYS[9-16]  the staged sale (include/sale.lua)
+-- KEYS[1-8]   the sale
+-- KEYS[9-16]  the staged sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     by: 16 bytes
 -- ARGV[3]     generation: 1 to 4,294,967,295; the new generation

@@ -1,6 +1,6 @@
 -- Opens a sale.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- status  0 created, 1 open, 2 ended

@@ -1,7 +1,7 @@
 -- Answers reservations that were made before, as `rushgate_1_sale_reserve` does, when the server's memory is full. For a
 -- new reservation, the error is `OOM`.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes

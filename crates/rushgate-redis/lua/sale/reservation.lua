@@ -1,6 +1,6 @@
 -- Returns one reservation.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    reservation: 16 bytes
 --

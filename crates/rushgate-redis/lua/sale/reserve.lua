@@ -1,7 +1,6 @@
--- Reserves units for buyers, each request all or nothing. Requests in one call cost the server much less than in separate
--- calls.
+-- Reserves units for buyers, each request all or nothing.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2..]   for each request, 1 to 128 of them:
 --               reservation: 16 bytes
@@ -9,16 +8,10 @@
 --               cart: cart
 --
 -- {answer, ...}  one per request, in order: the packed hold if it is reserved by this call, otherwise a list:
---   hold                          reserved
---   {2, hold}                     idempotent replay: reserved before
---   {3}                           the reservation was made with another cart
---   {4, sku, free}                sold out
---   {5, sku, free, release at}    all on hold; the earliest deadline, or ''
---   {6, sku, limit, has}          purchase limit exceeded
---   {7}                           not open
---   {8}                           ended
---   {9, line}                     no such SKU; lines count from 0
---   {10, retry at}                retry later: the sale is halted, or honors only receipts at the moment
+--   hold                   reserved
+--   {2, hold}              idempotent replay: reserved before
+--   {3}                    the reservation was made with another cart
+--   {4, ...} to {10, ...}  as `rushgate_1_sale_reserve_by_key` answers
 -- include: now
 -- include: take
 local s = sale_keys(1, ARGV[1])

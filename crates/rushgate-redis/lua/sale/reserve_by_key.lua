@@ -1,7 +1,7 @@
 -- Reserves units under the buyer's idempotency key: `rushgate_1_sale_reserve` for programs that cannot derive the
 -- reservation id.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     key: name; the buyer's idempotency key: reuse it to retry
 -- ARGV[3]     buyer: name

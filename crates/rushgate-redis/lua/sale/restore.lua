@@ -1,12 +1,12 @@
 -- Restores a reservation from a receipt, if the store has lost it: with the same units if they are free, otherwise with
 -- others. The caller must have verified the signature of the receipt.
 --
--- KEYS[1-8]   the sale (include/sale.lua)
+-- KEYS[1-8]   the sale
 -- ARGV[1]     secret: 16 bytes
 -- ARGV[2]     reservation: 16 bytes
 -- ARGV[3]     buyer: name
 -- ARGV[4]     generation: 1 to 4,294,967,295; of the receipt
--- ARGV[5]     deadline: 0 to 18,446,744,073,709,551,615; of the receipt, moment in µs
+-- ARGV[5]     deadline: 0 to 2^64 - 1; of the receipt, moment in µs
 -- ARGV[6]     same: 0 or 1; 1 if other units must have one number in every line
 -- ARGV[7]     units: 10 to 320,000 bytes; sku(2) first(4) last(4) for each range, line by line
 --

@@ -1,6 +1,6 @@
 -- Makes all entries due that the ledger could not record.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 --
 -- failed  how many there are

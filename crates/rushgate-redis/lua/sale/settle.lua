@@ -1,6 +1,6 @@
 -- Reports to the sale what the ledger has committed, in the order given.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    generation: 1 to 4,294,967,295; of the orders. If the sale has another one, nothing is changed
 -- ARGV[3..]  for each reservation, 1 to 1,000 of them:

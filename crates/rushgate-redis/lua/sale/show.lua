@@ -1,6 +1,6 @@
 -- Returns the state of a sale.
 --
--- KEYS[1-8]  the sale (include/sale.lua)
+-- KEYS[1-8]  the sale
 -- ARGV[1]    secret: 16 bytes
 -- ARGV[2]    how many: 1 to 1,000; number of SKUs in the sale
 --

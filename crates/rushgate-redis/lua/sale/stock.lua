@@ -1,9 +1,9 @@
 -- Adds units, numbered from the last one on, or withdraws the highest free ones permanently.
 --
--- KEYS[1-8]    the sale (include/sale.lua)
--- KEYS[9-10]   the client's replay cache (include/once.lua)
+-- KEYS[1-8]    the sale
+-- KEYS[9-10]   the replay cache
 -- ARGV[1]      secret: 16 bytes
--- ARGV[2]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- ARGV[2]      op: 8 bytes
 -- ARGV[3]      sku: 0 to 999; the SKU's number in the sale
 -- ARGV[4]      add: 0 to 10,000,000; 0 to withdraw
 -- ARGV[5]      withdraw: 0 to 10,000,000; 0 to add

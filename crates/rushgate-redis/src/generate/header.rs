@@ -4,7 +4,7 @@
 //! ```text
 //! -- What it does.
 //! --
-//! -- KEYS[1-36]   the queue (include/queue.lua)
+//! -- KEYS[1-36]   the queue
 //! -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs; from now
 //! -- ARGV[2..]    for each task, 1 to 1,000 of them:
 //! --                id: name
@@ -17,13 +17,9 @@
 /// A parsed header.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
-    /// What the operation does, line by line.
-    pub(super) story: Vec<&'a str>,
     pub(super) keys: Vec<Keys<'a>>,
     pub(super) arguments: Vec<Argument<'a>>,
     pub(super) each: Option<Each<'a>>,
-    /// The answers, line by line, indented as in the header.
-    pub(super) answers: Vec<&'a str>,
     /// The function's flags on the server: `no-writes`, or `allow-oom` for an operation that ends existing work.
     pub(super) flags: Vec<&'a str>,
     /// The file after the header.
@@ -37,8 +33,6 @@ pub(super) struct Keys<'a> {
     pub(super) group: Group,
     /// Positions of the keys, such as `1-36`.
     pub(super) numbers: &'a str,
-    /// Description of the group.
-    pub(super) what: &'a str,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +59,6 @@ pub(super) struct Argument<'a> {
     pub(super) optional: bool,
     /// Whether values must be distinct.
     pub(super) once: bool,
-    pub(super) remark: &'a str,
 }
 
 /// A group of arguments that repeats.
@@ -75,8 +68,6 @@ pub(super) struct Each<'a> {
     pub(super) what: &'a str,
     pub(super) least: i64,
     pub(super) most: i64,
-    /// Description with the minimum and maximum number of groups.
-    pub(super) words: &'a str,
     pub(super) parts: Vec<Argument<'a>>,
 }
 
@@ -138,42 +129,26 @@ impl<'a> Header<'a> {
     /// # Panics
     /// If the file has no valid header. A test parses every file.
     pub(super) fn of(file: &'a str) -> Self {
-        let mut header = Header {
-            story: Vec::new(),
-            keys: Vec::new(),
-            arguments: Vec::new(),
-            each: None,
-            answers: Vec::new(),
-            flags: Vec::new(),
-            body: file,
-        };
-        for line in file.split_inclusive('\n') {
-            if !line.starts_with("--") || line.starts_with("-- include: ") {
-                break;
-            }
-            header.body = &header.body[line.len()..];
-            header.read(line.trim_end().trim_start_matches("--"));
+        let is_header = |line: &&str| line.starts_with("--") && !line.starts_with("-- include: ");
+        let length = file.split_inclusive('\n').take_while(is_header).map(str::len).sum();
+        let (text, body) = file.split_at(length);
+        let flags = text.lines().find_map(|line| line.strip_prefix("-- flags: "));
+        let flags = flags.map(|flags| flags.split(", ").collect()).unwrap_or_default();
+        let mut header = Header { keys: Vec::new(), arguments: Vec::new(), each: None, flags, body };
+        // The paragraphs are: what it does, keys and arguments, answers, flags.
+        for line in text.split("\n--\n").nth(1).expect("keys and arguments").lines() {
+            header.read(line.trim_start_matches("--").trim());
         }
         header
     }
 
-    fn read(&mut self, line: &'a str) {
-        let text = line.trim();
+    fn read(&mut self, text: &'a str) {
         if let Some(rest) = text.strip_prefix("KEYS[") {
             self.keys.push(Keys::read(rest));
         } else if let Some(rest) = text.strip_prefix("ARGV[") {
             self.read_argument(rest);
-        } else if let Some(rest) = text.strip_prefix("flags: ") {
-            self.flags = rest.split(", ").collect();
-        } else if let Some(each) = self.each.as_mut().filter(|_| self.answers.is_empty() && !text.is_empty())
-            && line.starts_with("   ")
-        {
+        } else if let Some(each) = &mut self.each {
             each.parts.push(Argument::read(text));
-        } else if text.is_empty() {
-        } else if self.keys.is_empty() && self.answers.is_empty() && !text.starts_with('{') {
-            self.story.push(text);
-        } else {
-            self.answers.push(line.strip_prefix(' ').unwrap_or(line));
         }
     }
 
@@ -193,7 +168,7 @@ impl<'a> Keys<'a> {
         let groups = [
             ("the lock", Group::Lock),
             ("the queue", Group::Queue),
-            ("the client's replay cache", Group::Answers),
+            ("the replay cache", Group::Answers),
             ("the schedules", Group::Schedules),
             ("the uniqueness windows", Group::Unique),
             ("the room", Group::Room),
@@ -203,13 +178,7 @@ impl<'a> Keys<'a> {
         ];
         let group =
             groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;
-        Self { group, numbers, what }
-    }
-
-    /// The description without the name of the file that documents the keys.
-    pub(super) fn words(&self) -> String {
-        let Some((what, rest)) = self.what.split_once(" (") else { return self.what.to_owned() };
-        format!("{what}{}", rest.split_once(')').map_or("", |(_, rest)| rest))
+        Self { group, numbers }
     }
 
     /// Whether the group repeats for each item.
@@ -229,21 +198,20 @@ impl<'a> Keys<'a> {
 
 impl<'a> Each<'a> {
     fn read(text: &'a str) -> Self {
-        let words = text.trim_end_matches(':');
-        let (what, bounds) = words.split_once(", ").expect("for each what, and how often");
+        let (what, bounds) = text.split_once(", ").expect("for each what, and how often");
         let (least, rest) = bounds.split_once(" to ").expect("a least number");
         let most = rest.split_once(" of them").expect("a greatest number").0;
-        Self { what, least: whole(least), most: whole(most), words, parts: Vec::new() }
+        Self { what, least: whole(least), most: whole(most), parts: Vec::new() }
     }
 }
 
 impl<'a> Argument<'a> {
     fn read(text: &'a str) -> Self {
         let (name, rest) = text.split_once(": ").unwrap_or_else(|| panic!("`{text}` is not a limit"));
-        let (limits, remark) = rest.split_once("; ").unwrap_or((rest, ""));
+        let limits = rest.split_once("; ").map_or(rest, |(limits, _)| limits);
         let (bare, once) = limits.strip_suffix(", each once").map_or((limits, false), |bare| (bare, true));
         let (bare, optional) = bare.strip_suffix(" or ''").map_or((bare, false), |bare| (bare, true));
-        Self { name, limits, kind: Kind::read(bare), optional, once, remark }
+        Self { name, limits, kind: Kind::read(bare), optional, once }
     }
 }
 
@@ -267,7 +235,7 @@ impl<'a> Kind<'a> {
             return Self::Whole("0".into(), "1".into());
         }
         if let Some((least, most)) = text.trim_end_matches(" µs").split_once(" to ") {
-            return Self::Whole(least.replace(',', ""), most.replace(',', ""));
+            return Self::Whole(digits(least), digits(most));
         }
         let words: Vec<_> = text.split(", ").flat_map(|part| part.split(" or ")).collect();
         assert!(words.len() > 1, "`{text}` is not a kind of argument");
@@ -275,8 +243,17 @@ impl<'a> Kind<'a> {
     }
 }
 
+/// A number as Lua has it. `2^53 - 1` is the greatest that Lua has exactly.
+fn digits(text: &str) -> String {
+    match text {
+        "2^53 - 1" => ((1_u64 << 53) - 1).to_string(),
+        "2^64 - 1" => u64::MAX.to_string(),
+        _ => text.replace(',', ""),
+    }
+}
+
 fn whole(text: &str) -> i64 {
-    text.replace(',', "").parse().unwrap_or_else(|_| panic!("`{text}` is not a number"))
+    digits(text).parse().unwrap_or_else(|_| panic!("`{text}` is not a number"))
 }
 
 #[cfg(test)]
@@ -289,8 +266,8 @@ mod tests {
 -- Does this
 -- and that.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
 -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3..]    for each task, 1 to 1,000 of them:
@@ -305,18 +282,16 @@ mod tests {
 local x = 1
 ";
         let header = Header::of(file);
-        assert_eq!(header.story, ["Does this", "and that."]);
         let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
         assert_eq!(keys, [(Group::Queue, 36), (Group::Answers, 2)]);
         let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
-        assert_eq!((lease.name, lease.remark, lease.optional), ("lease", "from now", true));
+        assert_eq!((lease.name, lease.optional), ("lease", true));
         assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));
         assert_eq!(token.kind, Kind::Bytes(16, 16));
         let each = header.each.expect("arguments for each task");
         assert_eq!((each.what, each.least, each.most), ("task", 1, 1_000));
         assert!(each.parts[0].once);
         assert_eq!(each.parts[1].kind, Kind::Word(vec!["yes", "no", "perhaps"]));
-        assert_eq!(header.answers, ["{outcome, ...}  0 lost", "                and more"]);
         assert_eq!(header.flags, ["allow-oom"]);
         assert_eq!(header.body, "-- include: now\nlocal x = 1\n");
     }

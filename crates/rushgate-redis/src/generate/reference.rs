@@ -1,4 +1,4 @@
-//! Generates the parts of `docs/protocol.md` and `docs/protocol` that follow from the Lua files.
+//! Generates the parts of `docs/protocol.md`, `docs/protocol` and `docs/internals` that follow from the Lua files.
 
 use std::fmt::Write as _;
 
@@ -6,66 +6,94 @@ use rushgate_core::{ClientId, Coded, EventKind, HoldState, LockName, QueueName, 
 use serde::Serialize;
 use serde_json::json;
 
-use super::header::{Argument, Header, Keys, NAMED};
+use super::header::NAMED;
 use super::include;
 use crate::function::Function;
 use crate::keys::{self, Group};
+
+/// Called by Rushgate's own services, and by programs with a ledger of their own. Clients do not need them.
+const FOR_SERVICES: [Function; 11] = [
+    Function::QueueReap,
+    Function::QueueRelay,
+    Function::SaleBeginRebuild,
+    Function::SaleFailedOrders,
+    Function::SaleFollowOrders,
+    Function::SaleHalt,
+    Function::SaleLoadOrders,
+    Function::SaleLoadUnits,
+    Function::SaleRetryOrders,
+    Function::SaleSettle,
+    Function::SaleSwitch,
+];
+/// In the description of keys, separates what a client needs from the rest.
+const INTERNALS: &str = "\ninternals:\n";
 
 /// Each generated part: its page in `docs`, its marker there, and its text.
 pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
     vec![
         ("protocol.md", "kinds", kinds()),
-        ("protocol.md", "version function", functions("version")),
+        ("protocol.md", "version function", of_area("version")),
         ("protocol/keys.md", "keys", all_keys()),
-        ("protocol/locks.md", "lock functions", indexed_functions("lock_")),
-        ("protocol/queues.md", "queue functions", indexed_functions("queue_")),
+        ("protocol/locks.md", "lock functions", of_area("lock_")),
+        ("protocol/queues.md", "queue functions", of_area("queue_")),
         ("protocol/sales.md", "states", states()),
-        ("protocol/sales.md", "sale functions", indexed_functions("sale_")),
-        ("protocol/rooms.md", "room functions", indexed_functions("room_")),
+        ("protocol/sales.md", "sale functions", of_area("sale_")),
+        ("protocol/rooms.md", "room functions", of_area("room_")),
+        ("internals/redis-reference.md", "records", internals()),
+        ("internals/redis-reference.md", "functions", functions(FOR_SERVICES)),
     ]
 }
 
-fn all_keys() -> String {
+/// Each group of keys: its heading, the file that describes it, and its keys.
+pub(super) fn groups() -> [(&'static str, &'static str, Group); 7] {
     let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
     let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
         unreachable!("they are names")
     };
-    let nobody = ClientId::from_u64(0);
+    [
+        ("The lock", "lock", keys::lock(&lock)),
+        ("The queue", "queue", keys::queue(&queue)),
+        ("The replay cache", "once", keys::replays(&queue, ClientId::from_u64(0))),
+        ("The schedules", "schedule", keys::schedules(&queue)),
+        ("The uniqueness windows", "unique", keys::unique(&queue)),
+        ("The sale", "sale", keys::sale(&sale)),
+        ("The room", "room", keys::room(&sale)),
+    ]
+}
+
+fn all_keys() -> String {
     let mut text = String::new();
-    described(&mut text, "The lock", &keys::lock(&lock), "lock");
-    described(&mut text, "The queue", &keys::queue(&queue), "queue");
-    described(&mut text, "The client's replay cache", &keys::replays(&queue, nobody), "once");
-    listed(&mut text, "For changes of a sale's stock", &keys::stock_replays(&sale, nobody));
-    described(&mut text, "The schedules", &keys::schedules(&queue), "schedule");
-    described(&mut text, "The uniqueness windows", &keys::unique(&queue), "unique");
-    described(&mut text, "The sale", &keys::sale(&sale), "sale");
-    listed(&mut text, "The staged sale of a rebuild", &keys::staged_sale(&sale));
-    listed(&mut text, "The sale's home", &keys::sale_home(&sale));
-    described(&mut text, "The room", &keys::room(&sale), "room");
+    for (title, piece, group) in groups() {
+        let first = String::from_utf8(group.first()).expect("a key of this group is text");
+        let pattern = first.replace(group.endings()[0], "END").replace(&format!("{:016x}", 0), "CLIENT");
+        let description = description(piece);
+        let public = description.split_once(INTERNALS).map_or(&*description, |(public, _)| public);
+        let _ = writeln!(text, "## {title}\n\nKeys: `{pattern}`\n\n```text\n{}\n```\n", public.trim_end());
+    }
     let _ = writeln!(text, "## The directories\n\nKeys: `{}`, `{}`", keys::QUEUES, keys::SALES);
     text
 }
 
-/// The keys of a group, with `CLIENT` for its client.
-fn names(of: &Group) -> String {
-    let quoted =
-        |key: Vec<u8>| format!("`{}`", String::from_utf8_lossy(&key).replace("0000000000000000", "CLIENT"));
-    of.all().map(quoted).collect::<Vec<_>>().join(", ")
-}
-
-/// Keys of another place that have the layout described before.
-fn listed(text: &mut String, title: &str, of: &Group) {
-    let _ = writeln!(text, "{title}: {}\n", names(of));
-}
-
-/// Keys, and their description in the shared piece.
-fn described(text: &mut String, title: &str, of: &Group, piece: &str) {
-    let _ = writeln!(text, "## {title}\n\nKeys: {}\n\n```text", names(of));
-    let lines = include(piece).lines().take_while(|line| !line.starts_with("-- include: "));
-    for line in lines.map_while(|line| line.strip_prefix("--")) {
-        let _ = writeln!(text, "{}", line.strip_prefix(' ').unwrap_or(line));
+fn internals() -> String {
+    let mut text = String::new();
+    for (title, piece, _) in groups() {
+        if let Some((_, internals)) = description(piece).split_once(INTERNALS) {
+            let _ = writeln!(text, "### {title}\n\n```text\n{}\n```\n", internals.trim_end());
+        }
     }
-    text.push_str("```\n\n");
+    text
+}
+
+/// What a shared piece says about its keys.
+pub(super) fn description(piece: &str) -> String {
+    comment(include(piece))
+}
+
+/// The comment with which a file begins.
+fn comment(file: &str) -> String {
+    let lines = file.lines().take_while(|line| !line.starts_with("-- include: "));
+    let lines = lines.map_while(|line| line.strip_prefix("--"));
+    lines.map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned() + "\n").collect()
 }
 
 fn kinds() -> String {
@@ -94,65 +122,45 @@ fn numbered<T: Serialize>(all: &[T]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// The functions of one area, after a table of them.
-fn indexed_functions(begin: &str) -> String {
-    let mut text = "| function | what it does |\n|---|---|\n".to_owned();
-    for (name, header) in with_prefix(begin) {
-        let story = header.story.join(" ");
-        let first = story.split_once(". ").map_or(story.as_str(), |(first, _)| first);
-        let _ = writeln!(text, "| [{name}](#{name}) | {}. |", first.trim_end_matches('.'));
-    }
-    text.push('\n');
-    text + &functions(begin)
+/// The functions of one area that clients call, in order of their names.
+fn of_area(begin: &str) -> String {
+    let found = Function::ALL.iter().copied().filter(|of| of.bare_name().starts_with(begin));
+    let mut found: Vec<_> = found.filter(|of| !FOR_SERVICES.contains(of)).collect();
+    found.sort_by_key(|of| of.name());
+    functions(found)
 }
 
-fn functions(begin: &str) -> String {
-    let mut text = String::new();
-    for (name, header) in with_prefix(begin) {
-        function(&mut text, name, &header);
-    }
-    text
+fn functions(all: impl IntoIterator<Item = Function>) -> String {
+    all.into_iter().map(function).collect()
 }
 
-/// The functions whose names have a prefix, in order of their names.
-fn with_prefix(begin: &str) -> Vec<(&'static str, Header<'static>)> {
-    let found = Function::ALL.iter().filter(|of| of.bare_name().starts_with(begin));
-    let mut found: Vec<_> = found.map(|of| (of.name(), of.header())).collect();
-    found.sort_by_key(|(name, _)| *name);
-    found
-}
-
-fn function(text: &mut String, name: &str, header: &Header<'_>) {
-    let _ = writeln!(text, "### {name}\n\n{}\n", header.story.join("\n"));
-    let of_group = |keys: &Keys<'_>| match keys.count() {
-        1 => keys.words(),
-        count => format!("{} ({count} keys)", keys.words()),
+/// The header of a function, without the numbers of keys and arguments: most callers pass the first key of each group.
+fn function(of: Function) -> String {
+    let (header, parsed) = (comment(of.file()), of.header());
+    let (story, rest) = header.trim_end().split_once("\n\n").expect("a header has a contract");
+    let rest = rest.split("\n\nflags: ").next().unwrap_or_default();
+    let (inputs, answer) = rest.split_once("\n\n").unwrap_or(("", rest));
+    let (keys, arguments): (Vec<_>, Vec<_>) = inputs.lines().partition(|line| line.starts_with("KEYS"));
+    let keys = match &keys[..] {
+        [] => "none".to_owned(),
+        keys => keys.iter().map(|line| without_number(line)).collect::<Vec<_>>().join("; "),
     };
-    let keys: Vec<_> = header.keys.iter().map(of_group).collect();
-    let keys = if keys.is_empty() { "none".to_owned() } else { keys.join("; ") };
-    let flags = header.flags.iter().map(|flag| format!(" Flag: `{flag}`.")).collect::<String>();
-    let _ = writeln!(text, "Keys: {keys}.{flags}\n");
-    arguments(text, header);
-    let _ = writeln!(text, "Answer:\n\n```text\n{}\n```\n", header.answers.join("\n"));
+    let flags = parsed.flags.iter().map(|flag| format!(" Flag: `{flag}`.")).collect::<String>();
+    let mut arguments: String = arguments.iter().map(|line| without_number(line) + "\n").collect();
+    if let Some(full) = Function::ALL.iter().find(|full| full.when_full() == Some(of)) {
+        arguments = format!("arguments as {}\n", full.name());
+    }
+    let space = if arguments.is_empty() { "" } else { "\n" };
+    format!(
+        "### {}\n\n{story}\n\nKeys: {keys}.{flags}\n\n```text\n{arguments}{space}{answer}\n```\n\n",
+        of.name()
+    )
 }
 
-fn arguments(text: &mut String, header: &Header<'_>) {
-    if header.arguments.is_empty() && header.each.is_none() {
-        return;
+/// A key or argument. Those that repeat for each item are indented.
+fn without_number(line: &str) -> String {
+    match line.split_once("] ") {
+        Some((_, what)) if line.starts_with(['K', 'A']) => what.trim_start().to_owned(),
+        _ => format!("  {}", line.trim_start()),
     }
-    text.push_str("| argument | limits | |\n|---|---|---|\n");
-    for (at, of) in header.arguments.iter().enumerate() {
-        row(text, &format!("{} {}", at + 1, of.name), of);
-    }
-    if let Some(each) = &header.each {
-        let _ = writeln!(text, "| {}.. for each {} | | |", header.arguments.len() + 1, each.words);
-        for of in &each.parts {
-            row(text, &format!("· {}", of.name), of);
-        }
-    }
-    text.push('\n');
-}
-
-fn row(text: &mut String, name: &str, of: &Argument<'_>) {
-    let _ = writeln!(text, "| {name} | {} | {} |", of.limits, of.remark);
 }

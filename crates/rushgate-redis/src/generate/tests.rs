@@ -79,6 +79,25 @@ fn the_page_on_the_protocol_says_what_the_lua_files_say() {
     pages.iter().for_each(|(name, page)| compare(&docs(name), page));
 }
 
+/// The key that a line describes: two spaces, its name, its type.
+fn described_key(line: &str) -> Option<&str> {
+    let mut words = line.strip_prefix("  ")?.split(' ').filter(|word| !word.is_empty());
+    let (name, kind) = (words.next()?, words.next()?);
+    ["STRING", "HASH", "ZSET", "LIST"].contains(&kind).then_some(name)
+}
+
+#[test]
+fn the_keys_of_a_group_are_described_in_their_order() {
+    for (title, piece, group) in reference::groups() {
+        let description = reference::description(piece);
+        let described: Vec<_> = description.lines().filter_map(described_key).collect();
+        let is_digit = |c: char| c.is_ascii_digit();
+        let mut keys: Vec<_> = group.endings().iter().map(|end| end.trim_end_matches(is_digit)).collect();
+        keys.dedup();
+        assert_eq!(described, keys, "{title}");
+    }
+}
+
 #[test]
 fn the_page_has_a_reservation_to_compare_with() {
     let secret = SaleSecret::from_bytes(std::array::from_fn(|at| at as u8));
@@ -173,7 +192,7 @@ fn every_verb_is_a_function_once_and_every_piece_is_there_once() {
 }
 
 /// Hash of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
-const CONTRACT: &str = "4618eeb3223fb437";
+const CONTRACT: &str = "69651d4bc3f65936";
 
 #[test]
 fn the_protocol_has_another_number_when_the_contract_is_another() {
