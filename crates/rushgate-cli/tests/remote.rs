@@ -76,9 +76,21 @@ impl Side {
     }
 }
 
-/// The text with `*` in place of times and IDs.
+/// The text with `*` in place of times and IDs, and of numbers that differ between two processes.
 fn masked_text(text: &str) -> Vec<String> {
-    text.lines().map(|line| masked(line).0).collect()
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    // A worker is named `HOST:PID`.
+    let before = ["\"due_for_ms\":", "\"lag_ms\":", &format!("{}:", host.trim())];
+    text.lines().map(|line| masked(&before.iter().fold(line.to_owned(), without_number)).0).collect()
+}
+
+/// The line without the number that follows each `before`.
+fn without_number(line: String, before: &&str) -> String {
+    let parts = line.split(before).enumerate().map(|(at, part)| match at {
+        0 => part,
+        _ => part.trim_start_matches(|c: char| c.is_ascii_digit()),
+    });
+    parts.collect::<Vec<_>>().join(&format!("{before}*"))
 }
 
 /// Lines that both sides run, in this order. `~` is a space within a word. Together they have every command that works

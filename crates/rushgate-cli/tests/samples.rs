@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Mutex;
 
-use common::Shop;
+use common::{Shop, masked};
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup, free_port};
 use rustix::process::{Pid, Signal, kill_process_group};
 

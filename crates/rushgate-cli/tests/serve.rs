@@ -116,9 +116,23 @@ fn more_is_said_in_words() {
 fn a_label_does_nothing_to_a_terminal() {
     let shop = Shop::new();
     let label = "red\u{1b}[31m\nforged\u{202e}  operator";
-    for verb in [&["token", "create", label, "--role", "worker"][..], &["token", "key", label]] {
-        assert_eq!(shop.run(verb).status, 0);
+    for verb in [&["create", "--role", "worker"][..], &["key"]] {
+        let token = |label| shop.run(&[&["token"], verb, &[label]].concat());
+        let refused = token(label);
+        assert_eq!(refused.status, 2, "{}", refused.err);
+        assert!(
+            refused.err.contains("control character") && !refused.err.contains('\u{1b}'),
+            "{}",
+            refused.err
+        );
+        assert_eq!(token("plain").status, 0);
     }
+    // Somebody may have edited the file.
+    let tokens = shop.path("tokens.json");
+    let edited = std::fs::read_to_string(&tokens)
+        .unwrap()
+        .replace("\"plain\"", &serde_json::to_string(label).unwrap());
+    std::fs::write(tokens, edited).unwrap();
     let listed = shop.run(&["token", "ls"]);
     assert!(
         !listed.out.contains(['\u{1b}', '\u{202e}'])

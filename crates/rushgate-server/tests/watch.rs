@@ -167,16 +167,12 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
 
 #[tokio::test]
 async fn a_damaged_sale_does_not_hide_the_others() {
-    let (dir, mut file) = (tempfile::tempdir().unwrap(), None);
+    let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.db");
-    let stand = Stand::on(&format!("sqlite:{}", path.display()), |server, dir| {
-        let tokens = TokenFile::at(dir.path().join("tokens.json"));
-        file = Some(tokens.clone());
-        server.tokens(tokens)
-    })
-    .await;
-    let token = |role| file.as_ref().unwrap().create(new_token(role, &[])).unwrap().1;
-    let (operator, buyer) = (token(Role::Operator), token(Role::Buyer));
+    let file = TokenFile::at(dir.path().join("tokens.json"));
+    let [operator, buyer] =
+        [Role::Operator, Role::Buyer].map(|role| file.create(new_token(role, &[])).unwrap().1);
+    let stand = Stand::on(&format!("sqlite:{}", path.display()), |server, _| server.tokens(file)).await;
     for id in ["adrift", "sound"] {
         stand.gate.create_sale(SaleBuilder::new(id).sku("x", 5, 1)).await.unwrap();
         stand.gate.sale(id).unwrap().open().await.unwrap();
