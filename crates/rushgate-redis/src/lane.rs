@@ -1,13 +1,15 @@
 //! The request queue of one server. It sends pending requests in pipelines and delivers the replies.
 
-use std::pin::pin;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
-use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt, poll};
 use rushgate_core::{Error, Result};
 use tokio::sync::mpsc;
 use tokio::task::{unconstrained, yield_now};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::check::Checked;
 use crate::fault;
@@ -26,6 +28,8 @@ const SHARE_MIN: usize = 16;
 /// The most pipelines in flight: one that the server executes, and one that is ready when it has finished. Requests
 /// that arrive meanwhile share the next pipeline, which costs the server less.
 const IN_FLIGHT_MAX: usize = 2;
+/// Period of the [`Beat`]: shorter than every timeout of a request.
+const BEAT: Duration = Duration::from_secs(1);
 /// How often the server may miss a function before the request fails.
 const INSTALLS_MAX: usize = 3;
 /// How often a request is sent again because the server is no longer the primary.
@@ -34,22 +38,38 @@ const MOVES_MAX: usize = 3;
 /// The request queue and the connection of one server.
 pub(crate) struct Lane {
     queue: mpsc::UnboundedSender<Work>,
+    pump: Arc<Mutex<Pump>>,
     link: Arc<Link>,
+    runtime: Runtime,
 }
 
 impl Lane {
     /// Starts the task that sends requests, on the store's runtime.
     pub(crate) fn open(way: Way, books: Arc<Books>, runtime: &Runtime) -> Self {
-        let (queue, steps) = mpsc::unbounded_channel();
+        let (queue, waiting) = mpsc::unbounded_channel();
         let link = Arc::new(Link::new(way, books));
-        runtime.spawn(pump(Arc::clone(&link), steps));
-        Self { queue, link }
+        let pump = Arc::new(Mutex::new(Pump::new(waiting)));
+        runtime.spawn(run(Arc::clone(&link), Running(Arc::clone(&pump))));
+        Self { queue, pump, link, runtime: runtime.clone() }
     }
 
     pub(crate) fn send(&self, work: Work) {
+        let Some(work) = self.send_now(work) else { return };
         if let Err(unsent) = self.queue.send(work) {
             unsent.0.answer(Err(self.link.books.ended()));
         }
+    }
+
+    /// Sends a request on the caller's thread if nothing else is under way. To wake the lane's task, which often means
+    /// another thread, would take longer than the rest of the request. Returns a request that it did not send.
+    fn send_now(&self, work: Work) -> Option<Work> {
+        // The task holds the lock while it delivers replies. A Cluster sends requests again from there.
+        let Ok(mut pump) = self.pump.try_lock() else { return Some(work) };
+        let Some(waker) = pump.idle_waker() else { return Some(work) };
+        let Some(conn) = self.link.current() else { return Some(work) };
+        let _entered = self.runtime.enter();
+        pump.start(&self.link, conn, vec![work], &mut Context::from_waker(&waker));
+        None
     }
 
     /// A pinned connection: the current one, or a new one.
@@ -80,66 +100,135 @@ impl Lane {
 
 /// Takes requests from the queue, sends them, and delivers the replies. All in one task: a task for each pipeline would
 /// run on another thread, and to wake that takes longer than the rest of a request.
-async fn pump(link: Arc<Link>, mut steps: mpsc::UnboundedReceiver<Work>) {
-    let mut carried = Carried::new();
-    let mut batch = Vec::new();
-    let mut is_crowded = false;
+async fn run(link: Arc<Link>, running: Running) {
     loop {
+        let mut batch = Vec::new();
         // Requests collect in the queue until a pipeline may be sent.
-        let (may_send, share) = (carried.pipelines.len() < IN_FLIGHT_MAX, carried.share(steps.len()));
-        tokio::select! {
-            biased;
-            Some(()) = carried.next() => continue,
-            received = steps.recv_many(&mut batch, share), if may_send => if received == 0 { break },
+        if poll_fn(|cx| running.pump().poll_take(cx, &mut batch)).await == 0 {
+            break;
         }
-        if is_crowded {
+        if running.pump().is_crowded {
             // Under load, let other tasks that are ready to run send first, so that their requests join this pipeline.
             // A single caller does not wait.
             yield_now().await;
-            let share = carried.share(batch.len() + steps.len());
-            while batch.len() < share
-                && let Ok(step) = steps.try_recv()
-            {
-                batch.push(step);
-            }
+            running.pump().take_more(&mut batch);
         }
-        is_crowded = batch.len() > 1;
-        let count = batch.len();
-        let works = std::mem::take(&mut batch);
-        match meanwhile(&mut carried, link.conn()).await {
+        match meanwhile(&running, link.conn()).await {
             Ok(conn) => {
-                let mut carrying = Box::pin(carry(&link, conn, works).map(move |()| count));
-                // The first poll sends the pipeline. It must happen before the next pipeline is sent, to keep the
-                // order.
-                if poll!(unconstrained(&mut carrying)).is_pending() {
-                    carried.push(carrying, count);
-                }
+                let batch = &mut batch;
+                poll_fn(|cx| {
+                    running.pump().start(&link, Arc::clone(&conn), std::mem::take(batch), cx);
+                    Poll::Ready(())
+                })
+                .await;
             }
-            Err(error) => unsent(&link, works, &error),
+            Err(error) => unsent(&link, batch, &error),
+        }
+        running.pump().is_sending = false;
+    }
+    poll_fn(|cx| running.pump().poll_carried(cx)).await;
+}
+
+/// Awaits a future while the pipelines continue. They may hold what it waits for.
+async fn meanwhile<T>(running: &Running, future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        let output = future.as_mut().poll(cx);
+        if output.is_pending() {
+            let _ = running.pump().poll_carried(cx);
+        }
+        output
+    })
+    .await
+}
+
+/// The pump while the lane's task runs. Afterwards no request is accepted.
+struct Running(Arc<Mutex<Pump>>);
+
+impl Running {
+    fn pump(&self) -> MutexGuard<'_, Pump> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let mut pump = self.pump();
+        pump.waker = None;
+        pump.waiting.close();
+        let carried = std::mem::take(&mut pump.carried);
+        let mut waiting = Vec::new();
+        while let Ok(work) = pump.waiting.try_recv() {
+            waiting.push(work);
+        }
+        drop(pump);
+        // Their callers learn that the store has ended.
+        drop((carried, waiting));
+    }
+}
+
+/// Completes when its requests are answered, with their number.
+type Pipeline = Pin<Box<dyn Future<Output = usize> + Send>>;
+
+/// The requests of a lane, used by its task and by callers that find it idle.
+struct Pump {
+    waiting: mpsc::UnboundedReceiver<Work>,
+    /// The pipelines in flight, and the number of their requests.
+    carried: Vec<Pipeline>,
+    requests: usize,
+    /// Whether the latest pipeline had several requests.
+    is_crowded: bool,
+    /// Whether the task has taken requests that it has not sent yet.
+    is_sending: bool,
+    beat: Beat,
+    /// Wakes the task. `None` before its first and after its last run.
+    waker: Option<Waker>,
+}
+
+impl Pump {
+    fn new(waiting: mpsc::UnboundedReceiver<Work>) -> Self {
+        Self {
+            waiting,
+            carried: Vec::new(),
+            requests: 0,
+            is_crowded: false,
+            is_sending: false,
+            beat: Beat::default(),
+            waker: None,
         }
     }
-    while carried.next().await.is_some() {}
-}
 
-/// The pipelines in flight. Each completes with the number of its requests.
-struct Carried<F> {
-    pipelines: FuturesUnordered<F>,
-    requests: usize,
-}
-
-impl<F: Future<Output = usize> + Unpin> Carried<F> {
-    fn new() -> Self {
-        Self { pipelines: FuturesUnordered::new(), requests: 0 }
+    /// The task's waker, if nothing is under way and nobody else is about to send.
+    fn idle_waker(&self) -> Option<Waker> {
+        let is_idle =
+            self.carried.is_empty() && self.waiting.is_empty() && !self.is_sending && !self.is_crowded;
+        self.waker.clone().filter(|_| is_idle)
     }
 
-    fn push(&mut self, pipeline: F, requests: usize) {
-        self.pipelines.push(pipeline);
-        self.requests += requests;
+    /// Takes requests as soon as a pipeline may be sent. None at the end.
+    fn poll_take(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Work>) -> Poll<usize> {
+        let _ = self.poll_carried(cx);
+        self.beat.poll(cx);
+        if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            self.waker = Some(cx.waker().clone());
+        }
+        if self.carried.len() >= IN_FLIGHT_MAX {
+            return Poll::Pending;
+        }
+        let share = self.share(self.waiting.len());
+        let taken = ready!(self.waiting.poll_recv_many(cx, batch, share));
+        self.is_sending = taken > 0;
+        Poll::Ready(taken)
     }
 
-    async fn next(&mut self) -> Option<()> {
-        self.requests -= self.pipelines.next().await?;
-        Some(())
+    /// Takes requests that have arrived since.
+    fn take_more(&mut self, batch: &mut Vec<Work>) {
+        let share = self.share(batch.len() + self.waiting.len());
+        while batch.len() < share
+            && let Ok(work) = self.waiting.try_recv()
+        {
+            batch.push(work);
+        }
     }
 
     /// How many of the waiting requests to send now. With half of all in each of two pipelines, the server executes one
@@ -147,19 +236,63 @@ impl<F: Future<Output = usize> + Unpin> Carried<F> {
     fn share(&self, waiting: usize) -> usize {
         (self.requests + waiting).div_ceil(2).clamp(SHARE_MIN, BATCH_MAX)
     }
+
+    /// Sends a pipeline.
+    fn start(&mut self, link: &Arc<Link>, conn: Arc<Linked>, works: Vec<Work>, cx: &mut Context<'_>) {
+        let (link, count) = (Arc::clone(link), works.len());
+        self.beat.keep(cx);
+        self.is_crowded = count > 1;
+        let mut pipeline: Pipeline = Box::pin(unconstrained(async move {
+            carry(&link, conn, works).await;
+            count
+        }));
+        // The first poll sends the requests. It must happen before the next pipeline is sent, to keep the order.
+        if pipeline.as_mut().poll(cx).is_pending() {
+            self.carried.push(pipeline);
+            self.requests += count;
+        }
+    }
+
+    /// Lets the pipelines continue. Ready when there is none.
+    fn poll_carried(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.carried.retain_mut(|pipeline| match pipeline.as_mut().poll(cx) {
+            Poll::Ready(answered) => {
+                self.requests -= answered;
+                false
+            }
+            Poll::Pending => true,
+        });
+        if self.carried.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+    }
 }
 
-/// Awaits a future while the pipelines continue. They may hold what it waits for.
-async fn meanwhile<T>(
-    carried: &mut Carried<impl Future<Output = usize> + Unpin>,
-    future: impl Future<Output = T>,
-) -> T {
-    let mut future = pin!(future);
-    loop {
-        tokio::select! {
-            biased;
-            output = &mut future => return output,
-            Some(()) = carried.next() => {}
+/// A timer that is due every second while requests are sent. Tokio wakes the thread that waits for I/O when a new timer
+/// becomes the earliest, and each request has a timeout. Without an earlier timer, each would wake another thread.
+#[derive(Default)]
+struct Beat {
+    due: Option<Pin<Box<Sleep>>>,
+    /// Whether a request was sent since the latest beat.
+    is_needed: bool,
+}
+
+impl Beat {
+    /// Starts the timer, or keeps it for another second.
+    fn keep(&mut self, cx: &mut Context<'_>) {
+        self.is_needed = true;
+        if self.due.is_none() {
+            self.due = Some(Box::pin(sleep(BEAT)));
+            self.poll(cx);
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) {
+        while let Some(due) = &mut self.due
+            && due.as_mut().poll(cx).is_ready()
+        {
+            match std::mem::take(&mut self.is_needed) {
+                true => due.as_mut().reset(Instant::now() + BEAT),
+                false => self.due = None,
+            }
         }
     }
 }

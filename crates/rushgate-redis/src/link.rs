@@ -52,7 +52,7 @@ impl Link {
     }
 
     /// The current connection, if it has not been lost and the server was not replaced.
-    fn current(&self) -> Option<Arc<Linked>> {
+    pub(crate) fn current(&self) -> Option<Arc<Linked>> {
         let mut slot = self.slot();
         slot.conn.take_if(|conn| self.way.is_left(&conn.at));
         slot.conn.clone()

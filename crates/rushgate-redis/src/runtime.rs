@@ -1,7 +1,7 @@
 //! The executor of the store's background work.
 
 use rushgate_core::{Error, Result};
-use tokio::runtime::{Builder, Handle, RuntimeFlavor};
+use tokio::runtime::{Builder, EnterGuard, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -61,6 +61,11 @@ impl Runtime {
             let _ = reply.send(steps.await);
         });
         async move { answer.await.ok() }
+    }
+
+    /// Lets the current thread start timers of this runtime while the returned guard lives.
+    pub(crate) fn enter(&self) -> EnterGuard<'_> {
+        self.handle.enter()
     }
 
     /// Cancelled when the store ends.

@@ -178,7 +178,8 @@ struct UnderWay(Arc<Books>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        if self.0.under_way.fetch_sub(1, Ordering::SeqCst) == 1 {
+        // Only the closing store waits for the last one. To wake it after each would cost a single caller a thread switch.
+        if self.0.under_way.fetch_sub(1, Ordering::SeqCst) == 1 && self.0.are_closed() {
             self.0.changed.notify_one();
         }
     }
