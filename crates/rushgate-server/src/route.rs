@@ -2,6 +2,7 @@
 //! answer.
 
 use std::any::TypeId;
+use std::future::ready;
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -116,6 +117,15 @@ pub(crate) struct Raw {
     wait: Duration,
     seen: Option<u64>,
     visitor: Visitor,
+}
+
+impl Raw {
+    /// The request with its query and body.
+    fn parsed<B: DeserializeOwned, Q: DeserializeOwned>(self) -> Result<Call<B, Q>, Problem> {
+        let Self { shop, caller, path, uri, bytes, key, wait, seen, visitor } = self;
+        let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
+        Ok(Call { shop, caller, path, query, body, key, wait, seen, visitor })
+    }
 }
 
 /// One row of the table of routes.
@@ -266,13 +276,9 @@ impl Row {
         F: Fn(Call<B, Q>) -> Fut + Send + Sync + Copy + 'static,
         Fut: Future<Output = Result<Response<Body>, Problem>> + Send + 'static,
     {
-        let work: Work = Arc::new(move |raw: Raw| {
-            Box::pin(async move {
-                let Raw { shop, caller, path, uri, bytes, key, wait, seen, visitor } = raw;
-                let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
-                drop((uri, bytes));
-                verb(Call { shop, caller, path, query, body, key, wait, seen, visitor }).await
-            })
+        let work: Work = Arc::new(move |raw: Raw| match raw.parsed() {
+            Ok(call) => Box::pin(verb(call)),
+            Err(problem) => Box::pin(ready(Err(problem))),
         });
         let Self {
             method,
