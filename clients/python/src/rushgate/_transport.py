@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 
 from ._content import Content
 from ._plan import Plan, Stop
@@ -196,6 +196,13 @@ class Transport(ABC):
 
     @abstractmethod
     def delete_schedule(self, queue: str, schedule: str) -> Plan[bool]: ...
+
+    @abstractmethod
+    def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
+        """Fires due schedules. Returns the seconds until the next look. None if the server fires schedules.
+
+        `reported`: ID and revision of schedules that cannot be read, each of which is logged once.
+        """
 
     @abstractmethod
     def create_sale(self, sale: NewSale) -> Plan[str]: ...

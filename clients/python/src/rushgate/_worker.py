@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import traceback
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Set, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Set, Tuple, TypeVar, Union
 
 from . import _check as check
 from . import contract
@@ -19,6 +20,7 @@ from .errors import ClaimLost, InvalidArgument, RushgateError, TaskCancelled, Ta
 from .models import Progress, TaskRecord
 
 H = TypeVar("H")
+_log = logging.getLogger("rushgate")
 
 ANY_KIND = "*"
 # Maximum number of ends per call. It keeps a call short, so that other calls get their turn.
@@ -213,6 +215,7 @@ class WorkerCore(Generic[H]):
         self.hurry = Stop()
         """Set when the worker has no more time to repeat a call."""
         self.runs: Set[Run] = set()
+        self._unreadable: Set[Tuple[str, int]] = set()
         self.put: Callable[[Ending], None]
         """Takes the end of a claim, to send it."""
         self._timeout, self._backoff = _seconds(timeout), backoff
@@ -295,6 +298,19 @@ class WorkerCore(Generic[H]):
         if run.job.reason is None:
             run.job.reason = reason
         run.interrupt()
+
+    # Schedules
+
+    def fire_schedules(self, transport: Transport) -> Plan[Optional[float]]:
+        """Fires due schedules. Returns the seconds until the next look. None if the server fires schedules."""
+        return (yield from transport.fire_schedules(self.queue, self._unreadable))
+
+    def schedules_failed(self, error: RushgateError, pauses: Pauses) -> float:
+        """Returns the seconds until the next try. Outages show in the claims."""
+        if error.retryable:
+            return pauses.draw()
+        _log.error("cannot fire the schedules of the queue %s: %s", self.queue, error)
+        return CLAIM_WAIT
 
     # Leases
 

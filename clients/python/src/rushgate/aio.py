@@ -462,7 +462,8 @@ class Queue:
     ) -> str:
         """Creates or changes a schedule: `added`, `changed`, `unchanged` or `full` (the queue has 10,000).
 
-        Its ID has at most 170 bytes. Rust workers, `rushgate serve` and `rushgate queue cron tend` fire schedules.
+        Its ID has at most 170 bytes. Workers of the queue and `rushgate serve` fire it: each occurrence enqueues a task with
+        an ID such as `ID@2026-11-22T03:30:00Z`.
         """
         call = self._calls.save_schedule(id, recurrence, payload, content_type, kind, priority, max_attempts, paused)
         return await self._client._run(call)
