@@ -15,7 +15,7 @@ from ._calls import check_progress, default_worker
 from ._check import Seconds
 from ._content import encode_result
 from ._plan import Pause, Pauses, Plan, Stop, now
-from ._transport import Completion, Failure, Heartbeat, Release, Transport
+from ._transport import Completion, Failure, Heartbeat, Release, Transport, certain
 from .errors import ClaimLost, InvalidArgument, RushgateError, TaskCancelled, TaskTimeout, WorkerStopped
 from .models import Progress, TaskRecord
 
@@ -240,7 +240,7 @@ class WorkerCore(Generic[H]):
         time = now()
         route = self._routes.get(record.kind or ANY_KIND) or self._routes.get(ANY_KIND)
         timeout_at = time + self._longest(record, route)
-        run = Run(job, route, self._certain(time), time + self.lease / 3, timeout_at, interrupt)
+        run = Run(job, route, time + certain(self.lease), time + self.lease / 3, timeout_at, interrupt)
         with self._mutex:
             self.report.claimed += 1
             self.runs.add(run)
@@ -253,10 +253,6 @@ class WorkerCore(Generic[H]):
             return timeout
         # The claim number is the time of the claim.
         return min(timeout, max(0.0, (record.deadline_us - record.fence) / 1e6))
-
-    def _certain(self, sent: float) -> float:
-        """Returns the end of a lease, less a tenth of it, 1 ms to 1 s, because clocks drift."""
-        return sent + self.lease - min(max(self.lease / 10, 0.001), 1.0)
 
     # How a handler ends
 
@@ -369,7 +365,7 @@ class WorkerCore(Generic[H]):
         if outcome == "lost":
             self._lose(run)
             return
-        run.held_until = max(run.held_until, self._certain(sent))
+        run.held_until = max(run.held_until, sent + certain(self.lease))
         run.beat_at = sent + self.lease / 3
         if outcome == "cancelled" and run.job.reason is None:
             run.cancelled_at = now() + self.grace
