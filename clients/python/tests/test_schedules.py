@@ -76,11 +76,11 @@ def test_a_schedule_that_cannot_be_read_stays_and_stops_no_other(client, caplog)
     queue = client.queue(unique("queue"))
     seen = []
     queue.save_schedule("beat", Recurrence(every=1))
-    # As a Rust program saves it, and due.
-    last_day = ("last-day", '{"cron":"0 0 L * *","missed":"once"}', to_body(encode(1)), 5, 20, 1, "", "")
-    client._run(lambda transport: transport._store.call("queue_schedule", queue.name, last_day))
+    # As a later version might write it, and due.
+    broken = ("broken", '{"cron":"0 0 X * *","missed":"once"}', to_body(encode(1)), 5, 20, 1, "", "")
+    client._run(lambda transport: transport._store.call("queue_schedule", queue.name, broken))
     with Running(client.worker(queue.name, handlers={"*": lambda payload, job: seen.append(job.id)})):
         until(lambda: len(seen) >= 3)
     assert all(id.startswith("beat@") for id in seen)
-    assert [of.next_us for of in queue.schedules() if of.id == "last-day"] == [1]
-    assert [record.getMessage().partition(" of ")[0] for record in caplog.records] == ["cannot fire the schedule last-day"]
+    assert [of.next_us for of in queue.schedules() if of.id == "broken"] == [1]
+    assert [record.getMessage().partition(" of ")[0] for record in caplog.records] == ["cannot fire the schedule broken"]
