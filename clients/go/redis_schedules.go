@@ -74,7 +74,7 @@ func (s Schedule) step(size int, now time.Time) (arguments, error) {
 	return args, nil
 }
 
-// due returns what a schedule does now whose next occurrence is first: at most so many runs, and the next occurrence.
+// due returns what a schedule does now whose next occurrence is first: at most `most` runs, and the next occurrence.
 func (r Recurrence) due(first, now time.Time, most int) (runs []time.Time, next time.Time, err error) {
 	if err = r.check(); err != nil {
 		return nil, time.Time{}, err

@@ -19,7 +19,7 @@ public record Occurrences(List<Instant> runs, Optional<Instant> next) {
     private static final Duration LATE = Duration.ofMinutes(1);
 
     /**
-     * What a schedule does now whose next occurrence is {@code first}. At most so many runs; the rest is due again at once.
+     * What a schedule does now whose next occurrence is {@code first}. At most {@code most} runs; the rest is due again at once.
      * Throws {@link dev.rushgate.InvalidException} for a malformed pattern.
      */
     public static Occurrences due(Recurrence recurrence, Instant first, Instant now, int most) {
