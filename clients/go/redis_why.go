@@ -290,12 +290,14 @@ func (q *question) members(ctx context.Context, ending string, most, head int) (
 	return tasks, answer.err
 }
 
-func min(one, other int) int {
+func min[T int | time.Duration](one, other T) T {
 	if one < other {
 		return one
 	}
 	return other
 }
+
+func max[T int | time.Duration](one, other T) T { return one + other - min(one, other) }
 
 func runningOf(tasks []TaskInfo) []Running {
 	var running []Running

@@ -77,7 +77,8 @@ type encodedSchedule struct {
 	content Content
 }
 
-// SaveSchedule creates or changes a schedule. Rust workers, rushgate queue cron tend and rushgate serve fire it.
+// SaveSchedule creates or changes a schedule. Workers of the queue and rushgate serve fire it: each occurrence enqueues a task
+// with an ID such as ID@2026-11-22T03:30:00Z.
 func (q *Queue) SaveSchedule(ctx context.Context, schedule NewSchedule) (ScheduleOutcome, error) {
 	if q.err != nil {
 		return "", q.err

@@ -72,6 +72,13 @@ type queues interface {
 	deleteSchedule(ctx context.Context, queue, id string) (bool, error)
 }
 
+// scheduler is a transport over which workers fire schedules. A Rushgate server fires those of its store itself.
+type scheduler interface {
+	// fireSchedules fires due schedules, and returns the time until the next look. It calls warn for a schedule that it
+	// cannot read.
+	fireSchedules(ctx context.Context, queue string, warn func(Schedule, error)) (time.Duration, error)
+}
+
 type claimRequest struct {
 	n           int
 	lease, wait time.Duration

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -39,6 +40,9 @@ type WorkerOptions struct {
 	Backoff Backoff
 	// Label that operators see: at most 200 bytes. Default: host and process ID.
 	Label string
+	// OnError is called with errors that concern no task, such as a schedule that cannot be read, which is reported once.
+	// Default: log.Print.
+	OnError func(error)
 }
 
 // Report counts the tasks that a worker has claimed, and how they ended.
@@ -81,6 +85,9 @@ func newWorker(queue *Queue, options WorkerOptions) *Worker {
 	options.Lease = orDefault(options.Lease, contract.DefaultLease)
 	options.Grace = orDefault(options.Grace, contract.DefaultGrace)
 	options.Backoff = options.Backoff.withDefaults()
+	if options.OnError == nil {
+		options.OnError = func(err error) { log.Print(err) }
+	}
 	w := &Worker{
 		queue: queue, options: options, handlers: map[string]Handler{}, leases: newLeases(queue, options.Lease),
 		aborting: newEnding(context.Background()), hurry: newEnding(context.Background()),
@@ -147,7 +154,13 @@ func (w *Worker) Run(ctx context.Context) error {
 		defer beats.Done()
 		w.leases.keep(beating)
 	}()
+	firing, stopFiring := context.WithCancel(ctx)
+	defer stopFiring()
+	if scheduler, is := w.queue.queues.(scheduler); is {
+		go w.fireSchedules(firing, scheduler)
+	}
 	err := w.claimAll(ctx)
+	stopFiring()
 	w.finish()
 	stop()
 	beats.Wait()
@@ -193,6 +206,33 @@ func (w *Worker) claimAll(ctx context.Context) error {
 		default:
 			sleep(ctx, outage.draw())
 		}
+	}
+}
+
+// fireSchedules fires the schedules of the queue until the context ends. Outages show in the claims.
+func (w *Worker) fireSchedules(ctx context.Context, scheduler scheduler) {
+	reported := map[string]uint64{}
+	warn := func(schedule Schedule, err error) {
+		if reported[schedule.ID] != schedule.Revision {
+			w.options.OnError(fmt.Errorf("cannot fire the schedule %s of the queue %s: %w", schedule.ID, w.queue.name, err))
+		}
+		reported[schedule.ID] = schedule.Revision
+	}
+	var outage pauses
+	for ctx.Err() == nil {
+		wait, err := scheduler.fireSchedules(ctx, w.queue.name, warn)
+		switch {
+		case err == nil:
+			outage = pauses{}
+		case ctx.Err() != nil:
+			return
+		case Retryable(err):
+			wait = outage.draw()
+		default:
+			w.options.OnError(fmt.Errorf("cannot fire the schedules of the queue %s: %w", w.queue.name, err))
+			wait = claimWait
+		}
+		sleep(ctx, wait)
 	}
 }
 

@@ -18,23 +18,21 @@ PATIENCE = 30
 # The longest time of a scenario.
 LIMIT = 90
 
-# The peer of each language, and a file of the installed package that it uses.
+# The peer of each language, which uses the installed package.
 LANGUAGES = {
-    "go": (["go/.build/peer"], "go/.build/peer"),
-    "java": (["java/tests/peer"], "java/.env/rushgate.jar"),
-    "node": (["node", "node/.env/tests/peer.mjs"], "node/.env/node_modules/rushgate/package.json"),
-    "php": (["php", "php/tests/peer"], "php/.build/project/vendor/autoload.php"),
-    "python": (["python/.env/test/bin/python", "python/tests/peer.py"], "python/.env/test/bin/python"),
+    "go": ["go/.build/peer"],
+    "java": ["java/tests/peer"],
+    "node": ["node", "node/.env/tests/peer.mjs"],
+    "php": ["php", "php/tests/peer"],
+    "python": ["python/.env/test/bin/python", "python/.env/tests/peer.py"],
 }
 
 
 def install():
-    """Builds and installs the packages that are missing. Returns the languages."""
-    found = {language: LANGUAGES[language] for language in LANGUAGES if (CLIENTS / language).is_dir()}
-    for language, (_, installed) in found.items():
-        if not (CLIENTS / installed).exists():
-            subprocess.run([CLIENTS / language / "test", "--build"], stdout=sys.stderr, check=True)
-    return {language: [absolute(word) for word in words] for language, (words, _) in found.items()}
+    """Builds and installs the packages whose sources have changed. Returns the programs by language."""
+    for language in LANGUAGES:
+        subprocess.run([CLIENTS / language / "test", "--build"], stdout=sys.stderr, check=True)
+    return {language: [absolute(word) for word in words] for language, words in LANGUAGES.items()}
 
 
 def absolute(word):

@@ -1,5 +1,6 @@
-// Command bench measures locks and queues, and prints a table. RUSHGATE_BENCH_URL names the store; the default is
-// RUSHGATE_TEST_REDIS. Over Redis, a lock of SET NX and a script that compares and deletes is measured beside.
+// Command bench measures locks and queues, and prints a table: bench [TIMES], by default 20,000 calls each.
+// RUSHGATE_BENCH_URL names the store; the default is RUSHGATE_TEST_REDIS. Over Redis, a lock of SET NX and a script that
+// compares and deletes is measured beside. In parentheses is the rate of Rushgate, divided by that of the library.
 package main
 
 import (
@@ -7,6 +8,7 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,13 +20,20 @@ import (
 )
 
 const (
-	cycles      = 20_000
-	tasks       = 20_000
 	concurrency = 32
 	compare     = "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0"
 )
 
+var times = 20_000
+
 func main() {
+	if len(os.Args) > 1 {
+		number, err := strconv.Atoi(os.Args[1])
+		if err != nil {
+			log.Fatal(err)
+		}
+		times = number
+	}
 	url := os.Getenv("RUSHGATE_BENCH_URL")
 	if url == "" {
 		url = os.Getenv("RUSHGATE_TEST_REDIS")
@@ -36,14 +45,16 @@ func main() {
 	defer client.Close()
 	queue := client.Queue(testenv.Unique("bench"))
 	fmt.Printf("| %d at a time | locks/s | enqueues/s | drained/s |\n|---|---|---|---|\n", concurrency)
-	fmt.Printf("| rushgate | %d | %d | %d |\n", locks(client), enqueues(queue), drained(client, queue))
+	ours := locks(client)
+	fmt.Printf("| rushgate | %d (1.00) | %d (1.00) | %d (1.00) |\n", ours, enqueues(queue), drained(client, queue))
 	if strings.HasPrefix(url, "redis://") {
-		fmt.Printf("| SET NX | %d | | |\n", plainLocks(url))
+		theirs := plainLocks(url)
+		fmt.Printf("| SET NX | %d (%.2f) | | |\n", theirs, float64(ours)/float64(theirs))
 	}
 }
 
 // rate returns the operations per second of work, which is called that many times.
-func rate(times int, work func(n int) error) int {
+func rate(calls int, work func(n int) error) int {
 	var next atomic.Int64
 	var all sync.WaitGroup
 	begun := time.Now()
@@ -51,7 +62,7 @@ func rate(times int, work func(n int) error) int {
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			for n := int(next.Add(1)); n <= times; n = int(next.Add(1)) {
+			for n := int(next.Add(1)); n <= calls; n = int(next.Add(1)) {
 				if err := work(n); err != nil {
 					log.Fatal(err)
 				}
@@ -59,14 +70,14 @@ func rate(times int, work func(n int) error) int {
 		}()
 	}
 	all.Wait()
-	return int(float64(times) / time.Since(begun).Seconds())
+	return int(float64(calls) / time.Since(begun).Seconds())
 }
 
 func lockName(n int) string { return fmt.Sprintf("bench-%d", n) }
 
 func locks(client *rushgate.Client) int {
 	ctx := context.Background()
-	return rate(cycles, func(n int) error {
+	return rate(times, func(n int) error {
 		held, err := client.Lock(lockName(n), rushgate.LockOptions{}).Acquire(ctx, rushgate.AcquireOptions{})
 		if err != nil {
 			return err
@@ -76,7 +87,7 @@ func locks(client *rushgate.Client) int {
 }
 
 func enqueues(queue *rushgate.Queue) int {
-	return rate(tasks, func(n int) error {
+	return rate(times, func(n int) error {
 		_, err := queue.Enqueue(context.Background(), rushgate.NewTask{ID: fmt.Sprint(n), Payload: n})
 		return err
 	})
@@ -87,7 +98,7 @@ func drained(client *rushgate.Client, queue *rushgate.Queue) int {
 	var done atomic.Int64
 	worker := client.Worker(queue.Name(), rushgate.WorkerOptions{Concurrency: concurrency})
 	worker.Handle(rushgate.AnyKind, func(context.Context, *rushgate.Job) (any, error) {
-		if done.Add(1) == tasks {
+		if done.Add(1) == int64(times) {
 			stop()
 		}
 		return nil, nil
@@ -96,7 +107,7 @@ func drained(client *rushgate.Client, queue *rushgate.Queue) int {
 	if err := worker.Run(ctx); err != nil {
 		log.Fatal(err)
 	}
-	return int(tasks / time.Since(begun).Seconds())
+	return int(float64(times) / time.Since(begun).Seconds())
 }
 
 // plainLocks measures the lock of most Redis clients: no wait queue, no fencing token, no renewal.
@@ -115,7 +126,7 @@ func plainLocks(url string) int {
 		_, err := redis.Do(context.Background(), words[1], args)
 		return err
 	}
-	return rate(cycles, func(n int) error {
+	return rate(times, func(n int) error {
 		if err := do("SET", lockName(n), "token", "NX", "PX", "30000"); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/rushgate/rushgate/clients/go/internal/cron"
 	"github.com/rushgate/rushgate/clients/go/internal/nfc"
+	"github.com/rushgate/rushgate/clients/go/internal/testenv"
 )
 
 func TestNamesAreNormalized(t *testing.T) {
@@ -45,12 +46,20 @@ func TestCronPatternsOccurInTheirTimeZone(t *testing.T) {
 		{"*/10 2 28 3 *", "Europe/Berlin", "2028-03-28T02:00:00+02:00"},
 		{"30 2 31 10 *", "Europe/Berlin", "2027-10-31T02:30:00+02:00"},
 		{"0 0 ? * 1", "UTC", "2026-11-23T00:00:00Z"},
+		{"0 2,4 31 10 *", "Europe/Berlin", "2027-10-31T02:00:00+02:00"},
 	} {
 		zone, err := time.LoadLocation(one.zone)
 		fail(t, err)
 		next, err := cron.Next(one.pattern, after.In(zone))
 		if err != nil || next.Format(time.RFC3339) != one.want {
 			t.Errorf("%s: %v, %v, not %s", one.pattern, next, err, one.want)
+		}
+	}
+	first := time.Date(2027, time.October, 31, 0, 30, 0, 0, time.UTC) // 2:30, for the first time.
+	for pattern, want := range map[string]string{"30 2 * * *": "2027-11-01T02:30:00+01:00", "30 2,4 * * *": "2027-10-31T02:30:00+01:00"} {
+		berlin := testenv.Must[*time.Location](t)(time.LoadLocation("Europe/Berlin"))
+		if next, err := cron.Next(pattern, first.In(berlin)); err != nil || next.Format(time.RFC3339) != want {
+			t.Errorf("%s: %v, %v, not %s", pattern, next, err, want)
 		}
 	}
 	for _, pattern := range []string{"", "* * * *", "60 * * * *", "*/0 * * * *", "5-3 * * * *", "a * * * *", "0 0 31 4 *", "5/20 * * * *", "0 0 L * *", "* * * * * * *"} {

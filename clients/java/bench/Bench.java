@@ -17,10 +17,11 @@ import java.util.function.IntFunction;
 
 /**
  * Measures lock cycles, single enqueues and the drain of a queue per second. Over Redis, the lock of most clients is measured
- * beside: SET NX and a script that compares and deletes, with a blocking connection per thread.
+ * beside: SET NX and a script that compares and deletes, with a blocking connection per thread. The last column is the rate of
+ * Rushgate, divided by that of the library. {@code Bench URL [seconds]}: time of each measurement, 3 by default.
  */
 final class Bench {
-    private static final long SECONDS = 3;
+    private static long seconds = 3;
     private static final int TASKS = 20_000;
     private static final String COMPARE =
             "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) end return 0";
@@ -35,25 +36,28 @@ final class Bench {
 
     public static void main(String[] words) throws Exception {
         String url = words.length > 0 ? words[0] : System.getenv("RUSHGATE_TEST_REDIS");
+        seconds = words.length > 1 ? Long.parseLong(words[1]) : seconds;
         try (Rushgate client = Target.builder(url).connect()) {
             Bench bench = new Bench(client, url);
-            bench.cycles(16, SECONDS);
-            System.out.println("| what | threads | per second |\n|---|---:|---:|");
+            bench.cycles(16, seconds);
+            System.out.println("| what | threads | library | per second | rushgate / library |\n|---|---:|---|---:|---:|");
             for (int threads : new int[] {1, 16}) {
-                row("lock cycles (acquire and release)", threads, bench.cycles(threads, SECONDS));
+                double ours = bench.cycles(threads, seconds);
+                row("lock cycles", threads, "rushgate", ours, 1);
                 if (url.startsWith("redis://")) {
-                    row("SET NX and compare-and-delete", threads, bench.plainCycles(threads));
+                    double theirs = bench.plainCycles(threads);
+                    row("lock cycles", threads, "SET NX and compare-and-delete", theirs, ours / theirs);
                 }
             }
             for (int threads : new int[] {1, 16}) {
-                row("single enqueues", threads, bench.enqueues(threads));
+                row("single enqueues", threads, "rushgate", bench.enqueues(threads), 1);
             }
-            row("tasks completed by the worker", 16, bench.drain());
+            row("tasks completed by the worker", 16, "rushgate", bench.drain(), 1);
         }
     }
 
-    private static void row(String what, int threads, double perSecond) {
-        System.out.printf("| %s | %d | %,.0f |%n", what, threads, perSecond);
+    private static void row(String what, int threads, String library, double perSecond, double ratio) {
+        System.out.printf("| %s | %d | %s | %,.0f | %.2f |%n", what, threads, library, perSecond, ratio);
     }
 
     private static String unique(String name) {
@@ -96,7 +100,7 @@ final class Bench {
         for (int thread = 0; thread < threads; thread++) {
             connections.add(Redis.connect(url));
         }
-        double rate = rate(threads, SECONDS, thread -> {
+        double rate = rate(threads, seconds, thread -> {
             Redis redis = connections.get(thread);
             String name = unique("plain");
             return () -> {
@@ -113,7 +117,7 @@ final class Bench {
 
     private double enqueues(int threads) throws Exception {
         Queue queue = client.queue(unique("queue"));
-        return rate(threads, SECONDS, thread -> {
+        return rate(threads, seconds, thread -> {
             int[] number = {0};
             return () -> queue.enqueue("t" + thread + ":" + number[0]++, Content.json("Welcome"));
         });

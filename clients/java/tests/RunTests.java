@@ -19,7 +19,7 @@ final class RunTests implements TestExecutionListener {
     private static final List<Class<?>> PURE = List.of(JsonTest.class, CronTest.class, ContentTest.class,
             UrlTest.class, BackoffTest.class);
     private static final List<Class<?>> SUITE = List.of(LocksTest.class, QueuesTest.class, WhyTest.class, WorkerTest.class,
-            SalesTest.class, SafetyTest.class, ProcessesTest.class, FaultsTest.class, ReadmeTest.class);
+            SalesTest.class, SafetyTest.class, SchedulesTest.class, ProcessesTest.class, FaultsTest.class, ReadmeTest.class);
     /** One store over Redis and over HTTP. */
     private static final String SHARED = "shared";
     /** Parts that run one after the other. The lanes run at the same time, because tests wait for most of their time. */

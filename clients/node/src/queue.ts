@@ -131,7 +131,10 @@ export class Queue {
     return this.queues.deleteDead(this.name, checkIds(ids))
   }
 
-  /** Creates or changes a schedule, whose ID has at most 170 bytes. Saving the same settings again changes nothing. */
+  /**
+   * Creates or changes a schedule, whose ID has at most 170 bytes. Saving the same settings again changes nothing. Workers of
+   * the queue and `rushgate serve` fire it: each occurrence enqueues a task with an ID such as `ID@2026-11-22T03:30:00Z`.
+   */
   async saveSchedule(id: string, schedule: NewSchedule): Promise<Scheduled> {
     const { priority = DEFAULTS.priority, maxAttempts = DEFAULTS.maxAttempts, paused } = schedule
     return this.queues.saveSchedule(this.name, check.name('id', id, LIMITS.scheduleIdBytes), {

@@ -110,6 +110,11 @@ export interface Queues {
   saveSchedule(queue: string, id: string, schedule: EncodedSchedule): Promise<Scheduled>
   schedules(queue: string, part: Part): Promise<Schedule[]>
   deleteSchedule(queue: string, id: string): Promise<boolean>
+  /**
+   * Fires due schedules. Returns the time in ms until the next look; nothing if the server fires schedules. `reported`:
+   * schedules that cannot be read, each of which causes one warning.
+   */
+  fireSchedules(queue: string, reported: Set<string>): Promise<number | undefined>
 }
 
 export interface Sales {

@@ -1,5 +1,6 @@
 /** Runs the test files on every target, and prints the totals. */
 
+import { spawnSync } from 'node:child_process'
 import { readdirSync } from 'node:fs'
 import path from 'node:path'
 import { run } from 'node:test'
@@ -31,11 +32,24 @@ async function runFiles(name, list) {
   console.log(`${name}: ${passed} passed, ${failed} failed, ${((performance.now() - begun) / 1_000).toFixed(1)} s`)
 }
 
+/** Runs the tests of other packages, which have a test runner of their own. */
+function runOutside() {
+  const begun = performance.now()
+  const { stdout } = spawnSync(process.execPath, [path.join(folder, 'outside/run.mjs')], { stdio: ['ignore', 'pipe', 'inherit'], encoding: 'utf8' })
+  const [, problems, passed, failed] = /^([^]*?)(\d+) passed, (\d+) failed\n$/.exec(stdout) ?? [, stdout, 0, 1]
+  totals.passed += Number(passed)
+  totals.failed += Number(failed)
+  console.log(`${problems}redlock: ${passed} passed, ${failed} failed, ${((performance.now() - begun) / 1_000).toFixed(1)} s`)
+}
+
+const isChosen = (name) => only.length === 0 || only.includes(name)
+
 for (const target of targets()) {
-  if (only.length > 0 && !only.includes(target.name)) continue
+  if (!isChosen(target.name)) continue
   process.env.RUSHGATE_TARGET = JSON.stringify(target)
   await runFiles(target.name, files('.test.mjs'))
 }
-if (only.length === 0 || only.includes('cross')) await runFiles('cross', files('.cross.mjs'))
+if (isChosen('cross')) await runFiles('cross', files('.cross.mjs'))
+if (isChosen('outside') && process.env.RUSHGATE_TEST_REDIS) runOutside()
 console.log(`${totals.passed} passed, ${totals.failed} failed`)
 process.exit(totals.failed === 0 && totals.passed > 0 ? 0 : 1)

@@ -63,6 +63,7 @@ final class Contract
         'queue_enqueue' => ['queue', 'replay_cache', 'unique'],
         'queue_extend' => ['queue'],
         'queue_finish' => ['queue', 'replay_cache'],
+        'queue_fire' => ['queue', 'schedules'],
         'queue_limit' => ['queue'],
         'queue_listen' => ['queue'],
         'queue_pause' => ['queue'],

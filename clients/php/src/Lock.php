@@ -39,21 +39,27 @@ final class Lock
         private readonly Transport $store,
         public readonly string $name,
         Grant $grant,
-        private readonly float $lease,
+        private float $lease,
         private readonly ?\Closure $onLost,
         private readonly bool $renews,
     ) {
         [$this->fence, $this->token, $this->process] = [$grant->fence, $grant->token, getmypid()];
         $this->take($grant);
-        if ($renews && Alarm::isAvailable()) {
-            $this->timer = Alarm::every($lease / 3, self::renewal($this, $store->twin()));
-        }
+        $this->startTimer();
     }
 
     public function __destruct()
     {
         if ($this->renews) {
             $this->releaseQuietly();
+        }
+    }
+
+    private function startTimer(): void
+    {
+        if ($this->renews && Alarm::isAvailable()) {
+            Alarm::cancel($this->timer);
+            $this->timer = Alarm::every($this->lease / 3, self::renewal($this, $this->store->twin()));
         }
     }
 
@@ -107,9 +113,9 @@ final class Lock
     }
 
     /**
-     * Extends the lease.
+     * Extends the lease. Later renewals keep its new length.
      *
-     * @param int|float|null $lease lease in seconds from now. Default: that of the acquisition
+     * @param int|float|null $lease lease in seconds from now, which may end earlier. Default: the present length
      * @throws LockLost if the lock is not held any more
      */
     public function extend(int|float|null $lease = null): void
@@ -118,6 +124,10 @@ final class Lock
         if (!$this->isHere() || $this->isOver) {
             throw $this->lost();
         }
+        $this->lease = $lease;
+        // Without an answer, the lease ends at the old or the new time.
+        $this->until = min($this->until, Clock::now() + $lease * (1 - self::MARGIN));
+        $this->startTimer();
         try {
             $this->take($this->store->extendLock($this->name, $this->token, $lease));
         } catch (LockLost $lost) {

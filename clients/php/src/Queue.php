@@ -39,6 +39,16 @@ final class Queue
     }
 
     /**
+     * Fires due schedules, as {@see Transport\Transport::fireSchedules} does.
+     *
+     * @internal
+     */
+    public function fireSchedules(float $longest, \Closure $unreadable): ?float
+    {
+        return $this->store->fireSchedules($this->name, $longest, $unreadable);
+    }
+
+    /**
      * Enqueues a task. The arguments are those of {@see NewTask}.
      *
      * @throws QueueFull if the queue is at capacity
@@ -378,8 +388,8 @@ final class Queue
     }
 
     /**
-     * Saves a schedule: enqueues a task at each occurrence of a cron pattern or an interval. Rust workers,
-     * `rushgate queue cron tend` and `rushgate serve` fire schedules.
+     * Saves a schedule: enqueues a task at each occurrence of a cron pattern or an interval, with an ID such as
+     * `ID@2026-11-22T03:30:00Z`. Workers of the queue and `rushgate serve` fire it.
      *
      * @param string $id 1 to 170 bytes
      * @param ?string $cron `minute hour day month weekday`, with seconds in front if there are six fields

@@ -22,8 +22,8 @@ use Rushgate\Internal\Text;
  * attempt, which is retried with a backoff. After the last attempt the task becomes a dead letter. An {@see Outcome}
  * ends the task in another way.
  *
- * With the extension pcntl, a signal (SIGALRM) extends the leases after each third of a lease, stops handlers at their
- * timeout, and ends early what the handler sleeps in: `sleep()` returns the time that is left. SIGTERM and SIGINT stop
+ * With the extension pcntl, a signal (SIGALRM) extends the leases after each third of a lease, fires the schedules of the
+ * queue over Redis, stops handlers at their timeout, and ends early what the handler sleeps in: `sleep()` returns the time that is left. SIGTERM and SIGINT stop
  * the worker: the running task may finish within the grace, and tasks that were not started are released. Without
  * pcntl, handlers must call {@see Task::extend}.
  */
@@ -40,6 +40,9 @@ final class Worker
     private array $held = [];
     private ?Task $running = null;
     private bool $isCancelled = false;
+    private ?int $firing = null;
+    /** @var array<string, int> revisions of schedules that cannot be read */
+    private array $unreadable = [];
     /** @var list<int> timers of the running task */
     private array $timers = [];
 
@@ -118,11 +121,13 @@ final class Worker
         [$this->report, $this->isStopping] = [new WorkerReport(), false];
         $before = $this->listenToSignals();
         $heartbeat = $this->startHeartbeat();
+        $this->startSchedules();
         try {
             $this->work($drain);
         } finally {
             $this->releaseHeld();
             Alarm::cancel($heartbeat);
+            Alarm::cancel($this->firing);
             array_walk($before, fn (mixed $handler, int $signal) => pcntl_signal($signal, $handler));
         }
         return $this->report;
@@ -151,6 +156,34 @@ final class Worker
         }
         $twin = $this->queue->twin();
         return Alarm::every($this->lease / 3, fn () => $this->beat($twin));
+    }
+
+    private function startSchedules(): void
+    {
+        if (Alarm::isAvailable()) {
+            $this->fireSchedules($this->queue->twin());
+        }
+    }
+
+    /** Fires the schedules of the queue now and whenever one is due. It looks for new ones as often as a heartbeat. */
+    private function fireSchedules(Queue $twin): void
+    {
+        $pause = $this->lease / 3;
+        try {
+            $pause = $twin->fireSchedules($pause, $this->reportUnreadable(...));
+        } catch (RushgateException) {
+            // Outages show in the claims.
+        }
+        $this->firing = $pause === null ? null : Alarm::after($pause, fn () => $this->fireSchedules($twin));
+    }
+
+    /** Logs each revision once. */
+    private function reportUnreadable(string $id, int $revision, \Throwable $error): void
+    {
+        if (($this->unreadable[$id] ?? null) !== $revision) {
+            error_log("cannot fire the schedule $id of the queue {$this->queue->name}: {$error->getMessage()}");
+        }
+        $this->unreadable[$id] = $revision;
     }
 
     private function work(bool $drain): void

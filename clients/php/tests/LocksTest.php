@@ -176,6 +176,20 @@ final class LocksTest extends TestCase
         self::assertTrue($lock->release());
     }
 
+    public function testRenewalsKeepTheLeaseOfAnExtension(): void
+    {
+        [$client, $name] = [self::client(), self::name('lock')];
+        $lock = $client->acquire($name, lease: 60);
+        $lock->extend(3);
+        $until = microtime(true) + 4;
+        while (microtime(true) < $until) {
+            usleep(50_000);
+        }
+        self::assertTrue($lock->isHeld());
+        self::assertLessThanOrEqual(3, $lock->timeLeft());
+        self::assertTrue($lock->release());
+    }
+
     public function testAnObjectThatIsDroppedReleasesItsLock(): void
     {
         [$client, $name] = [self::client(), self::name('lock')];

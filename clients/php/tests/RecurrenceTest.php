@@ -30,6 +30,14 @@ final class RecurrenceTest extends TestCase
         yield 'list and range' => ['5,10-12 * * * *', 'UTC', '2026-11-22T12:10:30Z', '2026-11-22T12:11:00Z'];
         yield 'leap day' => ['0 0 29 2 *', 'UTC', $noon, '2028-02-29T00:00:00Z'];
         yield 'either kind of day' => ['0 0 1 * mon', 'UTC', $noon, '2026-11-23T00:00:00Z'];
+        // Clocks go forward on 2027-03-28, from 2:00 to 3:00, and back on 2027-10-31, from 3:00 to 2:00.
+        $berlin = 'Europe/Berlin';
+        yield 'skipped' => ['30 2 * * *', $berlin, '2027-03-27T12:00:00Z', '2027-03-28T01:00:00Z'];
+        yield 'after a skipped one' => ['30 2 * * *', $berlin, '2027-03-28T01:00:00Z', '2027-03-29T00:30:00Z'];
+        yield 'repeated' => ['30 2 * * *', $berlin, '2027-10-30T12:00:00Z', '2027-10-31T00:30:00Z'];
+        yield 'once' => ['30 2 * * *', $berlin, '2027-10-31T00:30:00Z', '2027-11-01T01:30:00Z'];
+        yield 'a list is skipped' => ['*/30 2 * * *', $berlin, '2027-03-27T12:00:00Z', '2027-03-29T00:00:00Z'];
+        yield 'a list is repeated' => ['0 2,4 * * *', $berlin, '2027-10-31T00:00:00Z', '2027-10-31T01:00:00Z'];
         yield 'month by name' => ['0 0 1 mar *', 'UTC', $noon, '2027-03-01T00:00:00Z'];
     }
 
@@ -39,6 +47,26 @@ final class RecurrenceTest extends TestCase
         self::assertSame(120_000_000, $recurrence->nextAfter(60_000_000));
         self::assertSame(120_000_000, $recurrence->nextAfter(119_999_999));
         self::assertSame('{"every_ms":60000,"missed":"all"}', $recurrence->toJson());
+    }
+
+    public function testMissedOccurrencesFollowThePolicyOfTheSchedule(): void
+    {
+        $hour = 3_600_000_000;
+        [$first, $late] = [strtotime('2026-11-22T09:00:00Z') * 1_000_000, strtotime('2026-11-22T12:30:00Z') * 1_000_000];
+        $due = fn (string $missed, int $now) => (new Recurrence(['cron' => '0 * * * *', 'missed' => $missed]))
+            ->due($first, $now, 1_000);
+        self::assertSame([[], $first + 4 * $hour], $due('skip', $late));
+        self::assertSame([[$first + 3 * $hour], $first + 4 * $hour], $due('once', $late));
+        $all = [$first, $first + $hour, $first + 2 * $hour, $first + 3 * $hour];
+        self::assertSame([$all, $first + 4 * $hour], $due('all', $late));
+        foreach (['skip', 'once', 'all'] as $missed) {
+            self::assertSame([[$first], $first + $hour], $due($missed, $first + 2_000_000));
+        }
+        $each = new Recurrence(['every_ms' => 1_000, 'missed' => 'all']);
+        self::assertSame([[$first, $first + 1_000_000], $first + 2_000_000], $each->due($first, $late, 2));
+        self::assertSame('2026-11-22T09:00:00Z', Recurrence::written($first));
+        self::assertSame('2026-11-22T09:00:00.5Z', Recurrence::written($first + 500_000));
+        self::assertSame('2026-11-22T09:00:10Z', Recurrence::written($first + 10_000_000));
     }
 
     /** @dataProvider wrongPatterns */

@@ -63,6 +63,21 @@ final class SafetyTest extends TestCase
         self::assertTrue($lock->release());
     }
 
+    public function testAnExtensionToAnEarlierEndCountsWithoutAnAnswer(): void
+    {
+        $proxy = Proxy::of(self::url());
+        if ($proxy === null) {
+            self::markTestSkipped('the proxy stands before one server');
+        }
+        $client = Client::connect($proxy->url, self::options(retryFor: 0.2));
+        $lock = $client->acquire(self::name('lock'), lease: 30, renew: false);
+        $proxy->stop();
+        self::refused(RushgateException::class, fn () => $lock->extend(0.5));
+        self::assertLessThanOrEqual(0.5, $lock->timeLeft());
+        self::eventually(fn () => $lock->timeLeft() === 0.0, 'the lease ends');
+        self::refused(LockLost::class, $lock->check(...));
+    }
+
     public function testALostReplyIsReplayedAndChangesNothingTwice(): void
     {
         $proxy = Proxy::of(self::url());

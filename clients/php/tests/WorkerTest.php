@@ -38,6 +38,25 @@ final class WorkerTest extends TestCase
         self::assertSame(6, $queue->wait('sum', 1)->result->value());
     }
 
+    public function testAWorkerFiresEachOccurrenceOfAScheduleOnceAlsoWhileItWorks(): void
+    {
+        [$queue, $seen] = [self::queue(), []];
+        $queue->saveSchedule('beat', ['n' => 1], every: 1, kind: 'pulse');
+        $worker = new Worker($queue, ['*' => function (Task $task) use (&$seen, &$worker, $queue): void {
+            $seen[] = $task;
+            if (count($seen) === 1) {
+                self::eventually(fn () => $queue->stats()['ready'] >= 2, 'schedules fire while a handler runs');
+            }
+            count($seen) < 3 || $worker->stop();
+        }]);
+        $worker->run();
+        $moments = array_map(fn (Task $task) => strtotime(explode('@', $task->id)[1]), $seen);
+        self::assertSame([1, 1], [$moments[1] - $moments[0], $moments[2] - $moments[1]]);
+        foreach ($seen as $task) {
+            self::assertSame(['beat', 'pulse', ['n' => 1]], [explode('@', $task->id)[0], $task->kind(), $task->value()]);
+        }
+    }
+
     public function testFailuresAreRetriedAndDieWithTheirTrace(): void
     {
         $queue = self::queue();

@@ -5,7 +5,7 @@ import time
 import pytest
 from support import IS_HTTP, IS_PLAIN, KIND, URL, Running, Thread, handler, unique, until
 
-from rushgate import ClientClosed, Forbidden, InvalidArgument, Misconfigured, Sku, Unavailable
+from rushgate import ClientClosed, Forbidden, InvalidArgument, LockLost, Misconfigured, Sku, Unavailable
 
 # What a call of a verb contains, by the transport.
 VERBS = {
@@ -73,6 +73,18 @@ def test_a_connection_that_stalls_is_replaced_and_the_call_is_executed_once(conn
     queue = client.queue(unique("queue"))
     assert losing(proxy, "enqueue", lambda: queue.enqueue("a"), "stall_after").outcome == "added"
     assert queue.stats().ready == 1
+
+
+@plain
+def test_an_extension_to_an_earlier_end_signals_the_loss_at_that_end_without_an_answer(connect, proxy):
+    client, direct = connect(proxy.url, timeout=3), connect()
+    held = client.lock(unique("lock"), lease=30, renew=False).acquire()
+    proxy.stall_after(VERBS["extend_lock"][IS_HTTP])
+    extension = Thread(lambda: held.extend(0.5))
+    with direct.lock(held.name).acquire(wait=20):
+        assert held.lost.is_set()
+    with pytest.raises(LockLost):
+        extension.result()
 
 
 @plain

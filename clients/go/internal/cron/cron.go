@@ -26,6 +26,9 @@ var fields = [...]struct {
 // A pattern that does not occur within these years never does.
 const years = 9
 
+// The longest time that clocks skip or repeat.
+const changeMax = 3 * time.Hour
+
 type pattern struct {
 	seconds, minutes, hours, days, months, weekdays map[int]bool
 	// eitherDay: if days and weekdays are both restricted, one of them suffices.
@@ -34,7 +37,7 @@ type pattern struct {
 
 // Next returns the first occurrence of a pattern after a moment, in its time zone. A pattern has five fields, or six with
 // seconds in front: numbers, names, lists, ranges and steps, or is a nickname such as @daily. A fixed time, which has one
-// hour and one minute, moves to the next time that exists if the clocks skip it.
+// hour, minute and second, moves to the next time that exists if the clocks skip it, and occurs once if they repeat it.
 func Next(text string, after time.Time) (time.Time, error) {
 	parsed, err := parse(text)
 	if err != nil {
@@ -53,7 +56,7 @@ func Next(text string, after time.Time) (time.Time, error) {
 			at = at.Add(time.Hour - time.Duration(at.Minute())*time.Minute - time.Duration(at.Second())*time.Second)
 		case !parsed.minutes[at.Minute()]:
 			at = at.Add(time.Minute - time.Duration(at.Second())*time.Second)
-		case !parsed.seconds[at.Second()]:
+		case !parsed.seconds[at.Second()] || parsed.isFixed() && isRepeated(at):
 			at = at.Add(time.Second)
 		default:
 			return at, nil
@@ -74,7 +77,7 @@ func midnight(at time.Time, year int, month time.Month, day int) time.Time {
 // afterGap returns when the gap ends in which the clocks skip the fixed time of the pattern on a day. Zero if there is no
 // such gap after the moment.
 func (p *pattern) afterGap(at time.Time) time.Time {
-	if len(p.hours) != 1 || len(p.minutes) != 1 {
+	if !p.isFixed() {
 		return time.Time{}
 	}
 	fixed := only(p.hours)*60 + only(p.minutes)
@@ -90,6 +93,19 @@ func (p *pattern) afterGap(at time.Time) time.Time {
 		return time.Time{}
 	}
 	return end
+}
+
+// isFixed reports whether the pattern has one hour, minute and second.
+func (p *pattern) isFixed() bool {
+	return len(p.hours) == 1 && len(p.minutes) == 1 && len(p.seconds) == 1
+}
+
+// isRepeated reports whether the clocks showed the same time before, because they were turned back since.
+func isRepeated(at time.Time) bool {
+	_, offset := at.Zone()
+	_, before := at.Add(-changeMax).Zone()
+	_, first := at.Add(time.Duration(offset-before) * time.Second).Zone()
+	return before > offset && first == before
 }
 
 func minuteOf(at time.Time) int { return at.Hour()*60 + at.Minute() }

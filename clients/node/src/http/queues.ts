@@ -205,6 +205,8 @@ export class HttpQueues implements Queues {
     return await this.#found({ method: 'DELETE', path: pathOf(queue, 'schedules', id) }) !== undefined
   }
 
+  async fireSchedules(): Promise<undefined> {}
+
   async #page<T>(path: string, { after, limit }: Part): Promise<T[]> {
     const items: T[] = []
     let next: string | undefined = after

@@ -1,5 +1,3 @@
-import { Cron } from 'croner'
-
 import { invalid } from '../check.js'
 import { LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
 import { InvalidError } from '../errors.js'
@@ -7,7 +5,7 @@ import type {
   ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
-  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Recurrence, Retried, Schedule, Scheduled, Task,
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Retried, Schedule, Scheduled, Task,
   TaskExtended, TaskInfo, TaskReleased, Waited, Why,
 } from '../types.js'
 import { now } from '../wait.js'
@@ -17,8 +15,16 @@ import { type Group, queueKeys, replayKeys, scheduleKeys, uniqueKeys } from './k
 import { readLimits, writeLimits } from './limits.js'
 import { List, meaning, numberOf } from './packed.js'
 import { deadEnd, readDead, readFinished, readInfo, readRow, readSchedule, readTask, readTicket, readWaited, writeBody } from './records.js'
+import { dueOf, nextAfter, wireRecurrence, written } from './recurrence.js'
 import type { Store } from './store.js'
 import { explain } from './why.js'
+
+/** Longest time until a schedule that another program has saved is noticed. */
+const LOOK_EVERY_MS = 5_000
+/** Time between two looks while a schedule cannot be read. */
+const UNREADABLE_MS = 1_000
+/** Maximum payload size of one step of a schedule, unless a single task exceeds it. */
+const STEP_BYTES = 4 << 20
 
 /** Queues by the function library. */
 export class RedisQueues implements Queues {
@@ -302,6 +308,29 @@ export class RedisQueues implements Queues {
     return numberOf(await this.#store.call('queue_unschedule', [scheduleKeys(queue)], [id])) === 1
   }
 
+  async fireSchedules(queue: string, reported: Set<string>): Promise<number> {
+    const list = new List(await this.#store.call('queue_due_schedules', [scheduleKeys(queue)], [String(LIMITS.batch)]))
+    const [nowUs, nextUs] = [list.number(), list.number()]
+    let waitMs = nextUs === 0 ? LOOK_EVERY_MS : Math.min(Math.max(nextUs - nowUs, 0) / 1_000, LOOK_EVERY_MS)
+    while (!list.isEmpty) {
+      const [id, record] = [list.text(), list.bytes()]
+      const schedule = readSchedule(id, record)
+      try {
+        await this.#store.call('queue_fire', [queueKeys(queue), scheduleKeys(queue)], stepOf(schedule, record.length, nowUs))
+        // More occurrences may be due.
+        waitMs = 0
+      } catch (error) {
+        // A schedule that cannot be read stays due, for other programs.
+        if (!(error instanceof InvalidError)) throw error
+        waitMs = Math.max(waitMs, UNREADABLE_MS)
+        const revision = `${id}@${schedule.revision}`
+        if (!reported.has(revision)) process.emitWarning(`cannot fire the schedule ${id} of the queue ${queue}: ${error.message}`, 'RushgateWarning')
+        reported.add(revision)
+      }
+    }
+    return waitMs
+  }
+
   #replays(queue: string): Group {
     return replayKeys(queue, this.#store.clientHex)
   }
@@ -377,26 +406,11 @@ function readLetters(reply: Reply): DeadLetter[] {
   return letters
 }
 
-/** The stored form of a recurrence, which Rust programs read. */
-function wireRecurrence({ cron, zone, everyMs, missed }: Recurrence): object {
-  return cron === undefined ? { every_ms: everyMs, missed } : { cron, ...(zone !== undefined && { zone }), missed }
-}
-
-/** The first occurrence after a moment, both in µs. */
-function nextAfter(recurrence: Recurrence, momentUs: number): number {
-  if (recurrence.cron === undefined) {
-    const interval = recurrence.everyMs * 1_000
-    return Math.min((Math.floor(momentUs / interval) + 1) * interval, LIMITS.momentUs)
-  }
-  const next = nextOfCron(recurrence.cron, recurrence.zone ?? 'UTC', new Date(momentUs / 1_000))
-  if (!next) throw invalid('cron', `\`${recurrence.cron}\` never matches`)
-  return next.getTime() * 1_000
-}
-
-function nextOfCron(pattern: string, timezone: string, after: Date): Date | null {
-  try {
-    return new Cron(pattern, { timezone, paused: true }).nextRun(after)
-  } catch (error) {
-    throw invalid('cron', `\`${pattern}\` is invalid: ${(error as Error).message}`)
-  }
+/** What `queue_fire` gets: a schedule and its due occurrences. */
+function stepOf({ id, revision, recurrence, nextUs = 0, previousUs = 0 }: Schedule, bytes: number, nowUs: number): string[] {
+  const most = Math.min(Math.max(Math.floor(STEP_BYTES / bytes), 1), LIMITS.batch)
+  const due = dueOf(recurrence, nextUs, nowUs, most)
+  // A schedule that was changed while another program fired it may list an occurrence again.
+  const runs = due.runs.filter((at) => at > previousUs)
+  return [id, String(revision), String(due.next), ...runs.flatMap((at) => [`${id}@${written(at)}`, String(at)])]
 }

@@ -138,6 +138,7 @@ export class Worker {
     const stop = () => this.stop()
     signal?.addEventListener('abort', stop)
     if (signal?.aborted) stop()
+    void this.#fireSchedules(this.#stopping.signal)
     try {
       await this.#claimAll(this.#stopping.signal)
     } finally {
@@ -145,6 +146,26 @@ export class Worker {
       await this.#finish()
     }
     return this.report
+  }
+
+  /** Fires the schedules of the queue. Outages show in the claims. */
+  async #fireSchedules(stopping: AbortSignal): Promise<void> {
+    const { queues, name } = this.#queue
+    const reported = new Set<string>()
+    let pauses = new Pauses()
+    while (!stopping.aborted) {
+      let waitMs: number | undefined
+      try {
+        waitMs = await queues.fireSchedules(name, reported)
+        if (waitMs === undefined) return
+        pauses = new Pauses()
+      } catch (error) {
+        const passes = error instanceof RushgateError && error.retryable
+        if (!passes && !stopping.aborted) process.emitWarning(`cannot fire the schedules of the queue ${name}: ${error}`, 'RushgateWarning')
+        waitMs = passes ? pauses.draw() : CLAIM_WAIT_MS
+      }
+      await sleep(waitMs, stopping).catch(() => {})
+    }
   }
 
   /** Claims tasks whenever a handler may start. */

@@ -308,6 +308,11 @@ final class HttpTransport implements Transport
         return $this->found(fn () => $this->http->send('DELETE', $path)) !== null;
     }
 
+    public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float
+    {
+        return null;
+    }
+
     // Sales
 
     public function createSale(array $sale): void

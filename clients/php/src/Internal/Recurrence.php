@@ -14,6 +14,8 @@ namespace Rushgate\Internal;
  */
 final class Recurrence
 {
+    /** Maximum payload size of one step of a schedule, unless a single task exceeds it. */
+    public const STEP_BYTES = 4 << 20;
     private const NICKNAMES = [
         '@yearly' => '0 0 1 1 *', '@annually' => '0 0 1 1 *', '@monthly' => '0 0 1 * *', '@weekly' => '0 0 * * 0',
         '@daily' => '0 0 * * *', '@midnight' => '0 0 * * *', '@hourly' => '0 * * * *',
@@ -23,6 +25,10 @@ final class Recurrence
     private const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
     private const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
     private const YEARS = 8;
+    /** How late an occurrence may be noticed before it counts as missed, in µs. */
+    private const LATE = 60_000_000;
+    /** Longest time in seconds that clocks skip or repeat. */
+    private const CHANGE_MAX = 86_400;
 
     /** @param array{cron?: string, zone?: string, every_ms?: int, missed: string} $fields */
     public function __construct(private readonly array $fields)
@@ -54,22 +60,111 @@ final class Recurrence
         return $this->nextMatch(intdiv($us, 1_000_000)) * 1_000_000;
     }
 
-    /** First matching second after $second, as a Unix time. */
+    /**
+     * What a schedule does now whose next occurrence is $first, all in µs. At most $most runs; the rest is due again at once.
+     *
+     * @return array{list<int>, int} occurrences to enqueue tasks for, and the next one
+     */
+    public function due(int $first, int $now, int $most): array
+    {
+        $missed = $this->fields['missed'];
+        if ($missed === 'all') {
+            $runs = [$first];
+            $next = $this->nextAfter($first);
+            while ($next <= $now && count($runs) < $most) {
+                $runs[] = $next;
+                $next = $this->nextAfter($next);
+            }
+            return [$runs, $next];
+        }
+        $latest = $this->latestUntil($first, $now);
+        $counts = $missed === 'once' || $now - $latest <= self::LATE;
+        return [$counts ? [$latest] : [], $this->nextAfter($now)];
+    }
+
+    /** The latest occurrence at or before $now, where $first is an earlier one, in µs. */
+    private function latestUntil(int $first, int $now): int
+    {
+        // The latest one is after $low, and none is after $high, in ms.
+        [$low, $high] = [intdiv($first, 1_000), intdiv($now, 1_000)];
+        while ($low < $high) {
+            $middle = intdiv($low + $high, 2);
+            if ($this->nextAfter($middle * 1_000) <= $now) {
+                $low = $middle + 1;
+            } else {
+                $high = $middle;
+            }
+        }
+        return max($first, $low * 1_000);
+    }
+
+    /** A moment in µs as in the IDs of tasks: `2026-11-22T03:30:00Z`. */
+    public static function written(int $us): string
+    {
+        $fraction = rtrim(sprintf('.%06d', $us % 1_000_000), '.0');
+        return gmdate('Y-m-d\TH:i:s', intdiv($us, 1_000_000)) . $fraction . 'Z';
+    }
+
+    /**
+     * First matching second after $second, as a Unix time.
+     *
+     * A fixed time, which has one hour, minute and second, moves to the next time that exists if the clocks skip it, and
+     * occurs once if they repeat it. Other times follow the local clock.
+     */
     private function nextMatch(int $second): int
     {
-        [$seconds, $minutes, $hours, $days, $months, $weekdays, $bothDays] = $this->parse();
+        $sets = $this->parse();
+        $isFixed = max(array_map(count(...), array_slice($sets, 0, 3))) === 1;
+        $found = $isFixed ? $this->nextFixed($second, $sets) : $this->nextByClock($second, $sets);
+        return $found ?? throw Checks::invalid('the cron pattern', 'never matches');
+    }
+
+    private function nextFixed(int $second, array $sets): ?int
+    {
         $zone = $this->zone();
-        $at = (new \DateTimeImmutable('@' . $second + 1))->setTimezone($zone);
+        $time = vsprintf('%02d:%02d:%02d', array_map(array_key_first(...), [$sets[2], $sets[1], $sets[0]]));
+        // A day of the calendar, without the clocks of the zone.
+        $day = new \DateTimeImmutable(self::at($second, $zone)->format('Y-m-d'), new \DateTimeZone('UTC'));
+        for ($last = $day->modify('+' . self::YEARS . ' years'); $day <= $last; $day = $day->modify('+1 day')) {
+            if (!self::isDay($day, $sets)) {
+                continue;
+            }
+            $found = self::existing($day->format('Y-m-d') . " $time", $zone);
+            if ($found > $second && self::isDay(self::at($found, $zone), $sets)) {
+                return $found;
+            }
+        }
+        return null;
+    }
+
+    /** The moment of a local time: the first if it is repeated, and the end of the gap if it is skipped. */
+    private static function existing(string $local, \DateTimeZone $zone): int
+    {
+        $found = (new \DateTimeImmutable($local, $zone))->getTimestamp();
+        $changes = $zone->getTransitions($found - self::CHANGE_MAX, $found + self::CHANGE_MAX) ?: [];
+        for ($at = 1; $at < count($changes); $at++) {
+            [$change, $before, $after] = [$changes[$at]['ts'], $changes[$at - 1]['offset'], $changes[$at]['offset']];
+            $civil = strtotime("$local UTC");
+            if ($civil - $before >= $change && $civil - $after < $change) {
+                return $change;
+            }
+            if ($civil - $before < $change && $civil - $after >= $change) {
+                return $civil - $before;
+            }
+        }
+        return $found;
+    }
+
+    private function nextByClock(int $second, array $sets): ?int
+    {
+        [$seconds, $minutes, $hours] = $sets;
+        $at = self::at($second + 1, $this->zone());
         $last = (int) $at->format('Y') + self::YEARS;
         while ((int) $at->format('Y') <= $last) {
-            $parts = explode(' ', $at->format('n j w G i s'));
-            [$month, $day, $weekday, $hour, $minute, $sec] = array_map('intval', $parts);
-            $isDay = $bothDays
-                ? isset($days[$day]) || isset($weekdays[$weekday])
-                : isset($days[$day]) && isset($weekdays[$weekday]);
-            if (!isset($months[$month])) {
+            [$hour, $minute, $sec] = array_map('intval', explode(' ', $at->format('G i s')));
+            if (!isset($sets[4][(int) $at->format('n')])) {
                 $at = $at->modify('first day of next month')->setTime(0, 0);
-            } elseif (!$isDay) {
+            } elseif (!self::isDay($at, $sets)) {
                 $at = $at->modify('+1 day')->setTime(0, 0);
             } elseif (!isset($hours[$hour])) {
                 $at = self::later($at, 3600 - $minute * 60 - $sec);
@@ -81,7 +176,21 @@ final class Recurrence
                 return $at->getTimestamp();
             }
         }
-        throw Checks::invalid('the cron pattern', 'never matches');
+        return null;
+    }
+
+    private static function isDay(\DateTimeImmutable $at, array $sets): bool
+    {
+        [, , , $days, $months, $weekdays, $bothDays] = $sets;
+        [$month, $day, $weekday] = array_map('intval', explode(' ', $at->format('n j w')));
+        $byDay = isset($days[$day]);
+        $byWeekday = isset($weekdays[$weekday]);
+        return isset($months[$month]) && ($bothDays ? $byDay || $byWeekday : $byDay && $byWeekday);
+    }
+
+    private static function at(int $second, \DateTimeZone $zone): \DateTimeImmutable
+    {
+        return (new \DateTimeImmutable("@$second"))->setTimezone($zone);
     }
 
     private static function later(\DateTimeImmutable $at, int $seconds): \DateTimeImmutable

@@ -6,6 +6,7 @@ namespace Rushgate\Redis;
 
 use Rushgate\Contract;
 use Rushgate\Exception\Dead;
+use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\NotFound;
 use Rushgate\Exception\QueueFull;
 use Rushgate\Exception\Refused;
@@ -385,5 +386,42 @@ trait QueueVerbs
     public function deleteSchedule(string $queue, string $id): bool
     {
         return $this->caller->call('queue_unschedule', $queue, [$id]) === 1;
+    }
+
+    public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float
+    {
+        do {
+            $answer = $this->caller->call('queue_due_schedules', $queue, [Contract::BATCH_MAX]);
+            [$now, $next] = $answer;
+            $fired = false;
+            foreach (Records::schedules(array_slice($answer, 2)) as $schedule) {
+                try {
+                    $step = self::stepOf($schedule, $now);
+                } catch (InvalidArgument $error) {
+                    $unreadable($schedule['id'], $schedule['revision'], $error);
+                    continue;
+                }
+                $this->caller->call('queue_fire', $queue, $step);
+                // More occurrences may be due.
+                $fired = true;
+            }
+        } while ($fired);
+        return $next > 0 ? min($longest, max(0, $next - $now) / 1e6) : $longest;
+    }
+
+    /** What `queue_fire` gets: a schedule and its due occurrences. */
+    private static function stepOf(array $schedule, int $now): array
+    {
+        $most = min(max(intdiv(Recurrence::STEP_BYTES, 1 + strlen($schedule['content']->toBody())), 1), Contract::BATCH_MAX);
+        [$runs, $next] = (new Recurrence((array) $schedule['recurrence'] + ['missed' => 'once']))
+            ->due($schedule['next_us'], $now, $most);
+        $step = [$schedule['id'], $schedule['revision'], $next];
+        foreach ($runs as $at) {
+            // A schedule that was changed while another program fired it may list an occurrence again.
+            if ($at > $schedule['previous_us']) {
+                array_push($step, $schedule['id'] . '@' . Recurrence::written($at), $at);
+            }
+        }
+        return $step;
     }
 }

@@ -128,6 +128,15 @@ interface Transport
 
     public function deleteSchedule(string $queue, string $id): bool;
 
+    /**
+     * Fires due schedules. A schedule that cannot be read stays due, for other programs.
+     *
+     * @param float $longest longest time until the next look, in seconds
+     * @param \Closure(string, int, \Throwable): void $unreadable gets the ID and the revision of such a schedule
+     * @return ?float time until the next look; null if the server fires schedules
+     */
+    public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float;
+
     /** @param array<string, mixed> $sale fields of the HTTP API */
     public function createSale(array $sale): void;
 

@@ -16,7 +16,7 @@ from ._check import Seconds
 from ._client import Settings, process_now
 from ._plan import Stop, now
 from ._sync import Driver, ThreadBell, driver_of
-from ._transport import Call, Grant, Transport
+from ._transport import Call, Grant, Transport, certain
 from .errors import ClientClosed, InvalidArgument, LockLost, RushgateError
 from .models import (
     Closed,
@@ -243,6 +243,8 @@ class HeldLock:
         """Set before the store can grant the lock to another client: stop the work then."""
         self._is_released = False
         self._does_renew = renew
+        # Extensions are sent one at a time, so that the last answer has the end.
+        self._extending = threading.Lock()
         self._lease = lock.lease
         self._held_until = grant.held_until
         self._renew_at = self._next_renewal()
@@ -274,14 +276,25 @@ class HeldLock:
 
         Default: the present lease. Raises `LockLost` if the lock was lost.
         """
-        lease_us = self._lease if lease is None else check.lease(lease)
-        if self.lost.is_set() or self._is_released or self._is_foreign:
+        lease_us = None if lease is None else check.lease(lease)
+        if self._is_foreign:
             raise self._lost_error()
+        with self._extending:
+            self._extend(self._lease if lease_us is None else lease_us)
+
+    def _extend(self, lease_us: int) -> None:
+        if self.lost.is_set() or self._is_released:
+            raise self._lost_error()
+        # Without an answer, the lease ends at the old or the new time.
+        self._set_lease(lease_us, min(self._held_until, now() + certain(lease_us / 1e6)))
         grant = self._backend.run(self._calls.extend(self._token, lease_us))
         if grant is None:
             self._lose()
             raise self._lost_error()
-        self._lease, self._held_until = lease_us, grant.held_until
+        self._set_lease(lease_us, grant.held_until)
+
+    def _set_lease(self, lease_us: int, held_until: float) -> None:
+        self._lease, self._held_until = lease_us, held_until
         self._renew_at = self._next_renewal()
         self._backend.renewals.reschedule(self)
 
@@ -311,6 +324,8 @@ class HeldLock:
         return min(self._renew_at, self._held_until)
 
     def _renew(self) -> None:
+        if self._extending.locked():
+            return
         try:
             self.extend()
         except RushgateError:
@@ -503,7 +518,8 @@ class Queue:
     ) -> str:
         """Creates or changes a schedule: `added`, `changed`, `unchanged` or `full` (the queue has 10,000).
 
-        Its ID has at most 170 bytes. Rust workers, `rushgate serve` and `rushgate queue cron tend` fire schedules.
+        Its ID has at most 170 bytes. Workers of the queue and `rushgate serve` fire it: each occurrence enqueues a task with
+        an ID such as `ID@2026-11-22T03:30:00Z`.
         """
         call = self._calls.save_schedule(id, recurrence, payload, content_type, kind, priority, max_attempts, paused)
         return self._client._run(call)

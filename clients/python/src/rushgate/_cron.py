@@ -1,4 +1,4 @@
-"""When a schedule fires first.
+"""When a schedule fires.
 
 Patterns have five fields, or six with seconds in front: numbers, names, lists, ranges and steps. Nicknames such as
 `@daily` work too. Other extensions, such as `L`, are known to the server only.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
-from typing import Any, Dict, List, Set
+from typing import Any, Dict, List, Optional, Set
 from zoneinfo import ZoneInfo
 
 from . import _check as check
@@ -40,6 +40,22 @@ def next_after(recurrence: Dict[str, Any], moment: int) -> int:
     return found * 1_000_000
 
 
+def latest_until(recurrence: Dict[str, Any], first: int, moment: int) -> int:
+    """Returns the latest occurrence at or before a moment, both in µs. `first`: an earlier one."""
+    if "every_ms" in recurrence:
+        interval: int = recurrence["every_ms"] * 1_000
+        return max(first, moment // interval * interval)
+    # The latest one is after `low`, and none is after `high`. Occurrences of a pattern are whole seconds.
+    low, high = first // 1_000_000, moment // 1_000_000
+    while low < high:
+        middle = (low + high) // 2
+        if next_after(recurrence, middle * 1_000_000) <= moment:
+            low = middle + 1
+        else:
+            high = middle
+    return max(first, low * 1_000_000)
+
+
 def zone_of(name: Any) -> tzinfo:
     if name is None:
         return timezone.utc
@@ -65,7 +81,33 @@ class Pattern:
         self._pattern = pattern
 
     def next_after(self, second: int, zone: tzinfo) -> int:
-        """Returns the first matching second after `second`, in Unix time."""
+        """Returns the first matching second after `second`, in Unix time.
+
+        A fixed time, which has one hour, minute and second, moves to the next time that exists if the clocks skip it, and
+        fires once if they repeat it. Other times follow the local clock.
+        """
+        is_fixed = all(len(of) == 1 for of in (self._hours, self._minutes, self._seconds))
+        found = self._next_fixed(second, zone) if is_fixed else self._next_by_clock(second, zone)
+        if found is None:
+            raise check.invalid("cron", f"`{self._pattern}` never matches")
+        return found
+
+    def _next_fixed(self, second: int, zone: tzinfo) -> Optional[int]:
+        [hour], [minute], [sec] = self._hours, self._minutes, self._seconds
+        day = datetime.fromtimestamp(second, zone).replace(hour=hour, minute=minute, second=sec, fold=0)
+        last_year = day.year + _YEARS
+        while day.year <= last_year:
+            if day.month not in self._months:
+                day = (day.replace(day=1) + timedelta(days=32)).replace(day=1)
+                continue
+            if self._is_day(day):
+                at = _existing(day, zone)
+                if at > second and self._is_day(datetime.fromtimestamp(at, zone)):
+                    return at
+            day += timedelta(days=1)
+        return None
+
+    def _next_by_clock(self, second: int, zone: tzinfo) -> Optional[int]:
         at = datetime.fromtimestamp(second + 1, zone)
         last_year = at.year + _YEARS
         while at.year <= last_year:
@@ -81,11 +123,28 @@ class Pattern:
                 at = _later(at, 1, zone)
             else:
                 return int(at.timestamp())
-        raise check.invalid("cron", f"`{self._pattern}` never matches")
+        return None
 
     def _is_day(self, at: datetime) -> bool:
         by_day, by_weekday = at.day in self._days, at.isoweekday() % 7 in self._weekdays
         return by_day or by_weekday if self._either_day else by_day and by_weekday
+
+
+def _existing(local: datetime, zone: tzinfo) -> int:
+    """Returns a local time in Unix time, or the end of the gap in which the clocks skip it."""
+    after = int(local.timestamp())
+    if datetime.fromtimestamp(after, zone).replace(fold=0) == local:
+        return after
+    # In a gap, the two values of `fold` name a moment before it and one after it.
+    before = int(local.replace(fold=1).timestamp())
+    offset = datetime.fromtimestamp(before, zone).utcoffset()
+    while after - before > 1:
+        middle = (before + after) // 2
+        if datetime.fromtimestamp(middle, zone).utcoffset() == offset:
+            before = middle
+        else:
+            after = middle
+    return after
 
 
 def _midnight(at: datetime, zone: tzinfo) -> datetime:

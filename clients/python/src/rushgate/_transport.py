@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, TypeVar
+from typing import Any, Callable, Dict, List, Optional, Set, Tuple, TypeVar
 
 from ._content import Content
 from ._plan import Plan, Stop
@@ -25,6 +25,11 @@ class Grant:
     token: str
     fence: int
     held_until: float
+
+
+def certain(lease: float) -> float:
+    """Returns a lease in seconds less a tenth of it, 1 ms to 1 s, because clocks drift."""
+    return lease - min(max(lease / 10, 0.001), 1.0)
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,13 @@ class Transport(ABC):
 
     @abstractmethod
     def delete_schedule(self, queue: str, schedule: str) -> Plan[bool]: ...
+
+    @abstractmethod
+    def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
+        """Fires due schedules. Returns the seconds until the next look. None if the server fires schedules.
+
+        `reported`: ID and revision of schedules that cannot be read, each of which is logged once.
+        """
 
     @abstractmethod
     def create_sale(self, sale: NewSale) -> Plan[str]: ...

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import traceback
 from dataclasses import dataclass, fields
-from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Set, TypeVar, Union
+from typing import Any, Callable, Dict, Generic, List, Optional, Sequence, Set, Tuple, TypeVar, Union
 
 from . import _check as check
 from . import contract
@@ -14,11 +15,12 @@ from ._calls import check_progress, default_worker
 from ._check import Seconds
 from ._content import encode_result
 from ._plan import Pause, Pauses, Plan, Stop, now
-from ._transport import Completion, Failure, Heartbeat, Release, Transport
+from ._transport import Completion, Failure, Heartbeat, Release, Transport, certain
 from .errors import ClaimLost, InvalidArgument, RushgateError, TaskCancelled, TaskTimeout, WorkerStopped
 from .models import Progress, TaskRecord
 
 H = TypeVar("H")
+_log = logging.getLogger("rushgate")
 
 ANY_KIND = "*"
 # Maximum number of ends per call. It keeps a call short, so that other calls get their turn.
@@ -213,6 +215,7 @@ class WorkerCore(Generic[H]):
         self.hurry = Stop()
         """Set when the worker has no more time to repeat a call."""
         self.runs: Set[Run] = set()
+        self._unreadable: Set[Tuple[str, int]] = set()
         self.put: Callable[[Ending], None]
         """Takes the end of a claim, to send it."""
         self._timeout, self._backoff = _seconds(timeout), backoff
@@ -237,7 +240,7 @@ class WorkerCore(Generic[H]):
         time = now()
         route = self._routes.get(record.kind or ANY_KIND) or self._routes.get(ANY_KIND)
         timeout_at = time + self._longest(record, route)
-        run = Run(job, route, self._certain(time), time + self.lease / 3, timeout_at, interrupt)
+        run = Run(job, route, time + certain(self.lease), time + self.lease / 3, timeout_at, interrupt)
         with self._mutex:
             self.report.claimed += 1
             self.runs.add(run)
@@ -250,10 +253,6 @@ class WorkerCore(Generic[H]):
             return timeout
         # The claim number is the time of the claim.
         return min(timeout, max(0.0, (record.deadline_us - record.fence) / 1e6))
-
-    def _certain(self, sent: float) -> float:
-        """Returns the end of a lease, less a tenth of it, 1 ms to 1 s, because clocks drift."""
-        return sent + self.lease - min(max(self.lease / 10, 0.001), 1.0)
 
     # How a handler ends
 
@@ -295,6 +294,19 @@ class WorkerCore(Generic[H]):
         if run.job.reason is None:
             run.job.reason = reason
         run.interrupt()
+
+    # Schedules
+
+    def fire_schedules(self, transport: Transport) -> Plan[Optional[float]]:
+        """Fires due schedules. Returns the seconds until the next look. None if the server fires schedules."""
+        return (yield from transport.fire_schedules(self.queue, self._unreadable))
+
+    def schedules_failed(self, error: RushgateError, pauses: Pauses) -> float:
+        """Returns the seconds until the next try. Outages show in the claims."""
+        if error.retryable:
+            return pauses.draw()
+        _log.error("cannot fire the schedules of the queue %s: %s", self.queue, error)
+        return CLAIM_WAIT
 
     # Leases
 
@@ -353,7 +365,7 @@ class WorkerCore(Generic[H]):
         if outcome == "lost":
             self._lose(run)
             return
-        run.held_until = max(run.held_until, self._certain(sent))
+        run.held_until = max(run.held_until, sent + certain(self.lease))
         run.beat_at = sent + self.lease / 3
         if outcome == "cancelled" and run.job.reason is None:
             run.cancelled_at = now() + self.grace

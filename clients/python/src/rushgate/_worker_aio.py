@@ -112,7 +112,7 @@ class Worker:
         self._is_running = True
         self._freed, self._ended, self._settled, self._beats = AioBell(), AioBell(), AioBell(), AioBell()
         cancel = self._core.stop.on_set(self._freed.ring)
-        helpers = [asyncio.ensure_future(of) for of in (self._settle_all(), self._keep_leases())]
+        helpers = [asyncio.ensure_future(of) for of in (self._settle_all(), self._keep_leases(), self._fire_schedules())]
         try:
             await self._claim_all()
         finally:
@@ -186,6 +186,18 @@ class Worker:
             batch, self._endings = self._endings[:SETTLE_MAX], self._endings[SETTLE_MAX:]
             await self._queue._client._run(lambda transport: self._core.settle(transport, batch))
             self._settled.ring()
+
+    async def _fire_schedules(self) -> None:
+        core, pauses = self._core, Pauses()
+        while not core.stop.is_set:
+            try:
+                pause = await self._queue._client._run(core.fire_schedules)
+                pauses = Pauses()
+            except RushgateError as error:
+                pause = core.schedules_failed(error, pauses)
+            if pause is None:
+                return
+            await asyncio.sleep(pause)
 
     async def _keep_leases(self) -> None:
         core, beats = self._core, set()

@@ -83,6 +83,7 @@ class Worker:
         self._freed = ThreadBell()
         self._settled = ThreadBell()
         self._beats = ThreadBell()
+        self._fires = ThreadBell()
         self._mutex = threading.Lock()
         self._threads = 0
         self._busy = 0
@@ -120,7 +121,8 @@ class Worker:
             raise InvalidArgument("The worker runs already, or has run.")
         self._core.check_routes()
         self._is_running = True
-        cancel = self._core.stop.on_set(self._freed.ring)
+        cancels = [self._core.stop.on_set(bell.ring) for bell in (self._freed, self._fires)]
+        threading.Thread(target=self._fire_schedules, name="rushgate-schedules", daemon=True).start()
         helpers = [threading.Thread(target=of, daemon=True) for of in (self._settle_all, self._keep_leases)]
         for helper in helpers:
             helper.start()
@@ -128,7 +130,8 @@ class Worker:
             self._claim_all()
         finally:
             self.stop()
-            cancel()
+            for cancel in cancels:
+                cancel()
             self._finish()
             for helper in helpers:
                 helper.join()
@@ -212,6 +215,18 @@ class Worker:
                     batch.append(more)
             self._queue._client._run(lambda transport: self._core.settle(transport, batch))
             self._settled.ring()
+
+    def _fire_schedules(self) -> None:
+        core, pauses = self._core, Pauses()
+        while not core.stop.is_set:
+            try:
+                pause = self._queue._client._run(core.fire_schedules)
+                pauses = Pauses()
+            except RushgateError as error:
+                pause = core.schedules_failed(error, pauses)
+            if pause is None:
+                return
+            self._fires.wait(pause)
 
     def _keep_leases(self) -> None:
         core = self._core

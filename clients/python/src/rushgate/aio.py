@@ -15,7 +15,7 @@ from ._check import Seconds
 from ._client import Settings, process_now
 from ._client_sync import new_task
 from ._plan import Stop, now
-from ._transport import Call, Grant, Transport
+from ._transport import Call, Grant, Transport, certain
 from ._worker import Backoff, Discard, GiveUp, RetryAfter, Snooze, WorkerReport
 from ._worker_aio import AioJob as Job
 from ._worker_aio import Worker
@@ -254,6 +254,8 @@ class HeldLock:
         self._on_lost: Any = None
         self._is_released = False
         self._does_renew = renew
+        # Extensions are sent one at a time, so that the last answer has the end.
+        self._extending = asyncio.Lock()
         self._lease = lock.lease
         self._held_until = grant.held_until
         self._timers: List[asyncio.TimerHandle] = []
@@ -286,14 +288,25 @@ class HeldLock:
 
         Default: the present lease. Raises `LockLost` if the lock was lost.
         """
-        lease_us = self._lease if lease is None else check.lease(lease)
-        if self.lost.is_set() or self._is_released or self._is_foreign:
+        lease_us = None if lease is None else check.lease(lease)
+        if self._is_foreign:
             raise self._lost_error()
+        async with self._extending:
+            await self._extend(self._lease if lease_us is None else lease_us)
+
+    async def _extend(self, lease_us: int) -> None:
+        if self.lost.is_set() or self._is_released:
+            raise self._lost_error()
+        # Without an answer, the lease ends at the old or the new time.
+        self._set_lease(lease_us, min(self._held_until, now() + certain(lease_us / 1e6)))
         grant = await self._backend.run(self._calls.extend(self._token, lease_us))
         if grant is None:
             self._lose()
             raise self._lost_error()
-        self._lease, self._held_until = lease_us, grant.held_until
+        self._set_lease(lease_us, grant.held_until)
+
+    def _set_lease(self, lease_us: int, held_until: float) -> None:
+        self._lease, self._held_until = lease_us, held_until
         if not self._is_released and not self.lost.is_set():
             self._schedule(self._lease / 3e6)
 
@@ -462,7 +475,8 @@ class Queue:
     ) -> str:
         """Creates or changes a schedule: `added`, `changed`, `unchanged` or `full` (the queue has 10,000).
 
-        Its ID has at most 170 bytes. Rust workers, `rushgate serve` and `rushgate queue cron tend` fire schedules.
+        Its ID has at most 170 bytes. Workers of the queue and `rushgate serve` fire it: each occurrence enqueues a task with
+        an ID such as `ID@2026-11-22T03:30:00Z`.
         """
         call = self._calls.save_schedule(id, recurrence, payload, content_type, kind, priority, max_attempts, paused)
         return await self._client._run(call)

@@ -55,6 +55,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_enqueue": ("queue", "answers", "unique"),
     "queue_extend": ("queue",),
     "queue_finish": ("queue", "answers"),
+    "queue_fire": ("queue", "schedules"),
     "queue_limit": ("queue",),
     "queue_listen": ("queue",),
     "queue_pause": ("queue",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from typing import Callable, Dict, List, Optional, Tuple, TypeVar
+from typing import Callable, Dict, List, Optional, Set, Tuple, TypeVar
 from urllib.parse import urlencode
 
 from .. import contract
@@ -296,6 +296,10 @@ class HttpTransport(Transport):
 
     def delete_schedule(self, queue: str, schedule: str) -> Plan[bool]:
         return (yield from self._found("DELETE", path_of("queues", queue, "schedules", schedule))) is not None
+
+    def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
+        yield from ()
+        return None
 
     # Sales
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, List, Optional
 
 from .. import contract
 from .._plan import Bell, Plan, Wait, now
-from .._transport import AcquireRequest, Fields, Grant, Transport
+from .._transport import AcquireRequest, Fields, Grant, Transport, certain
 from ..errors import RushgateError, Unavailable
 from .packed import meaning, pack
 from .records import read_holder, read_waiters
@@ -27,11 +27,6 @@ class Callback(Bell):
 
     def ring(self) -> None:
         self._ring()
-
-
-def certain(lease: float) -> float:
-    """Returns a lease in seconds less a tenth of it, 1 ms to 1 s, because clocks drift."""
-    return lease - min(max(lease / 10, 0.001), 1.0)
 
 
 class LockVerbs(Transport):

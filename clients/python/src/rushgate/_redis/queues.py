@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Iterable, List, Optional
+from typing import Any, Iterable, List, Optional, Set, Tuple
 
 from .. import contract
 from .._content import to_body
@@ -14,6 +14,7 @@ from ..errors import InvalidArgument, RushgateError
 from ..models import EncodedTask, QueueLimits, Rate
 from .packed import decode, meaning
 from .records import read_infos, read_letters, read_schedules, read_stats, read_tasks, read_ticket, read_waited
+from .schedules import fire_due
 from .store import Store
 from .why import Explanation
 
@@ -242,6 +243,9 @@ class QueueVerbs(Transport):
     def delete_schedule(self, queue: str, schedule: str) -> Plan[bool]:
         deleted: int = yield from self._store.call("queue_unschedule", queue, (schedule,))
         return deleted == 1
+
+    def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
+        return (yield from fire_due(self._store, queue, reported))
 
     def _once(self, function: str, queue: str, arguments: Iterable[Word]) -> Plan[Any]:
         """Makes a call with an op, which is executed once."""

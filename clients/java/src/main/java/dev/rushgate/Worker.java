@@ -12,6 +12,7 @@ import dev.rushgate.internal.Transport.ClaimRequest;
 import dev.rushgate.internal.Transport.Completion;
 import dev.rushgate.internal.Transport.Failure;
 import dev.rushgate.internal.Transport.Release;
+import java.lang.System.Logger.Level;
 import java.time.Duration;
 import java.util.EnumMap;
 import java.util.HashMap;
@@ -37,6 +38,7 @@ import java.util.concurrent.atomic.LongAdder;
  * end of the grace of a stopped worker. Its outcome is reported at once. Its thread counts as busy until it returns.
  */
 public final class Worker {
+    private static final System.Logger LOGGER = System.getLogger("dev.rushgate");
     private static final String EVERY_KIND = "*";
     /** Longest wait of one claim. */
     private static final Duration CLAIM_WAIT = Duration.ofMinutes(1);
@@ -59,6 +61,7 @@ public final class Worker {
     private final Semaphore permits;
     private final Map<Counter, LongAdder> counters = new EnumMap<>(Counter.class);
     private final Set<Run> running = ConcurrentHashMap.newKeySet();
+    private final Set<String> unreadable = ConcurrentHashMap.newKeySet();
     /** Claims whose ends are not stored yet. */
     private final Tally unsettled = new Tally();
     private final AtomicBoolean started = new AtomicBoolean();
@@ -262,12 +265,36 @@ public final class Worker {
 
     private WorkerReport work() {
         leases = new Leases(queue, lease, timers);
+        timers.run(() -> fireSchedules(new Pauses()));
         try {
             claimAll();
         } finally {
             finish();
         }
         return report();
+    }
+
+    /** Fires the schedules of the queue, again and again. Outages show in the claims. */
+    private void fireSchedules(Pauses pauses) {
+        if (stopping) {
+            return;
+        }
+        try {
+            queue.queues().fireSchedules(queue.name(), this::reportUnreadable)
+                    .ifPresent(wait -> timers.after(wait, () -> fireSchedules(new Pauses())));
+        } catch (RushgateException failed) {
+            if (!failed.isRetryable() && !stopping) {
+                LOGGER.log(Level.ERROR, "cannot fire the schedules of the queue " + queue.name(), failed);
+            }
+            timers.after(failed.isRetryable() ? pauses.draw() : CLAIM_WAIT, () -> fireSchedules(pauses));
+        }
+    }
+
+    /** Logs each revision once. */
+    private void reportUnreadable(Schedule schedule, InvalidException failed) {
+        if (unreadable.add(schedule.id() + "@" + schedule.revision())) {
+            LOGGER.log(Level.ERROR, "cannot fire the schedule " + schedule.id() + " of the queue " + queue.name(), failed);
+        }
     }
 
     /** Claims tasks whenever a handler may start. Only {@link #stop} interrupts this thread, and only here. */

@@ -5,13 +5,16 @@ import dev.rushgate.Recurrence;
 import java.time.Instant;
 import java.time.LocalDate;
 import java.time.LocalDateTime;
+import java.time.LocalTime;
 import java.time.ZoneId;
+import java.time.ZoneOffset;
 import java.time.zone.ZoneOffsetTransition;
 import java.util.BitSet;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 
 /**
@@ -59,12 +62,17 @@ public final class Cron {
 
     /** The first occurrence of a recurrence after a moment. Throws {@link InvalidException} if there is none. */
     public static Instant next(Recurrence recurrence, Instant after) {
+        return find(recurrence, after).orElseThrow(() -> Check.invalid("cron", "`" + recurrence.cron() + "` never matches"));
+    }
+
+    /** The first occurrence after a moment, if there is one. Throws {@link InvalidException} for a malformed pattern. */
+    public static Optional<Instant> find(Recurrence recurrence, Instant after) {
         if (recurrence.every() != null) {
             long interval = Times.micros(recurrence.every());
-            return Times.instant((Times.micros(after) / interval + 1) * interval);
+            return Optional.of(Times.instant((Times.micros(after) / interval + 1) * interval));
         }
         ZoneId zone = ZoneId.of(recurrence.zone() == null ? "UTC" : recurrence.zone());
-        return new Cron(recurrence.cron()).next(zone, after);
+        return Optional.ofNullable(new Cron(recurrence.cron()).next(zone, after));
     }
 
     private InvalidException invalid(String why) {
@@ -136,6 +144,7 @@ public final class Cron {
         return number;
     }
 
+    /** Null if there is none. */
     private Instant next(ZoneId zone, Instant after) {
         LocalDate day = after.atZone(zone).toLocalDate();
         for (int searched = 0; searched < SEARCHED_DAYS; searched++, day = day.plusDays(1)) {
@@ -144,7 +153,7 @@ public final class Cron {
                 return first;
             }
         }
-        throw invalid("never matches");
+        return null;
     }
 
     private boolean matches(LocalDate day) {
@@ -166,6 +175,28 @@ public final class Cron {
 
     /** The first occurrence of a day after a moment, or null. */
     private Instant firstOf(LocalDate day, ZoneId zone, Instant after) {
+        ZoneOffset offset = zone.getRules().getOffset(day.atStartOfDay());
+        if (!zone.getRules().getOffset(day.atTime(LocalTime.MAX)).equals(offset)) {
+            return firstWhereClocksChange(day, zone, after);
+        }
+        LocalDateTime past = LocalDateTime.ofInstant(after, offset);
+        for (int hour = hours.nextSetBit(0); hour >= 0; hour = hours.nextSetBit(hour + 1)) {
+            if (day.atTime(hour, 59, 59).compareTo(past) <= 0) {
+                continue;
+            }
+            for (int minute = minutes.nextSetBit(0); minute >= 0; minute = minutes.nextSetBit(minute + 1)) {
+                for (int second = seconds.nextSetBit(0); second >= 0; second = seconds.nextSetBit(second + 1)) {
+                    LocalDateTime found = day.atTime(hour, minute, second);
+                    if (found.isAfter(past)) {
+                        return found.toInstant(offset);
+                    }
+                }
+            }
+        }
+        return null;
+    }
+
+    private Instant firstWhereClocksChange(LocalDate day, ZoneId zone, Instant after) {
         Instant first = null;
         for (int hour = hours.nextSetBit(0); hour >= 0; hour = hours.nextSetBit(hour + 1)) {
             for (int minute = minutes.nextSetBit(0); minute >= 0; minute = minutes.nextSetBit(minute + 1)) {
@@ -186,7 +217,7 @@ public final class Cron {
      * repeat counts once. Other times follow the local clock.
      */
     private List<Instant> instants(LocalDateTime local, ZoneId zone) {
-        boolean isFixed = hours.cardinality() == 1 && minutes.cardinality() == 1;
+        boolean isFixed = hours.cardinality() == 1 && minutes.cardinality() == 1 && seconds.cardinality() == 1;
         ZoneOffsetTransition transition = zone.getRules().getTransition(local);
         if (transition == null) {
             return List.of(local.atZone(zone).toInstant());

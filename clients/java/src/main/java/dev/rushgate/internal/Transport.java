@@ -12,6 +12,7 @@ import dev.rushgate.Ended;
 import dev.rushgate.Enqueued;
 import dev.rushgate.Hold;
 import dev.rushgate.Holder;
+import dev.rushgate.InvalidException;
 import dev.rushgate.LockState;
 import dev.rushgate.NewSale;
 import dev.rushgate.NewSchedule;
@@ -37,6 +38,7 @@ import dev.rushgate.Why;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
+import java.util.function.BiConsumer;
 
 /** What the classes of a client need: one method per verb. Arguments are checked already. */
 public interface Transport extends AutoCloseable {
@@ -145,6 +147,14 @@ public interface Transport extends AutoCloseable {
         List<Schedule> schedules(String queue, Page page);
 
         boolean deleteSchedule(String queue, String id);
+
+        /**
+         * Fires due schedules. The result is the time until the next look; empty if the server fires schedules. A schedule that
+         * cannot be read stays due, for other programs.
+         */
+        default Optional<Duration> fireSchedules(String queue, BiConsumer<Schedule, InvalidException> unreadable) {
+            return Optional.empty();
+        }
     }
 
     /** Verbs of sales. */

@@ -34,6 +34,7 @@ import dev.rushgate.internal.Check;
 import dev.rushgate.internal.Cron;
 import dev.rushgate.internal.Deadline;
 import dev.rushgate.internal.Json;
+import dev.rushgate.internal.Occurrences;
 import dev.rushgate.internal.Times;
 import dev.rushgate.internal.Transport.ClaimRequest;
 import dev.rushgate.internal.Transport.Completion;
@@ -50,10 +51,18 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 
 /** Queues by the function library. */
 final class RedisQueues implements Queues {
+    /** Longest time until a schedule that another program has saved is noticed. */
+    private static final Duration LOOK_EVERY = Duration.ofSeconds(5);
+    /** Time between two looks while a schedule cannot be read. */
+    private static final Duration UNREADABLE = Duration.ofSeconds(1);
+    /** Maximum payload size of one step of a schedule, unless a single task exceeds it. */
+    private static final int STEP_BYTES = 4 << 20;
+
     private final Store store;
 
     RedisQueues(Store store) {
@@ -472,6 +481,48 @@ final class RedisQueues implements Queues {
             schedules.add(Records.schedule(answer.text(), answer.bytes()));
         }
         return schedules;
+    }
+
+    @Override
+    public Optional<Duration> fireSchedules(String queue, BiConsumer<Schedule, InvalidException> unreadable) {
+        Answer answer = new Answer(store.call("queue_due_schedules", List.of(Group.schedules(queue)),
+                List.of(Long.toString(Contract.BATCH.max()))));
+        Instant now = Times.instant(answer.number());
+        long next = answer.number();
+        Duration wait = next == 0 ? LOOK_EVERY : Times.min(LOOK_EVERY, Times.since(now, Times.instant(next)));
+        while (!answer.isEmpty()) {
+            String id = answer.text();
+            byte[] record = answer.bytes();
+            Schedule schedule = Records.schedule(id, record);
+            try {
+                List<Object> step = step(schedule, record.length, now);
+                store.call("queue_fire", List.of(Group.queue(queue), Group.schedules(queue)), step);
+                // More occurrences may be due.
+                wait = Duration.ZERO;
+            } catch (InvalidException failed) {
+                unreadable.accept(schedule, failed);
+                wait = wait.compareTo(UNREADABLE) < 0 ? UNREADABLE : wait;
+            }
+        }
+        return Optional.of(wait);
+    }
+
+    private static List<Object> step(Schedule schedule, int bytes, Instant now) {
+        if (schedule.recurrence() == null) {
+            throw Check.invalid("recurrence", "is malformed");
+        }
+        int most = (int) Math.min(Math.max(STEP_BYTES / bytes, 1), Contract.BATCH.max());
+        Occurrences due = Occurrences.due(schedule.recurrence(), schedule.next(), now, most);
+        List<Object> step = new ArrayList<>(List.of(schedule.id(), Long.toString(schedule.revision()),
+                due.next().map(at -> Long.toString(Times.micros(at))).orElse("0")));
+        for (Instant at : due.runs()) {
+            // A schedule that was changed while another program fired it may list an occurrence again.
+            if (schedule.previous() == null || at.isAfter(schedule.previous())) {
+                step.add(schedule.id() + "@" + Occurrences.written(at));
+                step.add(Long.toString(Times.micros(at)));
+            }
+        }
+        return step;
     }
 
     @Override

@@ -1,4 +1,7 @@
-/** Lock cycles, single enqueues and drained tasks per second. */
+/**
+ * Lock cycles, single enqueues and drained tasks per second: `bench.mjs [TASKS]`, by default 5,000. In parentheses is the
+ * rate of Rushgate, divided by that of the library.
+ */
 
 import { randomUUID } from 'node:crypto'
 
@@ -7,8 +10,8 @@ import { Rushgate } from 'rushgate'
 const { RUSHGATE_BENCH_URL, RUSHGATE_TEST_REDIS, RUSHGATE_TEST_TOKEN: token } = process.env
 const url = RUSHGATE_BENCH_URL ?? RUSHGATE_TEST_REDIS ?? 'redis://127.0.0.1:6379'
 const isHttp = url.startsWith('http')
-const CYCLES = 3_000
-const TASKS = 5_000
+const TASKS = Number(process.argv[2] ?? 5_000)
+const CYCLES = TASKS
 const CONCURRENCY = 32
 
 /** Operations per second of `work`, which is called `times` times, `CONCURRENCY` at a time. */
@@ -92,9 +95,12 @@ async function semaphore() {
 
 const candidates = { rushgate, ...(!isHttp && { bullmq, redlock, 'redis-semaphore': semaphore }) }
 const table = {}
+let ours
 for (const [name, measure] of Object.entries(candidates)) {
-  const { locks = '', enqueues = '', drained = '' } = await measure()
-  table[name] = { 'lock cycles/s': locks, 'single enqueues/s': enqueues, 'drained tasks/s': drained }
+  const rates = await measure()
+  ours ??= rates
+  const shown = (what) => rates[what] === undefined ? '' : `${rates[what]} (${(ours[what] / rates[what]).toFixed(2)})`
+  table[name] = { 'lock cycles/s': shown('locks'), 'single enqueues/s': shown('enqueues'), 'drained tasks/s': shown('drained') }
 }
 console.log(`${url.split('@').at(-1)}, ${CONCURRENCY} at a time`)
 console.table(table)
