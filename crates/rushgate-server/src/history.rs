@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attempts::AttemptsView;
+use crate::latency::{Latencies, LatencyView};
 use crate::problem::{Code, Problem};
 use crate::scope::Kind;
 use crate::snapshot::Snapshot;
@@ -277,25 +279,33 @@ pub(crate) struct FlowView {
     /// Number of events by name: `added`, `claimed`, `done` (or discarded), `failed` (or lost with its lease) and
     /// `dead`. Above 1,000 events they are estimated from the first 1,000.
     events: BTreeMap<&'static str, u32>,
+    #[serde(flatten)]
+    latency: LatencyView,
 }
 
-/// Position in the events of each queue that keeps some.
+/// Position in the events of each queue that keeps some, and the latencies that they tell.
 #[derive(Default)]
-pub(crate) struct Flow(HashMap<QueueName, u64>);
+pub(crate) struct Flow {
+    seen: HashMap<QueueName, u64>,
+    latencies: Latencies,
+}
 
 impl Flow {
     /// Reads the events since the previous call. A queue whose events cannot be read is left out.
     pub async fn read(&mut self, gate: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
         let with_events = queues.iter().filter(|of| of.stats.limits.events.is_some());
         let reads: Vec<_> =
-            with_events.map(|of| latest(gate, of.queue.clone(), self.0.get(&of.queue).copied())).collect();
+            with_events.map(|of| latest(gate, of.queue.clone(), self.seen.get(&of.queue).copied())).collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_A_TIME).collect().await;
-        self.0.clear();
+        self.seen.clear();
         let mut flows = Vec::new();
         for (queue, after, page) in read.into_iter().flatten() {
-            self.0.insert(queue.clone(), page.last);
-            flows.extend(after.map(|after| FlowView { queue, events: counted(after, &page) }));
+            self.seen.insert(queue.clone(), page.last);
+            let Some(after) = after else { continue };
+            let latency = self.latencies.look(Instant::now(), &queue, &page.events);
+            flows.push(FlowView { queue, events: counted(after, &page), latency });
         }
+        self.latencies.keep(|queue| self.seen.contains_key(queue));
         flows
     }
 }

@@ -25,6 +25,7 @@ mod cors;
 mod events;
 mod history;
 mod keys;
+mod latency;
 mod limits;
 mod metrics;
 mod openapi;

@@ -50,7 +50,7 @@
 --   unsettled_ids ZSET  the same -> 0, or finished(7) SOH place(7) id -> 0: a removed task whose links are still to be
 --                       deleted
 --   events        HASH  number -> at(7) what(1) attempt(2) due(7) id's length(1) id worker or error. Attempt and due are 0
---                       if they do not apply
+--                       if they do not apply. For a done or discarded task, due is when its run began
 --   watchers      HASH  id -> inboxes(16 each) to notify when the task finishes; '' for those to notify of events
 --
 -- How a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead. What an event is: one
@@ -618,7 +618,7 @@ end
 -- A task has finished. It is kept if the queue has a retention.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
-  events.note(q, at, t.id, how, t.attempts)
+  events.note(q, at, t.id, how, t.attempts, t.claim)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
   local run = t.ran and pack_run(t) or ''
