@@ -23,6 +23,7 @@ mod clerks;
 mod conditional;
 mod cors;
 mod events;
+mod example;
 mod history;
 mod keys;
 mod latency;
