@@ -182,6 +182,31 @@ fn cancel_removes_and_tells_whoever_is_at_it() {
 }
 
 #[test]
+fn a_task_shows_which_tasks_need_it() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "enqueue", "build", "compile"]);
+    assert!(!shop.ok(&["queue", "show", "build", "compile"]).contains("needed by"));
+    for id in ["test", "lint"] {
+        shop.ok(&["queue", "enqueue", "build", id, "--after", "compile"]);
+    }
+    assert!(shop.ok(&["queue", "show", "build", "compile"]).contains("needed by    test, lint\n"));
+    assert_eq!(shop.json(&["queue", "show", "build", "compile"])["needed_by"], json!(["test", "lint"]));
+}
+
+#[test]
+fn a_waiting_task_is_rescheduled() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    assert_eq!(shop.ok(&["queue", "reschedule", "mail", "a", "--delay", "1h"]), "rescheduled a\n");
+    assert_eq!(shop.json(&["queue", "claim", "mail"]), json!([]));
+    assert_eq!(shop.json(&["queue", "reschedule", "mail", "a"])["outcome"], "rescheduled");
+    assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["id"], "a");
+    let said = shop.run(&["queue", "reschedule", "mail", "a", "--at", "2027-01-01T00:00:00Z"]);
+    assert_eq!((said.status, said.out.as_str()), (1, "leased a\n"));
+    assert_eq!(shop.run(&["queue", "reschedule", "mail", "b"]).status, 1);
+}
+
+#[test]
 fn nothing_is_given_out_before_its_time() {
     let shop = Shop::new();
     shop.ok(&["queue", "enqueue", "mail", "later", "--delay", "1h"]);

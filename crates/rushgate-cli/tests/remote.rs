@@ -154,6 +154,8 @@ queue events mail
 queue watch mail -n 1
 queue export mail
 queue import copy nothing-there
+queue reschedule mail d --delay 1h
+queue reschedule mail nothing
 queue cancel mail --all --dry-run
 queue cancel mail d
 queue cancel mail --state scheduled

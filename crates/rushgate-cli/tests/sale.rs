@@ -107,6 +107,25 @@ fn stock_is_added_and_withdrawn() {
 }
 
 #[test]
+fn metadata_comes_from_a_file_and_must_be_an_object() {
+    let shop = Shop::new();
+    let file = |text: &str| std::fs::write(shop.path("about.json"), text).unwrap();
+    let create = ["sale", "create", "phones", "--sku", "phone=1", "--metadata", "about.json"];
+    assert_eq!(shop.run(&create).status, 2, "there is no file");
+    file("[]");
+    let said = shop.run(&create);
+    assert!(
+        said.status == 2 && said.err.contains("the metadata is not a JSON object"),
+        "{} {}",
+        said.status,
+        said.err
+    );
+    file(r#"{"title":"Drop"}"#);
+    shop.ok(&create);
+    assert_eq!(shop.run(&create).status, 1);
+}
+
+#[test]
 fn a_sale_sells_only_between_its_opening_and_its_end() {
     let shop = Shop::new();
     let year_2100_ms = "4102444800000";

@@ -29,7 +29,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 /// Languages of samples. A block in one of them runs, or says why not.
 const SAMPLES: [&str; 7] = ["sh", "console", "python", "php", "js", "java", "go"];
 /// Data, and fragments in another language.
-const OTHER: [&str; 7] = ["text", "json", "toml", "yaml", "http", "sql", "xml"];
+const OTHER: [&str; 8] = ["text", "json", "toml", "yaml", "http", "sql", "xml", "html"];
 /// Commands in a comment.
 const SETUP: &str = "setup";
 /// What differs from the page: a run with fewer buyers, and servers that are not on this machine.

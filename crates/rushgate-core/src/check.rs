@@ -82,12 +82,20 @@ impl Acquire {
     }
 }
 
+impl Due {
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
+    pub fn check(self) -> Result<()> {
+        match self {
+            Self::After(delay) => check_duration(Field::Delay, delay, NewTask::DELAY_MAX),
+            Self::Now | Self::At(_) => Ok(()),
+        }
+    }
+}
+
 impl NewTask {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        if let Due::After(delay) = self.due {
-            check_duration(Field::Delay, delay, Self::DELAY_MAX)?;
-        }
+        self.due.check()?;
         if let OnDuplicate::Debounce { max_wait } = self.on_duplicate {
             check_duration(Field::MaxWait, max_wait, Self::DELAY_MAX)?;
         }
@@ -331,12 +339,27 @@ impl SaleSpec {
                 return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
             }
         }
+        self.check_metadata()?;
         match (self.opens_at, self.closes_at) {
             (Some(opens), Some(closes)) if closes <= opens => {
                 Err(Error::invalid("the closing time", "must be after the opening time"))
             }
             _ => Ok(()),
         }
+    }
+
+    fn check_metadata(&self) -> Result<()> {
+        let (text, most) = (&self.metadata, Self::METADATA_MAX);
+        if text.len() > most {
+            let says = format_args!("has {} bytes; at most {most} are allowed", text.len());
+            return Err(Error::invalid(Field::Metadata, says));
+        }
+        if !text.is_empty()
+            && serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text).is_err()
+        {
+            return Err(Error::invalid(Field::Metadata, "is not a JSON object"));
+        }
+        Ok(())
     }
 }
 

@@ -52,6 +52,7 @@ fields! {
     Units = "the stock", "units";
     PerBuyer = "the limit per buyer", "per_buyer";
     Skus = "the number of SKUs", "skus";
+    Metadata = "the metadata", "metadata";
     Lines = "the number of lines", "lines";
     Quantity = "the quantity", "quantity";
     Pass = "the lifetime of the admission token", "pass_ms";

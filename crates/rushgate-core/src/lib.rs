@@ -67,8 +67,8 @@ pub use payload::{Payload, PayloadSpec, PayloadView};
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
     Finish, Finished, Heartbeat, KeyLimits, Listing, NewTask, OnDuplicate, Overflow, PastEnd, PastRun,
-    Priority, QueueLimits, QueueReport, QueueStats, Rate, Retention, Retried, Retry, Selection, Task,
-    TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
+    Priority, QueueLimits, QueueReport, QueueStats, Rate, Rescheduled, Retention, Retried, Retry, Selection,
+    Task, TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
 };
 pub use receipt::{BadReceipt, Receipt};
 pub use room::{

@@ -485,6 +485,30 @@ pub enum Cancelled {
     NotFound,
 }
 
+/// Outcome of [`Verbs::reschedule`](crate::Verbs::reschedule).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "outcome")]
+#[non_exhaustive]
+pub enum Rescheduled {
+    /// The task has a new due time.
+    Rescheduled {
+        /// When the task is due.
+        #[serde(rename = "due_us")]
+        due: Timestamp,
+    },
+    /// A worker is running it. Nothing was changed.
+    Leased,
+    /// The new due time is not before the deadline of the task. Nothing was changed.
+    TooLate {
+        /// The deadline.
+        #[serde(rename = "deadline_us")]
+        deadline: Timestamp,
+    },
+    /// There is no such task.
+    NotFound,
+}
+
 /// Outcome of [`Verbs::clear_unique`](crate::Verbs::clear_unique).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

@@ -36,6 +36,9 @@ pub struct SaleSpec {
     /// Whether a ledger records the orders. An order worker then follows the sale's events
     /// ([`follow_orders`](crate::Verbs::follow_orders)), and a decision is final once the ledger has it.
     pub ledger: bool,
+    /// What a shop page shows of the sale, such as titles, prices and pictures: a JSON object of at most
+    /// [`METADATA_MAX`](Self::METADATA_MAX) bytes, or empty. Stores do not read it.
+    pub metadata: String,
     /// Secret key of the sale, random; see [`ReservationId::derive`].
     pub secret: SaleSecret,
 }
@@ -49,6 +52,8 @@ impl SaleSpec {
     pub const SKUS_MAX: usize = 1_000;
     /// Maximum purchase limit per buyer.
     pub const PER_BUYER_MAX: u32 = 10_000;
+    /// Maximum size of the metadata, in bytes.
+    pub const METADATA_MAX: usize = 64 << 10;
     /// Maximum number of expired holds that one reservation ends.
     pub const SWEEP_MAX: u32 = 100;
 }
@@ -402,6 +407,7 @@ pub struct SaleState {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(untagged)]
+#[expect(clippy::large_enum_variant, reason = "nearly every sale of a listing is sound")]
 pub enum ListedSale {
     /// Its state.
     Sound(SaleState),

@@ -59,13 +59,17 @@ fn fields(spec: &SaleSpec) -> Value {
     let skus: Vec<Value> =
         spec.skus.iter().map(|sku| json!([sku.sku.as_str(), sku.units, sku.per_buyer])).collect();
     let moment = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
-    json!({
+    let mut fields = json!({
         "hold_us": spec.hold.as_micros(),
         "opens_us": moment(spec.opens_at),
         "closes_us": moment(spec.closes_at),
         "ledger": spec.ledger,
         "skus": skus,
-    })
+    });
+    if !spec.metadata.is_empty() {
+        fields["metadata"] = spec.metadata.as_str().into();
+    }
+    fields
 }
 
 fn read(id: &SaleId, spec: &Value, secret: SaleSecret) -> Option<SaleSpec> {
@@ -84,6 +88,10 @@ fn read(id: &SaleId, spec: &Value, secret: SaleSecret) -> Option<SaleSpec> {
         opens_at: moment("opens_us"),
         closes_at: moment("closes_us"),
         ledger: spec["ledger"].as_bool()?,
+        metadata: match &spec["metadata"] {
+            Value::Null => String::new(),
+            text => text.as_str()?.to_owned(),
+        },
         secret,
     })
 }
@@ -101,6 +109,7 @@ mod tests {
             opens_at: Some(Timestamp::from_micros(u64::MAX)),
             closes_at: None,
             ledger: true,
+            metadata: r#"{ "title": "\u00e9" }"#.to_owned(),
             secret: SaleSecret::from_bytes([9; 16]),
         };
         let written = spec.to_json();
@@ -111,5 +120,8 @@ mod tests {
         let public = spec.to_public_json();
         assert!(!public.contains("secret") && !public.contains("0909"), "{public}");
         assert_eq!(SaleSpec::from_public_json(&spec.id, public.as_bytes(), spec.secret).unwrap(), spec);
+        let plain = SaleSpec { metadata: String::new(), ..spec };
+        assert!(!plain.to_json().contains("metadata"));
+        assert_eq!(SaleSpec::from_json(&plain.id, plain.to_json().as_bytes()).unwrap(), plain);
     }
 }

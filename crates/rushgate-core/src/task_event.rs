@@ -48,16 +48,25 @@ pub enum TaskChange {
         attempt: u32,
         /// The worker.
         worker: String,
+        /// When it was due: its wait ended with this claim.
+        #[serde(rename = "due_us")]
+        due: Timestamp,
     },
     /// A worker completed it.
     Done {
         /// Number of the attempt.
         attempt: u32,
+        /// When it was claimed, exact to the duration of the claiming call.
+        #[serde(rename = "began_us")]
+        began: Timestamp,
     },
     /// The worker found nothing to do.
     Discarded {
         /// Number of the attempt.
         attempt: u32,
+        /// When it was claimed, exact to the duration of the claiming call.
+        #[serde(rename = "began_us")]
+        began: Timestamp,
     },
     /// Its run ended in any way, and the pending replacement took its place.
     Requeued {

@@ -6,13 +6,13 @@ use crate::declare::{Effect, Verb, field, own, verbs};
 use crate::wire::{Fields, Wire, object};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
-    DeadRequeued, Decision, Dequeued, DrawSecret, Enqueued, Entered, Error, Event, Extended, Fired, Grant,
-    HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, ListedSale, Listing, LockName, LockState, Log,
-    NewSchedule, NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt, Receipt, Relayed,
-    Released, ReleasedWith, ReservationId, Reserved, Restored, Result, Retried, RoomRules, RoomState, SaleId,
-    SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection, Settled, Sku, StockChange,
-    StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket, Timestamp, Token, Topic,
-    UniqueCleared, Verdict,
+    DeadRequeued, Decision, Dequeued, DrawSecret, Due, Enqueued, Entered, Error, Event, Extended, Fired,
+    Grant, HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, ListedSale, Listing, LockName,
+    LockState, Log, NewSchedule, NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt,
+    Receipt, Relayed, Released, ReleasedWith, Rescheduled, ReservationId, Reserved, Restored, Result,
+    Retried, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection,
+    Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket,
+    Timestamp, Token, Topic, UniqueCleared, Verdict,
 };
 
 verbs! {
@@ -278,6 +278,11 @@ verbs! {
     Replayed Cancel cancel(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> Cancelled,
         "cancel a task";
 
+    /// Changes when a waiting task is due, earlier or later. Payload, attempts, priority and dependencies stay. Its
+    /// arrival stays too, so among tasks of the same due time it keeps its place.
+    Replayed Reschedule reschedule(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId, due: Due) -> Rescheduled,
+        "reschedule a task", |v| v.due.check();
+
     /// Returns when the [uniqueness window](NewTask::unique_for) of an ID ends, whether or not its task is live;
     /// `None` if it has none.
     Read UniqueUntil unique_until(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<Timestamp>,
@@ -302,6 +307,10 @@ verbs! {
     /// They are kept until the task itself has finished, whatever the queue's [`Retention`](crate::Retention).
     Read Waited waited(queue: ref '_ QueueName, id: ref '_ TaskId, page: Page) -> Vec<crate::Waited>,
         "list the dependencies of a task", |v| v.page.check_size(100);
+
+    /// Returns up to `n` live tasks (1 to 1,000) that still wait for this one: by policy, then by arrival.
+    Read Dependents dependents(queue: ref '_ QueueName, id: ref '_ TaskId, n: u32) -> Vec<TaskId>,
+        "list the tasks that wait for a task", |v| check_batch(v.n as usize);
 
     /// Returns a task by ID: the live one, or else the retained one.
     Read Task task(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<TaskInfo>,

@@ -244,7 +244,7 @@ as_serde! {
     () bool u8 u32 u64 String Duration
     BadReceipt Beacon Busy Cancelled ClientId Closed Commitment Completed Created DeadRequeued Dequeued DrawSecret
     Enqueued EventKind Fence Fired Finish Grant HaltReason HoldState HoldTime IfDead Lease Left Op OrderIntent Overflow
-    Owner PastRun Priority Queued Rebuilt Released ReservationId Retried Revision RoomOrder SaleSecret SaleStatus
+    Owner PastRun Priority Queued Rebuilt Released Rescheduled ReservationId Retried Revision RoomOrder SaleSecret SaleStatus
     Scheduled Settled StockChange StockChanged TaskEnd TaskEvents TaskExtended TaskProgress TaskReleased TaskState
     Ticket Timestamp Token UnitChoice UnitRange UniqueCleared Verdict Waits
 }
@@ -305,7 +305,7 @@ structs! {
     Retry { ticket delay error give_up }
     RoomRules { rate pass order from }
     RoomState { rules opened joined served admitted pace commitment closed_entry drawn now }
-    SaleSpec { id skus hold opens_at closes_at ledger secret }
+    SaleSpec { id skus hold opens_at closes_at ledger metadata secret }
     SaleState { spec status generation seq skus next_expiry halted receipts_until orders now }
     Schedule { id recurrence payload priority max_attempts next previous paused revision }
     SkuCounters {

@@ -190,6 +190,7 @@ async fn what_an_operator_changes_is_in_the_audit_log_and_nothing_else_is() {
         hold: HoldTime::new(Duration::from_secs(60)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: false,
         secret: SaleSecret::from_bytes([231; 16]),
     };

@@ -662,6 +662,7 @@ async fn a_role_for_reports_reads_the_orders_and_not_the_secret() {
         hold: HoldTime::new(Duration::from_secs(300)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: false,
         secret: SaleSecret::from_bytes([7; 16]),
     };

@@ -203,6 +203,7 @@ async fn a_sale_is_known_with_its_specification(bench: Bench) {
         hold: HoldTime::new(Duration::from_secs(5)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: true,
         secret: SaleSecret::from_bytes([7; 16]),
     };

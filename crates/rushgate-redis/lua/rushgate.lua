@@ -2017,7 +2017,7 @@ end
 -- A task has finished. It is kept if the queue has a retention.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
-  events.note(q, at, t.id, how, t.attempts)
+  events.note(q, at, t.id, how, t.attempts, t.claim)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
   local run = t.ran and pack_run(t) or ''
@@ -2569,11 +2569,24 @@ local function complete(q, id, number, how, result)
   end
   take_out(q.leases, string.sub(run, 1, 8) .. id)
   if q.events_n then
-    events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts)
+    events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts, claim + turn)
   end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)
   return 1
+end
+
+-- Changes the due time of a task that waits, and nothing else.
+local function move(q, t, due)
+  q.revision, q.turn = q.revision + 1, nil
+  -- A task with a key may be blocked although it is due.
+  local was_due = not t.key and t.due <= now
+  lift(q, t)
+  t.revision, t.due, t.asked = q.revision, due, due
+  store_record(q, t, body_of(t.record))
+  if t.ran then store_run(q, t) end
+  events.note(q, now, t.id, events.replaced, 0, due)
+  stand(q, t, not was_due)
 end
 
 -- Enqueuing a task. Outcomes: 1 added, 2 kept, 3 replaced, each with the revision; 4 full, 5 dropped, each with the
@@ -2581,25 +2594,21 @@ end
 
 -- Applies a second enqueue to a task that waits.
 local function put_over(q, t, of, body)
-  if of.mode == 2 and of.due >= t.due then
-    return 2, t.revision
+  if of.mode == 2 then
+    if of.due >= t.due then return 2, t.revision end
+    move(q, t, of.due)
+    return 3, q.revision
   end
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
   lift(q, t)
   t.revision = q.revision
-  if of.mode == 2 then
-    t.due, t.asked = of.due, of.due
-    store_record(q, t, body_of(t.record))
-    if t.ran then store_run(q, t) end
-  else
-    t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
-    if of.mode == 3 then t.due = math.min(t.due, t.first + of.max_wait) end
-    t.asked, t.flags = t.due, 0
-    if t.ran then set_field(q.runs, t.id, false) end
-    store_record(q, t, body)
-  end
+  t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
+  if of.mode == 3 then t.due = math.min(t.due, t.first + of.max_wait) end
+  t.asked, t.flags = t.due, 0
+  if t.ran then set_field(q.runs, t.id, false) end
+  store_record(q, t, body)
   events.note(q, now, t.id, events.replaced, 0, t.due)
   stand(q, t, not was_due)
   return 3, q.revision
@@ -2999,18 +3008,20 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
       q.claim, turn = q.claim + 1, turn + 1
       if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
       local number = first .. string.char(turn)
-      local has_key, attempt = string.byte(record, 28) % 64 >= 16, 1
+      local has_key, attempt, due = string.byte(record, 28) % 64 >= 16, 1
       if run then
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
         if has_key then t.flags = bit.bor(t.flags, 32) end
-        attempt, run = t.attempts, number .. string.sub(pack_run(t), 8 + 1)
+        attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), 8 + 1)
       else
         run = number .. (has_key and before_of_key or before) .. string.sub(record, 21, 27) .. behind
       end
       add(q.runs, id, run)
       add(q.leases, till_text, number .. id)
-      if q.events_n then events.note(q, now, id, events.claimed, attempt, 0, worker) end
+      if q.events_n then
+        events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, 21), worker)
+      end
       answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
     end
     taken = math.min(taken + n, #ids)
@@ -3185,6 +3196,44 @@ verb('queue_dead_letter', { 'allow-oom' }, { 'queue' }, function()
   finish(q)
   local letter = redis.call('HGET', q.dead, ARGV[1])
   return letter and { ARGV[1], letter } or {}
+end)
+
+-- Returns the live tasks that still wait for a task, by if-dead policy and then by arrival.
+--
+-- KEYS[1-36]  the queue (include/queue.lua)
+-- ARGV[1]     id: name
+-- ARGV[2]     at most: 1 to 1,000
+--
+-- {id, ...}
+--
+-- flags: allow-oom
+verb('queue_dependents', { 'allow-oom' }, { 'queue' }, function()
+  do
+    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if not is.name(ARGV[1]) then
+      return wrong.argument(1, 'id', LIMITS.name)
+    end
+    if not is.whole(ARGV[2], 1, 1000) then
+      return wrong.argument(2, 'at most', '1 to 1,000')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local q = queue_keys(1)
+  if reap(q) then return AGAIN end
+  finish(q)
+  local answer, with = {}, ARGV[1] .. '\0'
+  if not q.linked then return answer end
+  -- After the ID: a zero byte, the policy, the place.
+  local place_from = #with + 2
+  for _, member in ipairs(beginning(q.dependents, with, ARGV[2])) do
+    local place = string.sub(member, place_from, place_from + 7 - 1)
+    local id = string.sub(member, place_from + 7)
+    -- A link may outlive its task for a while.
+    local record = read(q.records, id)
+    if record and string.sub(record, 1, 7) == place then answer[#answer + 1] = id end
+  end
+  return answer
 end)
 
 -- Removes a task if it has not changed since it was read.
@@ -4256,6 +4305,55 @@ verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   remember(once, answer)
   if answer[3] then return AGAIN end
   return answer
+end)
+
+-- Changes when a waiting task is due.
+--
+-- KEYS[1-36]   the queue (include/queue.lua)
+-- KEYS[37-38]  the client's replay cache (include/once.lua)
+-- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- ARGV[2]      id: name
+-- ARGV[3]      due: 0 to 9,007,199,254,740,991 µs
+-- ARGV[4]      from now: 0 or 1; 1 if the due time counts from now
+--
+-- {outcome, time or 0}  0 not found, 1 rescheduled, with the due time, 2 leased, 3 too late, with the deadline
+--
+-- flags: allow-oom
+verb('queue_reschedule', { 'allow-oom' }, { 'queue', 'answers' }, function()
+  do
+    if #ARGV ~= 4 then return wrong.count('arguments', #ARGV, 4) end
+    if #ARGV[1] ~= 8 then
+      return wrong.argument(1, 'op', '8 bytes')
+    end
+    if not is.name(ARGV[2]) then
+      return wrong.argument(2, 'id', LIMITS.name)
+    end
+    if not is.whole(ARGV[3], 0, 9007199254740991) then
+      return wrong.argument(3, 'due', '0 to 9,007,199,254,740,991 µs')
+    end
+    if not is.whole(ARGV[4], 0, 1) then
+      return wrong.argument(4, 'from now', '0 or 1')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local answer = remembered(once)
+  if answer then return answer end
+  if reap(q) then return AGAIN end
+  local t, due = load(q, ARGV[2]), tonumber(ARGV[3])
+  if ARGV[4] == '1' then due = now + due end
+  local outcome, time = 0, 0
+  if t and has(t, 1) then
+    outcome = 2
+  elseif t and t.deadline and t.deadline <= due then
+    outcome, time = 3, t.deadline
+  elseif t then
+    move(q, t, due)
+    outcome, time = 1, due
+  end
+  finish(q)
+  return remember(once, { outcome, time })
 end)
 
 -- Declines a wake-up: the next process is woken if a task is due.
@@ -6168,6 +6266,8 @@ verb('sale_load_orders', {}, { 'sale', 'staged' }, function()
   if not s then return MISSING end
   if not s.halted or s.by ~= ARGV[2] then return 0 end
   local loaded = sale_keys(9, ARGV[1])
+  -- This rebuild has switched, and the sale was halted again since.
+  if not loaded then return 0 end
   loaded.generation = tonumber(ARGV[3])
   redis.call('HSET', loaded.row, 'generation', ARGV[3])
   local LAST = { confirmed = 4, cancelled = 5, expired = 6 }
@@ -6239,6 +6339,8 @@ verb('sale_load_units', {}, { 'sale', 'staged' }, function()
   if not s then return MISSING end
   if not s.halted or s.by ~= ARGV[2] then return 0 end
   local loaded = sale_keys(9, ARGV[1])
+  -- This rebuild has switched, and the sale was halted again since.
+  if not loaded then return 0 end
   loaded.generation = tonumber(ARGV[3])
   redis.call('HSET', loaded.row, 'generation', ARGV[3])
   local k, withdrawn, new = sku(loaded, tonumber(ARGV[4])), ARGV[5] == 'withdrawn', {}

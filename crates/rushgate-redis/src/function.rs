@@ -70,6 +70,7 @@ functions! {
         QueueComplete = "complete"
         QueueDead = "dead"
         QueueDeadLetter = "dead_letter"
+        QueueDependents = "dependents"
         QueueDequeue = "dequeue"
         QueueEnqueue = "enqueue"
         QueueDueSchedules = "due_schedules" + reads
@@ -89,6 +90,7 @@ functions! {
         QueueReplay = "replay" + reads
         QueueRetry = "retry"
         QueueRequeueDead = "requeue_dead"
+        QueueReschedule = "reschedule"
         QueueRing = "ring"
         QueueSchedule = "schedule"
         QueueSchedules = "schedules" + reads

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued,
-    Fence, Heartbeat, Lease, NewTask, OnDuplicate, Op, Payload, QueueName, Result, Retried, Retry, Revision,
-    TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Unmet,
+    Fence, Heartbeat, Lease, NewTask, OnDuplicate, Op, Payload, QueueName, Rescheduled, Result, Retried,
+    Retry, Revision, TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared,
+    Unmet,
 };
 
 use crate::command::micros;
@@ -24,7 +25,10 @@ pub(crate) use dead::{
     requeue_dead,
 };
 pub(crate) use event::{events, follow, listen, read_events, read_listening, ring, watch};
-pub(crate) use look::{limit, read_infos, read_stats, read_waited, read_waits, stats, tasks, waited, waits};
+pub(crate) use look::{
+    dependents, limit, read_dependents, read_infos, read_stats, read_waited, read_waits, stats, tasks,
+    waited, waits,
+};
 pub(crate) use row::read_tasks;
 
 use row::rest_of_tasks;
@@ -308,6 +312,27 @@ pub(crate) fn cancel(op: Op, queue: &QueueName, id: &TaskId) -> Call {
 
 pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
     read_outcome(reply, &[Cancelled::NotFound, Cancelled::Removed, Cancelled::Marked])
+}
+
+pub(crate) fn reschedule(op: Op, queue: &QueueName, id: &TaskId, due: Due) -> Call {
+    let (time, from_now) = match due {
+        Due::Now => (0, true),
+        Due::After(delay) => (micros(delay), true),
+        Due::At(at) => (at.as_micros().min(MOMENT_MAX), false),
+    };
+    once(Function::QueueReschedule, queue, op).arg(id.as_str()).number(time).flag(from_now)
+}
+
+pub(crate) fn read_rescheduled(reply: Reply) -> Result<Rescheduled> {
+    let mut fields = reply.list()?;
+    let (outcome, time) = (fields.int()?, Timestamp::from_micros(fields.int()?));
+    Ok(match outcome {
+        0 => Rescheduled::NotFound,
+        1 => Rescheduled::Rescheduled { due: time },
+        2 => Rescheduled::Leased,
+        3 => Rescheduled::TooLate { deadline: time },
+        _ => return Err(strange("an unknown outcome")),
+    })
 }
 
 pub(crate) fn unique_until(queue: &QueueName, id: &TaskId) -> Call {

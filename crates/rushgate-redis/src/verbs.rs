@@ -80,6 +80,10 @@ impl RedisStore {
                 let call = queue::cancel(v.op, &v.queue, &v.id);
                 self.change(&v.queue, call, queue::read_cancelled, Reply::Cancel)
             }
+            Request::Reschedule(v) => {
+                let call = queue::reschedule(v.op, &v.queue, &v.id, v.due);
+                self.change(&v.queue, call, queue::read_rescheduled, Reply::Reschedule)
+            }
             Request::UniqueUntil(v) => {
                 let call = queue::unique_until(&v.queue, &v.id);
                 self.send(call, queue::read_unique_until, Reply::UniqueUntil)
@@ -97,6 +101,10 @@ impl RedisStore {
             Request::Waited(v) => {
                 let call = queue::waited(&v.queue, &v.id, &v.page);
                 self.send(call, queue::read_waited, Reply::Waited)
+            }
+            Request::Dependents(v) => {
+                let call = queue::dependents(&v.queue, &v.id, v.n);
+                self.send(call, queue::read_dependents, Reply::Dependents)
             }
             Request::Task(v) => {
                 let read = |raw| Ok(queue::read_infos(raw)?.pop());

@@ -128,6 +128,7 @@ fn spec() -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: false,
         secret: SaleSecret::from_bytes([7; 16]),
     }

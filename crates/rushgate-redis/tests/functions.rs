@@ -520,6 +520,7 @@ fn phones(secret: [u8; 16]) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(60)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: false,
         secret: SaleSecret::from_bytes(secret),
     }

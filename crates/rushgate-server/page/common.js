@@ -10,7 +10,6 @@ export const store = (name, value) => {
 
 const LANGUAGES = { en: { words: en, locale: 'en', name: 'English' }, zh: { words: zh, locale: 'zh-CN', name: '中文' } };
 export const language = signal(recall('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en'));
-language.subscribe((now) => { document.documentElement.lang = now; });
 const spokenNow = () => LANGUAGES[language.value] ?? LANGUAGES.en;
 const other = () => (language.value === 'zh' ? 'en' : 'zh');
 
@@ -47,6 +46,9 @@ export function standing({ status, opens_at_us: opens, closes_at_us: closes, sku
   return skus.some((sku) => sku.held) ? 'onHold' : 'sold';
 }
 
+/** The server that this module comes from: a page of another origin may embed it. */
+const server = new URL(import.meta.url).origin;
+
 export const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
 export const setBearer = (token) => sessionStorage.setItem('bearer', token);
 
@@ -59,7 +61,7 @@ function headers(more = {}) {
 /** Calls the API. */
 export async function api(method, path, { body, more, signal: until, cache = 'no-store' } = {}) {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
-  const response = await fetch(path, {
+  const response = await fetch(server + path, {
     method, signal: until, cache, headers: headers({ ...sent, ...more }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
@@ -70,7 +72,7 @@ export async function api(method, path, { body, more, signal: until, cache = 'no
 
 /** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
 export async function* events(path, until) {
-  const response = await fetch(path, { headers: headers(), cache: 'no-store', signal: until });
+  const response = await fetch(server + path, { headers: headers(), cache: 'no-store', signal: until });
   if (!response.ok) throw new Problem(await response.json());
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ''; ;) {
@@ -94,6 +96,16 @@ export const rate = (n) => number(n < 10 ? Math.round(n * 10) / 10 : Math.round(
 
 /** A share, rounded down, so that only a full share reads 100 %. */
 export const percent = (part, all) => `${number(all ? Math.floor(1000 * part / all) / 10 : 0)} %`;
+
+/** A price: its amount is in the smallest unit of the currency. */
+export function money({ amount, currency }) {
+  try {
+    const format = new Intl.NumberFormat(spokenNow().locale, { style: 'currency', currency });
+    return format.format(amount / 10 ** format.resolvedOptions().maximumFractionDigits);
+  } catch {
+    return `${amount} ${currency}`;
+  }
+}
 
 /** A duration in microseconds, as text in the reader's language. */
 export function spoken(us) {

@@ -6,8 +6,8 @@ import { Tag, useTitle } from '/page/parts.js';
 import { to } from '/page/router.js';
 import { AttemptsChart, StockChart } from '/page/sale.js';
 import { Bar, sums } from '/page/sales.js';
-import { attemptsOf, audits, connection, isStale, latestOf, now, risesOf, roomOf, saleOf, useHistory } from '/page/state.js';
-import { stateOf, waitIn, waitingIn } from '/page/verbs.js';
+import { attemptsOf, audits, connection, isStale, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
+import { stateOf, waitIn } from '/page/verbs.js';
 
 const WINDOW_S = 600;
 /** A ledger this far behind is an alarm, in microseconds. */
@@ -16,7 +16,7 @@ const LAG_MAX = 15e6;
 /** What is wrong, most urgent first. */
 function alarmsOf(sale) {
   const audit = audits.value.get(sale.id);
-  const lag = sale.orders?.behind_since_us ? sale.now_us - sale.orders.behind_since_us : 0;
+  const lag = lagOf(sale);
   return [
     !connection.value.on && t('alarmAway', clockTime(connection.value.since / 1000)),
     audit && !audit.ok && t('alarmAudit', clockTime(audit.at)),
@@ -58,7 +58,7 @@ export function Drop({ sale: id }) {
   const demand = groups.reduce((sum, { rates }) => sum + latestOf(rates), 0);
   const room = roomOf(id);
   const waiting = room ? waitingIn(room) : 0;
-  const lag = sale.orders?.behind_since_us ? sale.now_us - sale.orders.behind_since_us : 0;
+  const lag = lagOf(sale);
   const alarms = alarmsOf(sale);
   const [audit, auditAt] = auditText(sale);
   const full = () => (document.fullscreenElement ? document.exitFullscreen() : document.documentElement.requestFullscreen());

@@ -1,6 +1,6 @@
 // The operator console: its frame, sign-in, connection status and the screen of the current URL.
 import { html, render, useEffect, useRef } from '/page/vendor/preact.js';
-import { clockTime, otherLanguage, t } from '/page/common.js';
+import { clockTime, language, otherLanguage, t } from '/page/common.js';
 import { Dialog, Told } from '/page/dialogs.js';
 import { Drop } from '/page/drop.js';
 import { Keys } from '/page/keys.js';
@@ -14,7 +14,7 @@ import { route } from '/page/router.js';
 import { Sale } from '/page/sale.js';
 import { Sales } from '/page/sales.js';
 import { auditAll, connection, enter, isAway, now, refused, snapshot, watch } from '/page/state.js';
-import { Task } from '/page/tasks.js';
+import { Task } from '/page/task.js';
 
 const SCREENS = {
   overview: Overview, sales: Sales, sale: Sale, drop: Drop, queues: Queues, queue: Queue, schedules: Queue, workers: Queue,
@@ -64,6 +64,7 @@ function Screen() {
 
 const App = () => html`<${Header} /><${Away} /><main id="screen" tabindex="-1" class=${isAway.value ? 'is-stale' : ''}><${Screen} /></main><${Dialog} /><${Keys} /><${Told} />`;
 
+language.subscribe((code) => { document.documentElement.lang = code; });
 render(html`<${App} />`, document.getElementById('app'));
 watch();
 auditAll();

@@ -6,21 +6,20 @@ import { Card, Facts, Nothing, useTitle } from '/page/parts.js';
 import { QueueTable, backlogOf } from '/page/queues.js';
 import { to } from '/page/router.js';
 import { SaleRow } from '/page/sales.js';
-import { audits, now, snapshot, useReadiness } from '/page/state.js';
+import { LAG_LATE_US, audits, lagOf, now, snapshot, useReadiness } from '/page/state.js';
 import { stateOf } from '/page/verbs.js';
 
-const LAG_US = 10e6;
 const IDLE_MS = 60e3;
 const WAIT_US = 60e6;
 
 const ofSale = (sale) => {
   const link = to('sales', sale.id);
-  const lag = sale.orders?.behind_since_us ? sale.now_us - sale.orders.behind_since_us : 0;
+  const lag = lagOf(sale);
   return [
     audits.value.get(sale.id)?.ok === false && { kind: 'bad', link, text: `${sale.id}: ${t('auditFails')}` },
     sale.halted && { kind: 'bad', link, text: `${sale.id}: ${t(`halted_${sale.halted.reason}`)}` },
     sale.orders?.failed > 0 && { kind: 'bad', link, text: `${sale.id}: ${t('failedOrders')}: ${number(sale.orders.failed)}` },
-    lag > LAG_US && { kind: 'bad', link, text: `${sale.id}: ${t('ledgerLag')} ${spoken(lag)}` },
+    lag > LAG_LATE_US && { kind: 'bad', link, text: `${sale.id}: ${t('ledgerLag')} ${spoken(lag)}` },
     stateOf(sale) === 'onHold' && { kind: 'warn', link, text: `${sale.id}: ${t('onHold')}` },
   ];
 };

@@ -100,14 +100,18 @@ export function Spark({ at, values, label, kind = '' }) {
     <polyline points=${points.join(' ')} vector-effect="non-scaling-stroke" /></svg>`;
 }
 
-/** A payload or another long text, with a button that copies it. */
-export function Text({ text, label }) {
+/** A button that copies a text. Browsers offer no clipboard on plain HTTP. */
+export function Copy({ text }) {
   const [done, setDone] = useState(false);
-  const copy = async () => { await navigator.clipboard.writeText(text); setDone(true); setTimeout(setDone, 2000, false); };
-  return html`<div class="text">
-    ${navigator.clipboard && html`<button class="small copy" onClick=${copy}>${t(done ? 'copied' : 'copy')}</button>`}
-    <pre tabindex="0" aria-label=${label}>${text}</pre></div>`;
+  const copy = async () => { await navigator.clipboard.writeText(text()); setDone(true); setTimeout(setDone, 2000, false); };
+  return navigator.clipboard ? html`<button type="button" class="small copy" onClick=${copy}>${t(done ? 'copied' : 'copy')}</button>` : null;
 }
+
+const TEXT_MAX = 20000;
+
+/** A payload or another text, truncated if it is long, with a button that copies all of it. */
+export const Text = ({ text, label }) => html`<div class="text"><${Copy} text=${() => text} />
+  <pre role="region" tabindex="0" aria-label=${label}>${text.slice(0, TEXT_MAX)}${text.length > TEXT_MAX && ` … ${t('cut', number(text.length))}`}</pre></div>`;
 
 /** Whether verbs can be sent: not while the page is disconnected. */
 export const canAct = () => connection.value.on;

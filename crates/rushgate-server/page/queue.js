@@ -1,12 +1,12 @@
 // The screen of one queue: its tasks by state, its limits, its schedules and its workers.
-import { html, useEffect, useRef, useState } from '/page/vendor/preact.js';
-import { Problem, api, number, path, relative, someOf, spoken, t, timed } from '/page/common.js';
+import { html, useEffect, useState } from '/page/vendor/preact.js';
+import { Problem, api, moment, number, path, relative, someOf, spoken, t, timed } from '/page/common.js';
 import { Verb, ask, carryOut, spell, tell } from '/page/dialogs.js';
-import { Card, Facts, Menu, Nothing, Search, Table, Tag, Text, View, canAct, usePolled, useTitle } from '/page/parts.js';
-import { PauseVerb, Recent } from '/page/queues.js';
+import { Card, Facts, Menu, Nothing, Search, Table, Tag, canAct, usePolled, useTitle } from '/page/parts.js';
+import { PauseVerb, Quantiles, Recent } from '/page/queues.js';
 import { Name, navigate, route, to, withQuery } from '/page/router.js';
 import { now, queueOf } from '/page/state.js';
-import { TaskVerbs, cancelTask, findIn, justBefore, stateText, steerDead, textOf } from '/page/tasks.js';
+import { Content, TaskVerbs, cancelTask, findIn, justBefore, reschedule, stateText, steerDead, textOf } from '/page/tasks.js';
 
 const STATES = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'dead'];
 const PAGE = 50;
@@ -26,7 +26,7 @@ const listOf = (base, state, after, limit) => {
 const FIELDS = { kind: (task) => task.kind, key: (task) => task.key, worker: (task) => task.worker, error: (task) => task.error, id: (task) => task.id };
 
 /** A test for the words of a filter; null without one. */
-export function filterOf(text) {
+function filterOf(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   if (!words.length) return null;
   return (task) => words.every((word) => {
@@ -65,12 +65,13 @@ async function forEach(ids, work, progress) {
 }
 
 const BULK = {
+  runNow: { label: 'runFound', says: 'dueNowSays', work: (base, progress) => (ids) => forEach(ids, (id) => reschedule(base, id), progress) },
   cancel: { label: 'cancelFound', danger: true, says: 'cancelSays', work: (base, progress) => (ids) => forEach(ids, (id) => cancelTask(base, id), progress) },
   requeue: { label: 'requeueAll', says: 'requeueSays', work: (base, progress) => steerDead(base, 'requeue', progress) },
   remove: { label: 'deleteAll', danger: true, says: 'removeSays', work: (base, progress) => steerDead(base, 'delete', progress) },
 };
 
-const bulkOf = (state) => (state === 'dead' ? ['requeue', 'remove'] : state === 'done' ? [] : ['cancel']);
+const bulkOf = (state) => ({ dead: ['requeue', 'remove'], done: [], scheduled: ['runNow', 'cancel'] }[state] ?? ['cancel']);
 
 /** A verb on the selected tasks, or on all that the filter matches now. Later tasks are not affected. */
 function BulkVerb({ of, verb, selected }) {
@@ -209,11 +210,11 @@ function WorkersList({ queue, base }) {
   if (!said.workers.length) return html`<${Nothing} word="noWorkers" />`;
   const rows = said.workers.slice(0, 200).map(([id, tasks]) => ({
     key: id,
-    cells: [html`<${Name} to=${['queues', queue, 'workers', id]} />`, number(tasks.length), spoken(Math.min(...tasks.map((task) => task.lease_until_us)) - at),
-      tasks.slice(0, 3).map((task) => html`<span key=${task.id}><${Name} to=${['queues', queue, 'tasks', task.id]} /> </span>`)],
+    cells: [html`<${Name} to=${['queues', queue, 'workers', id]} />`, number(tasks.length), spoken(at - Math.min(...tasks.map((task) => task.claimed_us))),
+      spoken(Math.min(...tasks.map((task) => task.lease_until_us)) - at), tasks.slice(0, 3).map((task) => html`<span key=${task.id}><${Name} to=${['queues', queue, 'tasks', task.id]} /> </span>`)],
   }));
   return html`<p class="soft count" role="status">${t('found', number(said.workers.length))}</p>
-    <div class="card"><${Table} heads=${[['worker'], ['tasks', 'n'], ['leaseLeft', 'n'], ['worksOn']]} rows=${rows} label=${t('workers')} /></div>
+    <div class="card"><${Table} heads=${[['worker'], ['tasks', 'n'], ['longestRun', 'n'], ['leaseLeft', 'n'], ['worksOn']]} rows=${rows} label=${t('workers')} /></div>
     <p class="soft">${t('workersOf')}</p>`;
 }
 
@@ -239,6 +240,10 @@ function ScheduleVerbs({ base, queue, schedule: { id, paused }, small }) {
   }} />`;
 }
 
+/** The next occurrence of a schedule, and those after it on request. */
+const Upcoming = ({ schedule: { upcoming_us: [next, ...more] }, at }) => (next === undefined ? '–' : html`<details class="upcoming"><summary>${relative(next, at)}</summary>
+  <ol class="plain">${[next, ...more].map((us) => html`<li key=${us}>${moment(us)}</li>`)}</ol></details>`);
+
 function SchedulesList({ queue, base }) {
   const after = route.value.query.get('after') ?? '';
   const { said } = usePolled(() => api('GET', `${base}/schedules?${new URLSearchParams({ limit: PAGE, after })}`, { cache: 'no-cache' }), [base, after], 1000);
@@ -247,7 +252,7 @@ function SchedulesList({ queue, base }) {
   if (!said.items.length) return html`<${Nothing} word="nothing" />`;
   const rows = said.items.map((schedule) => ({
     key: schedule.id,
-    cells: [html`<${Name} to=${['queues', queue, 'schedules', schedule.id]} />`, schedule.when, !schedule.paused && schedule.next_us ? relative(schedule.next_us, at) : '–',
+    cells: [html`<${Name} to=${['queues', queue, 'schedules', schedule.id]} />`, schedule.when, html`<${Upcoming} schedule=${schedule} at=${at} />`,
       schedule.previous_us ? relative(schedule.previous_us, at) : '–', t(schedule.paused ? 'paused' : 'working'),
       html`<span class="row"><${ScheduleVerbs} base=${base} queue=${queue} schedule=${schedule} small /></span>`],
   }));
@@ -264,8 +269,9 @@ export function Schedule({ queue, schedule: id }) {
   return html`<${Crumbs} queue=${queue} /><div class="row head"><h1>${id}</h1><${Tag} kind=${said?.paused ? 'stopped' : 'open'}>${t(said?.paused ? 'paused' : 'working')}<//>
       ${said && !isGone && html`<span class="row ends"><${ScheduleVerbs} base=${base} queue=${queue} schedule=${said} /></span>`}</div>
     ${isGone ? html`<${Nothing} word="gone" />` : said === undefined ? html`<p class="soft">${t('loading')}</p>` : html`<div class="grid two">
-      <${Card} title=${t('facts')}><${Facts} of=${[['pattern', said.when], ['next', said.next_us && timed(said.next_us, at)], ['previous', said.previous_us && timed(said.previous_us, at)], ['kind', said.kind], ['priority', said.priority], ['maxAttempts', said.max_attempts]]} /><//>
-      <${Card} title=${t('payload')}><${Text} text=${textOf({ content_type: '', ...said })} label=${t('payload')} /><//></div>`}`;
+      <${Card} title=${t('facts')}><${Facts} of=${[['pattern', said.when], ['previous', said.previous_us && timed(said.previous_us, at)], ['kind', said.kind], ['priority', said.priority], ['maxAttempts', said.max_attempts]]} /><//>
+      <${Card} title=${t('upcoming')}>${said.upcoming_us.length ? html`<ol class="plain">${said.upcoming_us.map((us) => html`<li key=${us}>${timed(us, at)}</li>`)}</ol>` : html`<${Nothing} word=${said.paused ? 'pausedSchedule' : 'neverAgain'} />`}<//>
+      <${Card} title=${t('payload')}><${Content} of=${said} label=${t('payload')} /><//></div>`}`;
 }
 
 // ── The screen ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -280,6 +286,7 @@ function Figures({ queue }) {
     <div><dt>${t('leased')}</dt><dd><${Recent} queue=${queue} word="leased" /></dd></div>
     <div><dt>${t('dead')}</dt><dd><${Recent} queue=${queue} word="dead" /></dd></div>
     ${keeps && ['added', 'done', 'failed'].map((word) => html`<div key=${word}><dt>${t(`flow_${word}`)}</dt><dd><${Recent} queue=${queue} word=${`flow_${word}`} counts=${[word]} /></dd></div>`)}
+    ${keeps && ['wait', 'run'].map((word) => html`<div key=${word}><dt>${t(`${word}Time`)}</dt><dd><${Quantiles} queue=${queue} kind=${word} /></dd></div>`)}
     <div><dt>${t('lastClaim')}</dt><dd>${queue.last_claim_us ? relative(queue.last_claim_us, now.value) : t('never')}</dd></div>
   </dl>`;
 }
@@ -288,14 +295,13 @@ const VIEWS = { queue: TaskList, schedules: SchedulesList, workers: WorkersList 
 
 export function Queue({ queue: name }) {
   const { screen, query } = route.value;
-  const place = useRef();
   useTitle(...(screen === 'queue' ? [query.get('state') && t(query.get('state'))].filter(Boolean) : [t(screen)]), name);
   const base = `/v1/queues/${path(name)}`;
   const queue = queueOf(name);
   const current = screen === 'queue' ? query.get('state') ?? 'current' : screen;
   const List = VIEWS[screen];
   const tab = (view, url) => html`<a key=${view} class="view" href=${url} aria-current=${current === view ? 'page' : undefined}>${t(view)}${queue?.[view] === undefined ? '' : ` ${number(queue[view])}`}</a>`;
-  return html`<article class="queue" ref=${place} data-queue=${name}>
+  return html`<article class="queue" data-queue=${name}>
     <p class="crumbs"><${Name} to=${['queues']}>${t('queues')}<//></p>
     <div class="row head"><h1>${name}</h1>${queue && html`<${Tag} kind=${queue.paused ? 'stopped' : 'open'}>${t(queue.paused ? 'paused' : 'working')}<//>`}
       <span class="row ends">${queue && html`<${PauseVerb} queue=${queue} />`}<${EnqueueVerb} queue=${name} base=${base} /></span></div>

@@ -1,10 +1,10 @@
 // All queues: backlog, throughput, failures and age, with their recent past.
 import { html } from '/page/vendor/preact.js';
-import { api, number, path, rate, spoken, t } from '/page/common.js';
+import { api, number, path, rate, spoken, t, took } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
 import { Nothing, Search, Spark, Table, Tag, paged, useTitle } from '/page/parts.js';
 import { Name, navigate, route, withQuery } from '/page/router.js';
-import { latestOf, ratesOf, snapshot, useHistory } from '/page/state.js';
+import { flowOf, latestOf, ratesOf, snapshot, useHistory } from '/page/state.js';
 
 export const backlogOf = (queue) => queue.ready + queue.scheduled + queue.blocked;
 
@@ -26,12 +26,18 @@ export function Recent({ queue, word, counts, children }) {
     <span>${children ?? (counts ? (history && queue.limits.events ? `${rate(latestOf(values))}${t('perS')}` : '–') : number(queue[word]))}</span></span>`;
 }
 
+/** How long the latest tasks waited or ran: median and 99th percentile. */
+export function Quantiles({ queue, kind }) {
+  const of = flowOf(queue.queue)?.[kind];
+  return html`<span class="quantiles">${of ? `${took(of.p50_us)} / ${took(of.p99_us)}` : '–'}</span>`;
+}
+
 const age = (queue) => (queue.ready ? spoken(1000 * queue.lag_ms) : '–');
 
 const COLUMNS = [['name', (queue) => queue.queue], ['ready', (queue) => -queue.ready], ['oldest', (queue) => -queue.lag_ms], ['leased', (queue) => -queue.leased], ['dead', (queue) => -queue.dead]];
 
 export function QueueTable({ queues, verbs = true }) {
-  const heads = [['name'], ['state'], ['ready', 'n'], ['throughput', 'n'], ['failures', 'n'], ['oldest', 'n'], ['scheduled', 'n'], ['leased', 'n'], ['blocked', 'n'], ['dead', 'n'], ...(verbs ? [['verbs', 'verbs']] : [])];
+  const heads = [['name'], ['state'], ['ready', 'n'], ['throughput', 'n'], ['failures', 'n'], ['oldest', 'n'], ['waitTime', 'n'], ['runTime', 'n'], ['scheduled', 'n'], ['leased', 'n'], ['blocked', 'n'], ['dead', 'n'], ...(verbs ? [['verbs', 'verbs']] : [])];
   const rows = queues.map((queue) => ({
     key: queue.queue,
     cells: [
@@ -41,6 +47,7 @@ export function QueueTable({ queues, verbs = true }) {
       html`<${Recent} queue=${queue} word="throughput" counts=${['done']} />`,
       html`<${Recent} queue=${queue} word="failures" counts=${['failed', 'dead']} />`,
       html`<${Recent} queue=${queue} word="lag_ms">${age(queue)}<//>`,
+      html`<${Quantiles} queue=${queue} kind="wait" />`, html`<${Quantiles} queue=${queue} kind="run" />`,
       number(queue.scheduled), number(queue.leased), number(queue.blocked),
       queue.dead ? html`<a href=${`/queues/${path(queue.queue)}?state=dead`}>${number(queue.dead)}</a>` : '0',
       ...(verbs ? [html`<${PauseVerb} queue=${queue} small />`] : []),

@@ -24,42 +24,16 @@ function typeOf(schema) {
   return [[schema.type ?? 'any'].flat().join(' | ')];
 }
 
-// ── Examples ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-/** Values that mean something to a reader, by the name of the field. */
-const SAMPLES = { id: 'order-42', sku: 'phone', buyer: 'ann', queue: 'mail', cron: '0 3 * * *', label: 'ship order 42', worker: 'mailer-1', payload: { to: 'ann@example.com' } };
-const DEPTH_MAX = 4;
-
-/** An example of a type: its required fields, and for a choice the first variant. */
-function exampleOf(schema, name, depth = 0) {
-  const of = resolve(schema);
-  if (SAMPLES[name] !== undefined && !of.enum) return SAMPLES[name];
-  if (of.const !== undefined) return of.const;
-  if (of.default !== undefined && of.default !== null) return of.default;
-  if (of.enum) return of.enum[0];
-  const kind = [of.type].flat()[0];
-  if (kind === 'object' || of.properties) {
-    const fields = new Set([...(of.required ?? []), ...((of.oneOf ?? of.anyOf)?.[0]?.required ?? [])]);
-    return depth > DEPTH_MAX ? {} : Object.fromEntries([...fields].map((field) => [field, exampleOf(of.properties?.[field] ?? {}, field, depth + 1)]));
-  }
-  const variant = (of.oneOf ?? of.anyOf ?? of.allOf)?.find((one) => one.type !== 'null');
-  if (variant) return exampleOf(variant, name, depth + 1);
-  if (kind === 'array') return [exampleOf(of.items ?? {}, name?.replace(/s$/, ''), depth + 1)];
-  if (kind === 'integer' || kind === 'number') return Math.max(of.minimum ?? 1, 1);
-  if (kind === 'boolean') return true;
-  return kind === 'string' ? '…' : null;
-}
-
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 /** A command that sends the request. */
 function curlOf(path, method, of) {
   const url = location.origin + path.replace(/\{(\w+)\}/g, (_, name) => ({ reservation: 'RESERVATION', task: 'order-42' }[name] ?? `my-${name}`));
-  const body = of.requestBody?.content['application/json'].schema;
+  const body = of.requestBody?.content['application/json'];
   const parts = [`curl${method === 'get' ? '' : ` -X ${method.toUpperCase()}`} ${quoted(url)}`];
   if (of.security?.length) parts.push('-H "Authorization: Bearer $TOKEN"');
   for (const { name, required } of of.parameters.filter((one) => one.in === 'header')) if (required) parts.push(`-H ${quoted(`${name}: attempt-1`)}`);
-  if (body) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(exampleOf(body)))}`);
+  if (body) parts.push("-H 'Content-Type: application/json'", `-d ${quoted(JSON.stringify(body.example))}`);
   return parts.join(' \\\n  ');
 }
 
@@ -92,11 +66,10 @@ const operations = api.tags.map((tag) => ({
 }));
 
 function Answer({ status, response }) {
-  const [media, { schema }] = Object.entries(response.content ?? {})[0] ?? ['', {}];
+  const [media, { schema, example }] = Object.entries(response.content ?? {})[0] ?? ['', {}];
   const isPlain = media && !media.includes('problem');
-  const example = isPlain && media.includes('json') ? JSON.stringify(exampleOf(schema), null, 2) : null;
   return html`<div><h3>${status}</h3><p class="wide">${prose(response.description)}</p>
-    ${isPlain && html`<p class="soft">${media}: ${typeOf(schema)}</p><${Schema} schema=${schema} />`}${example && example !== 'null' && example !== '{}' && html`<pre tabindex="0" aria-label="Example">${example}</pre>`}</div>`;
+    ${isPlain && html`<p class="soft">${media}: ${typeOf(schema)}</p><${Schema} schema=${schema} />`}${example && Object.keys(example).length > 0 && html`<pre tabindex="0" aria-label="Example">${JSON.stringify(example, null, 2)}</pre>`}</div>`;
 }
 
 function Operation({ route: { id, path, method, of }, isOpen }) {

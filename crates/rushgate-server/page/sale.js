@@ -6,17 +6,17 @@ import { Chart } from '/page/chart.js';
 import { carryOut } from '/page/dialogs.js';
 import { Card, Facts, Nothing, Tag, View, canAct, usePolled, useTitle } from '/page/parts.js';
 import { route, to } from '/page/router.js';
-import { AuditMark, Bar, headline, sums } from '/page/sales.js';
-import { attemptsOf, incidents, latestOf, now, risesOf, roomOf, saleOf, useHistory } from '/page/state.js';
-import { SaleVerbs, StockVerbs, isOver, setRoom, stateOf, waitIn, waitingIn } from '/page/verbs.js';
+import { AuditMark, Bar, PLACES, headline, sums } from '/page/sales.js';
+import { LAG_LATE_US, attemptsOf, incidents, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
+import { SaleVerbs, StockVerbs, isOver, setRoom, stateOf, waitIn } from '/page/verbs.js';
 
 const WINDOWS = [['300', '5 min'], ['900', '15 min'], ['3600', '1 h'], ['14400', '4 h']];
-export const windowOf = () => Number(WINDOWS.find(([s]) => s === route.value.query.get('window'))?.[0] ?? 900);
-export const Windows = () => html`<nav class="views row" aria-label=${t('window')}>
+const windowOf = () => Number(WINDOWS.find(([s]) => s === route.value.query.get('window'))?.[0] ?? 900);
+const Windows = () => html`<nav class="views row" aria-label=${t('window')}>
   ${WINDOWS.map(([s, text]) => html`<${View} key=${s} query=${{ window: s === '900' ? null : s }} isCurrent=${String(windowOf()) === s}>${text}<//>`)}</nav>`;
 
 /** The lines of the stock chart. */
-export const UNITS = [['confirmed', 'sold'], ['held', 'held'], ['free', 'soft', [8, 4]]];
+const UNITS = [['confirmed', 'sold'], ['held', 'held'], ['free', 'soft', [8, 4]]];
 
 export const StockChart = ({ id, history, window_s, ...rest }) => html`<${Chart} label=${`${t('stock')}: ${id}`} window_s=${window_s}
   lines=${UNITS.map(([place, name, dash]) => ({ label: t(place), name, dash }))}
@@ -24,8 +24,6 @@ export const StockChart = ({ id, history, window_s, ...rest }) => html`<${Chart}
 
 export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => (groups.length ? html`<${Chart} label=${`${t('attempts')}: ${id}`} window_s=${window_s}
   lines=${groups} data=${history && groups.length ? [history.at_ms, ...groups.map(({ rates }) => rates)] : undefined} ...${rest} />` : html`<p class="soft">${t('noAttempts')}</p>`);
-
-const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
 
 function Stock({ sale }) {
   return html`<div class="scroll" role="region" tabindex="0" aria-label=${t('stock')}><table class="skus">
@@ -99,9 +97,9 @@ function Ledger({ sale }) {
   const { orders, seq } = sale;
   const { said } = usePolled(async () => (orders?.failed ? (await api('GET', `/v1/sales/${path(sale.id)}/orders/failed?limit=${FAILED_MAX}`)).items : []), [sale.id, orders?.failed], 2000);
   if (!orders) return null;
-  const since = orders.behind_since_us;
+  const lag = lagOf(sale);
   return html`<${Card} title=${t('ledger')}>
-    <p class="lag ${since && sale.now_us - since > 10e6 ? 'bad' : 'soft'}">${since === undefined ? t('noLag') : `${t('ledgerLag')} ${spoken(sale.now_us - since)}, ${number(seq - orders.through)} ${t('eventsBehind')}`}</p>
+    <p class="lag ${lag > LAG_LATE_US ? 'bad' : 'soft'}">${orders.behind_since_us === undefined ? t('noLag') : `${t('ledgerLag')} ${spoken(lag)}, ${number(seq - orders.through)} ${t('eventsBehind')}`}</p>
     ${orders.failed > 0 && html`<div class="failures"><p class="bad">${t('failedOrders')}: ${number(orders.failed)}</p>
       <ul>${(said ?? []).map((entry) => html`<li key=${entry.seq}>${t('failedOrder', entry.seq, entry.reason, number(entry.attempts), relative(entry.retry_at_us, now.value))}</li>`)}</ul></div>`}<//>`;
 }

@@ -3,10 +3,10 @@ import { html } from '/page/vendor/preact.js';
 import { clockTime, countdown, number, percent, rate, spoken, t } from '/page/common.js';
 import { Nothing, Search, Tag, View, paged, useTitle } from '/page/parts.js';
 import { route, to } from '/page/router.js';
-import { audits, isStale, latestOf, risesOf, roomOf, snapshot, useHistory } from '/page/state.js';
-import { stateOf, sumOf, waitingIn } from '/page/verbs.js';
+import { audits, isStale, lagOf, latestOf, risesOf, roomOf, snapshot, sumOf, useHistory, waitingIn } from '/page/state.js';
+import { stateOf } from '/page/verbs.js';
 
-const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
+export const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
 
 /** Units by place, as a bar and as its text. */
 export function Bar({ of }) {
@@ -17,7 +17,7 @@ export function Bar({ of }) {
   </div>`;
 }
 
-export const Legend = () => html`<p class="legend soft" aria-hidden="true">${PLACES.map((place) => html`<span key=${place}><i class=${place}></i>${t(place)}</span>`)}</p>`;
+const Legend = () => html`<p class="legend soft" aria-hidden="true">${PLACES.map((place) => html`<span key=${place}><i class=${place}></i>${t(place)}</span>`)}</p>`;
 
 export const sums = (sale) => Object.fromEntries([...PLACES, 'total'].map((place) => [place, sumOf(sale, place)]));
 
@@ -37,7 +37,7 @@ export function headline(sale) {
   if (sale.opens_at_us > sale.now_us) lines.push(`${t('opensIn')} ${countdown(sale.opens_at_us - sale.now_us)}`);
   if (sale.next_expiry_us > sale.now_us) lines.push(`${t('nextExpiryIn')} ${countdown(sale.next_expiry_us - sale.now_us)}`);
   if (room) lines.push(t('waitingInRoom', number(waitingIn(room))));
-  if (sale.orders?.behind_since_us) lines.push(`${t('ledgerLag')} ${spoken(sale.now_us - sale.orders.behind_since_us)}`);
+  if (lagOf(sale)) lines.push(`${t('ledgerLag')} ${spoken(lagOf(sale))}`);
   if (sale.orders?.failed) lines.push(`${t('failedOrders')}: ${number(sale.orders.failed)}`);
   return lines.join(' · ');
 }

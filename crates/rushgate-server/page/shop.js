@@ -1,11 +1,19 @@
-// The buyer's page. Each attempt is stored before it is sent, so that a reload, a second click, the back button or a
-// lost connection all lead to the same reservation.
+// A shop for one sale: the buyer's page, and the element that other pages embed. Each attempt is stored before it is
+// sent, so that a reload, a second click, the back button or a lost connection all lead to the same reservation.
 import { html, render, signal } from '/page/vendor/preact.js';
-import { Problem, api, bearer, countdown, moment, number, otherLanguage, path, pause, randomId, recall, setBearer, spoken, standing, store, t } from '/page/common.js';
+import { Problem, api, bearer, countdown, moment, money, number, otherLanguage, path, pause, randomId, recall, setBearer, spoken, standing, store, t } from '/page/common.js';
 
-/** The sale in the URL. A malformed name stays as it is, and matches no sale. */
-const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
-const base = `/v1/sales/${path(sale)}`;
+/** The sale, and the URL of its resources. */
+let sale;
+let base;
+/** Takes the payment; see docs/how-to/shop-page.md. Without it there is no button to pay. */
+let takePayment;
+/** Is told about each change of the buyer's reservation. */
+let changed = () => {};
+/** The element of the heading: `h1`, or `h2` on a page with a heading of its own. */
+let Heading = 'h1';
+/** The element around the shop: `main`, or `div` on another page, which has a `main` of its own. */
+let Main = 'main';
 const FINAL = { confirmed: 'paid', cancelled: 'calledOff', expired: 'expired', rejected: 'soldOut' };
 const REFUSED = {
   sold_out: 'soldOut', limit_reached: 'limitReached', sale_ended: 'saleEnded', sale_not_open: 'notOpen',
@@ -21,53 +29,53 @@ const spell = ({ code, message }) => (REFUSED[code] ? t(REFUSED[code]) : t('refu
 // A shop's own page may pass a token for the buyer (`#token=…`) and a proof for the bot check (`#proof=…`).
 let proof = null;
 let buyer; // unset if the token names the buyer
-let attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null'); // { key, sku, quantity?, pass?, id?, receipt? }
+let attempt = null; // { key, sku, quantity?, pass?, id?, receipt? }
 /** Buyer of a token. */
 function who(token) {
   try { return JSON.parse(atob(token.split('.')[1].replaceAll('-', '+').replaceAll('_', '/'))).sub; } catch { return token; }
 }
-function takeOver() {
-  const handed = new URLSearchParams(location.hash.slice(1));
-  const token = handed.get('token');
-  // Ask before the page switches to another buyer: a link may come from anywhere.
-  if (token && (!bearer() || who(bearer()) === who(token) || confirm(t('otherBuyer')))) {
-    if (bearer() && who(bearer()) !== who(token)) {
-      attempt = null;
-      store(`attempt:${sale}`, null);
-    }
-    setBearer(token);
-    sessionStorage.setItem('named', 'yes');
-    buyer = undefined;
+/** Takes a token for the buyer, and a proof for the bot check. `isAsked`: the buyer agrees before the page changes to another buyer. */
+export function identify({ token, proof: given, isAsked = false }) {
+  proof = given ?? proof;
+  if (!token) return;
+  const isOther = bearer() && who(bearer()) !== who(token);
+  if (isOther && isAsked && !confirm(t('otherBuyer'))) return;
+  if (isOther) {
+    attempt = null;
+    store(`attempt:${sale}`, null);
   }
-  proof = handed.get('proof') ?? proof;
-  if (handed.has('token') || handed.has('proof')) history.replaceState(null, '', location.pathname);
+  setBearer(token);
+  sessionStorage.setItem('named', 'yes');
+  buyer = undefined;
 }
-takeOver();
-addEventListener('hashchange', takeOver);
 
-if (!sessionStorage.getItem('named')) {
-  buyer = recall('buyer') ?? `web-${randomId()}`;
-  store('buyer', buyer);
-}
 let skew = 0; // the server's clock minus this one's, in microseconds
 let state = null;
 let hold = null;
+let catalog = null; // what the sale's metadata says of the SKUs
 let word = null;
 let refusal = null; // the server's message, if the page has no text for it
 let trouble = null; // why the last refresh of the sale failed
 let aside = null; // why a reservation could not be confirmed or canceled
 let proveAt = null; // where to get a proof for the bot check
 let busy = false;
-let mayPay = true; // until the server refuses a confirmation
+let mayPay = true; // until the provider says that this page cannot pay
 let line = null; // position in the waiting room, while this buyer waits: { serial, ahead?, at? }
-let pass = attempt?.pass; // admission token; null without a waiting room
+let pass; // admission token; null without a waiting room
 
 const now = () => Date.now() * 1000 + skew;
 const keep = (next) => { attempt = next; store(`attempt:${sale}`, next && JSON.stringify(next)); };
 const keepPass = (given) => { pass = given; if (attempt) keep({ ...attempt, pass }); };
 
 const turn = signal(0);
-const draw = () => { turn.value += 1; };
+let told = null;
+function draw() {
+  turn.value += 1;
+  const latest = hold && `${hold.id} ${hold.state}`;
+  if (latest === told) return;
+  told = latest;
+  if (hold) changed({ reservation: hold.id, state: hold.state, units: hold.units, deadline_us: hold.deadline_us });
+}
 
 /** Most units in one request. */
 const QUANTITY_MAX = 32;
@@ -90,8 +98,19 @@ const BUY = { sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
 const standingOf = (sku) => sku && standing({ ...state, skus: [sku] }, now());
 
+/** Title, text, price and picture of a SKU, as far as the metadata has them. */
+const about = (sku) => catalog?.skus?.[sku] ?? {};
+const titleOf = (sku) => String(about(sku).title ?? sku);
+
 /** The units of a hold, in words. */
-const unitsOf = ({ units }) => units.map((of) => `${of.sku}, ${t('unit')} ${of.unit}`).join('; ');
+const unitsOf = ({ units }) => units.map((of) => `${titleOf(of.sku)}, ${t('unit')} ${of.unit}`).join('; ');
+
+/** The price of a hold: { amount, currency } in the smallest unit of the currency; undefined if a SKU has none. */
+function priceOf({ units }) {
+  const prices = units.map(({ sku }) => about(sku).price);
+  if (prices.some((price) => !price || price.currency !== prices[0]?.currency)) return undefined;
+  return { amount: prices.reduce((sum, { amount }) => sum + amount, 0), currency: prices[0].currency };
+}
 
 /** What the buyer has to know now, in one sentence. */
 function sentence(stands) {
@@ -115,12 +134,15 @@ function stockOf(sku) {
 
 /** A SKU to choose. The parts of this page are functions and not components, because its state is no property. */
 function choiceOf(sku) {
+  const { picture, text, price } = about(sku.sku);
   const isGone = ['sold', 'over', 'ended'].includes(standingOf(sku));
   const choose = () => { wanted = { sku: sku.sku, quantity: 1 }; draw(); };
   return html`<label key=${sku.sku} class="sku ${isGone ? 'is-gone' : ''}">
     <input type="radio" name="sku" value=${sku.sku} checked=${chosen()?.sku === sku.sku} disabled=${isGone || attempt !== null} onChange=${choose} />
-    <span class="sku-name">${sku.sku}</span><span class="sku-left">${stockOf(sku)}</span>
-    ${sku.per_buyer > 0 && sku.per_buyer < QUANTITY_MAX && html`<small class="soft">${t('perBuyer', number(sku.per_buyer))}</small>`}
+    ${picture && html`<img src=${picture} alt="" width="72" height="72" loading="lazy" onError=${(event) => { event.target.hidden = true; }} />`}
+    <span class="sku-text"><span class="sku-name">${titleOf(sku.sku)}</span>${text && html`<small>${text}</small>`}
+      ${sku.per_buyer > 0 && sku.per_buyer < QUANTITY_MAX && html`<small class="soft">${t('perBuyer', number(sku.per_buyer))}</small>`}</span>
+    <span class="sku-side">${price && html`<b class="sku-price">${money(price)}</b>`}<span class="sku-left">${stockOf(sku)}</span></span>
   </label>`;
 }
 
@@ -146,8 +168,10 @@ function saveReceipt() {
 /** The order: its number, its units and its receipt. */
 function order() {
   if (!hold || !['held', 'confirming', 'confirmed'].includes(hold.state)) return null;
+  const price = priceOf(hold);
   return html`<dl class="order"><div><dt>${t('orderNumber')}</dt><dd><code id="order">${hold.id}</code></dd></div>
     <div><dt>${t('yourUnits')}</dt><dd id="units">${unitsOf(hold)}</dd></div>
+    ${price && html`<div><dt>${t('sum')}</dt><dd id="sum">${money(price)}</dd></div>`}
     ${attempt?.receipt && html`<div><dt>${t('receipt')}</dt><dd><button type="button" id="receipt" class="small" onClick=${saveReceipt}>${t('saveReceipt')}</button> <small class="soft">${t('receiptSays')}</small></dd></div>`}</dl>`;
 }
 
@@ -171,8 +195,10 @@ function Shop() {
   const problem = trouble instanceof Problem ? spell(trouble) : trouble ? t(attempt ? 'lostWay' : 'noAnswer') : '';
   const isMine = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
   const isPaid = hold?.state === 'confirmed';
-  return html`<header><h1 id="name">${sale}</h1><button id="language" class="plain" lang=${code} onClick=${() => { choose(); draw(); }}>${name}</button></header>
-  <main>
+  const price = hold && priceOf(hold);
+  return html`<header><${Heading} id="name">${catalog?.title ?? sale}<//><button id="language" class="plain" lang=${code} onClick=${() => { choose(); draw(); }}>${name}</button></header>
+  <${Main} class="shop">
+    ${catalog?.text && !isMine && html`<p class="about">${catalog.text}</p>`}
     ${state && !isMine && html`<fieldset id="choice" disabled=${attempt !== null}><legend class="unseen">${t('chooseSku')}</legend>${state.skus.map(choiceOf)}</fieldset>
       ${!attempt && !(stands in CLOSED) && quantityOf(sku)}`}
     <p id="state" class="state ${isPaid ? 'good' : ''}" role="status" aria-live="polite">${text || (state ? '' : problem)}</p>
@@ -180,10 +206,10 @@ function Shop() {
     ${order()}
     ${proveAt && html`<a id="prove" href=${proveAt}>${t('prove')}</a>`}
     ${!isMine && html`<button id="buy" class="buy" disabled=${busy || attempt !== null || !state || stands in CLOSED} onClick=${buy}>${t(BUY[stands] ?? 'buy')}</button>`}
-    ${hold?.state === 'held' && mayPay && html`<button id="pay" class="buy" disabled=${busy} onClick=${pay}>${t('pay')}</button>`}
+    ${hold?.state === 'held' && mayPay && takePayment && html`<button id="pay" class="buy" disabled=${busy} onClick=${pay}>${price ? t('paySum', money(price)) : t('pay')}</button>`}
     ${hold?.state === 'held' && html`<button id="cancel" class="plain" onClick=${cancel}>${t('callOff')}</button>`}
     <p id="note" class="soft" role="status" aria-live="polite">${aside ? aside() : state && !word ? problem : ''}</p>
-  </main>`;
+  <//>`;
 }
 
 /** Looks at the sale once. */
@@ -192,6 +218,8 @@ async function look() {
     state = await api('GET', base);
     skew = state.now_us - Date.now() * 1000;
     trouble = null;
+    // Without its metadata, the sale is shown with the names of its SKUs.
+    catalog ??= await api('GET', `${base}/metadata`, { cache: 'no-cache' }).catch(() => null);
   } catch (error) {
     trouble = error;
   }
@@ -328,43 +356,62 @@ function buy() {
   reserve();
 }
 
-/** Confirms or cancels the hold. The buyer may have started another attempt by the time of the answer. */
-async function decide(what, seconds) {
-  const { id } = hold;
-  const decided = await api('POST', `${base}/reservations/${id}/${what}`, { body: {}, more: { prefer: `wait=${seconds}` } });
-  if (hold?.id !== id) return;
-  hold = { ...hold, ...decided };
-  word = FINAL[hold.state] ?? 'wait';
-}
+/** Thrown by a payment provider that has refused the payment for good. */
+export class PaymentRefused extends Error {}
 
 const excuse = (error) => (error instanceof Problem ? spell(error) : t('notSent'));
 
-/** If the server requires no tokens, the page may confirm the payment itself. */
+/** Starts the payment. The order is paid once the reservation is confirmed, which `follow` notices. */
 async function pay() {
   busy = true;
-  aside = null;
+  aside = () => t('paying');
   draw();
   try {
-    await decide('confirm', 10);
+    await takePayment({ sale, reservation: hold.id, units: hold.units, price: priceOf(hold), deadline_us: hold.deadline_us });
+    aside = () => (hold?.state === 'held' ? t('paymentTaken') : '');
   } catch (error) {
     mayPay = !(error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code));
-    aside = () => (!mayPay ? t('payElsewhere') : excuse(error));
+    aside = () => (hold?.state !== 'held' ? '' : !mayPay ? t('payElsewhere') : error instanceof PaymentRefused ? t('paymentRefused') : excuse(error));
   }
   busy = false;
   draw();
 }
 
 async function cancel() {
+  const { id } = hold;
   aside = null;
   try {
-    await decide('cancel', 5);
+    const decided = await api('POST', `${base}/reservations/${id}/cancel`, { body: {}, more: { prefer: 'wait=5' } });
+    // The buyer may have started another attempt by now.
+    if (hold?.id === id) {
+      hold = { ...hold, ...decided };
+      word = FINAL[hold.state] ?? 'wait';
+    }
   } catch (error) {
     aside = () => excuse(error);
   }
   draw();
 }
 
-document.title = sale;
-render(html`<${Shop} />`, document.getElementById('app'));
-setInterval(draw, 200);
-watch();
+/** Sets the function that takes the payment. */
+export function payWith(provider) {
+  takePayment = provider;
+  draw();
+}
+
+/** Shows the shop of a sale. There is one per page. */
+export function openShop({ place, sale: name, pay: provider, onChange = () => {}, heading = 'h1', ...identity }) {
+  [sale, takePayment, changed, Heading] = [name, provider, onChange, heading];
+  if (heading !== 'h1') Main = 'div';
+  base = `/v1/sales/${path(sale)}`;
+  attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null');
+  pass = attempt?.pass;
+  identify(identity);
+  if (!sessionStorage.getItem('named')) {
+    buyer = recall('buyer') ?? `web-${randomId()}`;
+    store('buyer', buyer);
+  }
+  render(html`<${Shop} />`, place);
+  setInterval(draw, 200);
+  watch();
+}

@@ -21,8 +21,18 @@ export const saleOf = (id) => snapshot.value?.sales.find((sale) => sale.id === i
 export const roomOf = (id) => snapshot.value?.rooms.find((room) => room.sale === id);
 export const attemptsOf = (id) => snapshot.value?.attempts.find(({ sale }) => sale === id);
 export const queueOf = (name) => snapshot.value?.queues.find(({ queue }) => queue === name);
-export const flowOf = (name) => snapshot.value?.flows.find(({ queue }) => queue === name)?.events;
-export const lockOf = (name) => snapshot.value?.locks.find((lock) => lock.name === name);
+export const flowOf = (name) => snapshot.value?.flows.find(({ queue }) => queue === name);
+
+/** Units of a sale in one place. */
+export const sumOf = (sale, place) => sale.skus.reduce((sum, sku) => sum + sku[place], 0);
+
+/** How far the ledger of a sale is behind, in microseconds; 0 if it is not. */
+export const lagOf = ({ orders, now_us: at }) => (orders?.behind_since_us ? Math.max(0, at - orders.behind_since_us) : 0);
+/** A ledger this far behind needs attention. */
+export const LAG_LATE_US = 10e6;
+
+/** Buyers in a waiting room. */
+export const waitingIn = (room) => Math.max(0, room.joined - room.served);
 
 // ── History ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -44,22 +54,18 @@ async function load(kind, name) {
   history.isLoading = false;
 }
 
-const total = (sale, place) => sale.skus.reduce((sum, sku) => sum + sku[place], 0);
-
 /** The figures of a snapshot, as the server's history has them. */
 function figures(kind, name) {
   if (kind === 'queue') {
     const queue = queueOf(name);
-    return queue && { gauges: queue, counts: flowOf(name) ?? {} };
+    return queue && { gauges: queue, counts: flowOf(name)?.events ?? {} };
   }
   const sale = saleOf(name);
   if (!sale) return null;
   const room = roomOf(name);
-  const gauges = Object.fromEntries(['free', 'held', 'confirmed', 'withdrawn'].map((place) => [place, total(sale, place)]));
-  const { through = sale.seq, behind_since_us: since } = sale.orders ?? {};
-  Object.assign(gauges, {
-    waiting: room ? Math.max(0, room.joined - room.served) : 0, behind: sale.seq - through, lag_ms: since ? (sale.now_us - since) / 1000 : 0,
-  });
+  const gauges = Object.fromEntries(['free', 'held', 'confirmed', 'withdrawn'].map((place) => [place, sumOf(sale, place)]));
+  const { through = sale.seq } = sale.orders ?? {};
+  Object.assign(gauges, { waiting: room ? waitingIn(room) : 0, behind: sale.seq - through, lag_ms: lagOf(sale) / 1000 });
   return { gauges, counts: {} };
 }
 
@@ -122,8 +128,7 @@ export function useHistory(kind, name, window_s = 900) {
 
 /** A column of counts as rates per second. */
 export function ratesOf(history, words) {
-  const { at_ms: at, counts, gauges } = history;
-  void gauges;
+  const { at_ms: at, counts } = history;
   return at.map((ms, n) => {
     const sum = words.reduce((all, word) => all + (counts[word]?.[n] ?? 0), 0);
     return n ? 1000 * sum / Math.max(ms - at[n - 1], 1) : 0;
@@ -229,7 +234,7 @@ export async function watch() {
 }
 
 /** State of the store and the ledger, from the readiness check; refreshed every 10 s while shown. */
-export const readiness = signal(null);
+const readiness = signal(null);
 export function useReadiness() {
   useEffect(() => {
     const read = async () => { try { readiness.value = await api('GET', '/readyz'); } catch { readiness.value = null; } };

@@ -3,16 +3,13 @@ import { html } from '/page/vendor/preact.js';
 import { api, number, path, percent, randomId, standing, t } from '/page/common.js';
 import { Verb, ask } from '/page/dialogs.js';
 import { Menu } from '/page/parts.js';
-import { attemptsOf, auditSale, roomOf } from '/page/state.js';
-
-export const sumOf = (sale, place) => sale.skus.reduce((sum, sku) => sum + sku[place], 0);
+import { attemptsOf, auditSale, roomOf, sumOf, waitingIn } from '/page/state.js';
 
 /** The status of a sale, as a word: `stopped` if it is halted. */
 export const stateOf = (sale) => (sale.halted ? 'stopped' : standing(sale, sale.now_us));
 export const isOver = (sale) => ['over', 'ended'].includes(standing(sale, sale.now_us));
 
-/** Buyers in a waiting room, and their estimated wait in microseconds. */
-export const waitingIn = (room) => Math.max(0, room.joined - room.served);
+/** The estimated wait of the last buyer in a waiting room, in microseconds. */
 export const waitIn = ({ rate: { n, per_ms: ms }, ...room }) => 1000 * ms * waitingIn(room) / n;
 
 const post = (id, word, body = {}) => api('POST', `/v1/sales/${path(id)}/${word}`, { body });
@@ -38,7 +35,7 @@ async function audit(sale) {
   if (answer) save(`audit-${sale.id}.json`, { sale, audit: { ok, checks }, at: new Date().toISOString() });
 }
 
-export const AuditButton = ({ sale }) => html`<button type="button" onClick=${() => audit(sale)}>${t('doAudit')}</button>`;
+const AuditButton = ({ sale }) => html`<button type="button" onClick=${() => audit(sale)}>${t('doAudit')}</button>`;
 
 /** Opens a waiting room, or changes its admission rate. The order is fixed when the room opens. */
 function RoomVerb({ sale }) {

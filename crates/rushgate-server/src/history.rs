@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use futures_util::StreamExt;
 use futures_util::stream;
@@ -16,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attempts::AttemptsView;
+use crate::latency::{Latencies, LatencyView};
 use crate::problem::{Code, Problem};
 use crate::scope::Kind;
 use crate::snapshot::{AT_A_TIME, SNAPSHOT_MAX, Snapshot};
@@ -279,27 +281,35 @@ pub(crate) struct FlowView {
     /// Number of events by name: `added`, `claimed`, `done` (or discarded), `failed` (or lost with its lease) and
     /// `dead`. Above 1,000 events they are estimated from the first 1,000.
     events: BTreeMap<&'static str, u32>,
+    #[serde(flatten)]
+    latency: LatencyView,
 }
 
-/// Position in the events of each queue that keeps some.
+/// Position in the events of each queue that keeps some, and the latencies that they tell.
 #[derive(Default)]
-pub(crate) struct Flow(HashMap<QueueName, u64>);
+pub(crate) struct Flow {
+    seen: HashMap<QueueName, u64>,
+    latencies: Latencies,
+}
 
 impl Flow {
     /// Reads the events since the previous call. A queue whose events cannot be read is left out.
     pub async fn read(&mut self, gate: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
         let with_events = || queues.iter().filter(|of| of.stats.limits.events.is_some()).map(|of| &of.queue);
         let reads: Vec<_> =
-            with_events().map(|queue| latest(gate, queue.clone(), self.0.get(queue).copied())).collect();
+            with_events().map(|queue| latest(gate, queue.clone(), self.seen.get(queue).copied())).collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_A_TIME).collect().await;
         // A queue that could not be read keeps its position, so the next call counts what this one has missed.
         let keeping: HashSet<_> = with_events().collect();
-        self.0.retain(|queue, _| keeping.contains(queue));
+        self.seen.retain(|queue, _| keeping.contains(queue));
         let mut flows = Vec::new();
         for (queue, after, page) in read.into_iter().flatten() {
-            self.0.insert(queue.clone(), page.last);
-            flows.extend(after.map(|after| FlowView { queue, events: counted(after, &page) }));
+            self.seen.insert(queue.clone(), page.last);
+            let Some(after) = after else { continue };
+            let latency = self.latencies.look(Instant::now(), &queue, &page.events);
+            flows.push(FlowView { queue, events: counted(after, &page), latency });
         }
+        self.latencies.keep(|queue| self.seen.contains_key(queue));
         flows
     }
 }

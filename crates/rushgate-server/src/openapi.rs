@@ -1,6 +1,6 @@
 //! OpenAPI 3.1 description, generated from the table of routes and the types that the verbs read and return.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use hyper::http::StatusCode;
 use rushgate::TaskId;
@@ -8,8 +8,9 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::example::Examples;
 use crate::problem::{Code, PROBLEM_JSON, ProblemView};
-use crate::route::{COMMON, KeyUse, Route};
+use crate::route::{COMMON, KeyUse, Route, SchemaOf};
 
 /// Path of the schemas.
 const SCHEMAS: &str = "/components/schemas";
@@ -29,6 +30,13 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
     let mut schemas = generator.take_definitions(true);
     schemas.values_mut().for_each(demand_values);
     schemas.values_mut().for_each(without_links);
+    schemas.values_mut().for_each(merge_only_variant);
+    // The fields of a query type become parameters.
+    let queries: BTreeSet<_> = routes.iter().filter_map(|route| route.query).map(name_of).collect();
+    let bodies: BTreeSet<_> = routes.iter().filter_map(|route| route.body).map(name_of).collect();
+    schemas.retain(|name, _| !queries.contains(name) || bodies.contains(name));
+    let examples = Examples(&schemas);
+    paths.values_mut().flat_map(Map::values_mut).for_each(|operation| add_examples(operation, &examples));
     let mut described = json!({
         "openapi": "3.1.0",
         "info": {
@@ -39,6 +47,7 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
                 are milliseconds.",
             "license": { "name": "MIT", "identifier": "MIT" },
         },
+        "servers": [{ "url": "/", "description": "The server that this description comes from." }],
         "tags": tags(),
         "paths": paths,
         "components": {
@@ -53,6 +62,36 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
     });
     limit_integers(&mut described);
     described
+}
+
+/// The name of a type.
+fn name_of(of: SchemaOf) -> String {
+    let mut generator = SchemaSettings::draft2020_12().into_generator();
+    let schema = of(&mut generator).to_value();
+    schema["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default().to_owned()
+}
+
+/// Adds an example to each JSON body and to each JSON answer that is a success.
+fn add_examples(operation: &mut Value, examples: &Examples<'_>) {
+    let has_body = operation.get("requestBody").is_some();
+    let body = has_body.then(|| &mut operation["requestBody"]["content"]["application/json"]);
+    body.into_iter().for_each(|body| body["example"] = examples.of(&body["schema"]));
+    for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
+        let content = response.pointer_mut("/content/application~1json").filter(|_| status.starts_with('2'));
+        content.into_iter().for_each(|content| content["example"] = examples.of(&content["schema"]));
+    }
+}
+
+/// Replaces a choice of one variant by this variant.
+fn merge_only_variant(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut() else { return };
+    if let Some([Value::Object(only)]) = fields.get("oneOf").and_then(Value::as_array).map(Vec::as_slice) {
+        let only = only.clone();
+        fields.remove("oneOf");
+        for (name, value) in only {
+            fields.entry(name).or_insert(value);
+        }
+    }
 }
 
 /// States the largest value of each integer type, because validators and generators ignore `format`.
@@ -78,7 +117,8 @@ fn limit_integers(value: &mut Value) {
 
 /// A required field also needs a value: the parser treats `null` like an absent field.
 fn demand_values(schema: &mut Value) {
-    for choice in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+    let choice = if schema.get("oneOf").is_some() { "oneOf" } else { "anyOf" };
+    for choice in schema.get_mut(choice).and_then(Value::as_array_mut).into_iter().flatten() {
         let fields: Vec<_> = choice["required"].as_array().into_iter().flatten().cloned().collect();
         for field in fields.iter().filter_map(Value::as_str) {
             let of = &mut choice["properties"][field];
@@ -287,14 +327,19 @@ impl JsonSchema for Description {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "required": ["openapi", "paths"] })
+        schemars::json_schema!({
+            "type": "object",
+            "required": ["openapi", "paths"],
+            "properties": {
+                "openapi": { "type": "string", "description": "Version of OpenAPI." },
+                "paths": { "type": "object", "description": "The routes." },
+            },
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
     use crate::table::routes;
 
@@ -331,8 +376,7 @@ mod tests {
             found.iter().map(|path| path.rsplit('/').next().unwrap_or_default()).collect();
         assert!(found.iter().all(|path| path.starts_with("#/components/schemas/")), "{found:?}");
         let unused: Vec<_> = schemas.keys().filter(|name| !used.contains(name.as_str())).collect();
-        // The fields of a query type become parameters.
-        assert!(unused.iter().all(|name| name.ends_with("Query") || *name == "Many"), "{unused:?}");
+        assert_eq!(unused, Vec::<&str>::new());
         for name in used {
             assert!(schemas.contains_key(name), "{name}");
         }
@@ -383,7 +427,8 @@ mod tests {
         let described = describe(&routes());
         for (name, schema) in described["components"]["schemas"].as_object().unwrap() {
             for (field, of) in schema["properties"].as_object().into_iter().flatten() {
-                let says = of.get("description").is_some() || of.get("$ref").is_some();
+                // A constant says what it is.
+                let says = ["description", "$ref", "const"].iter().any(|word| of.get(word).is_some());
                 assert!(says, "{name}.{field}: {of}");
             }
         }

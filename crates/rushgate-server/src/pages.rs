@@ -13,6 +13,10 @@ const HTML: &str = "text/html; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
+/// The shop page also shows pictures of the sale's metadata, which may be on other servers.
+const SHOP_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https:; \
+    connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// One file of the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct File {
@@ -56,10 +60,15 @@ const FILES: &[File] = &[
     file!("queues.js", SCRIPT),
     file!("queue.js", SCRIPT),
     file!("tasks.js", SCRIPT),
+    file!("task.js", SCRIPT),
+    file!("json.js", SCRIPT),
     file!("locks.js", SCRIPT),
     file!("log.js", SCRIPT),
     file!("keys.js", SCRIPT),
     file!("shop.js", SCRIPT),
+    file!("shop-page.js", SCRIPT),
+    file!("demo-payment.js", SCRIPT),
+    file!("embed.js", SCRIPT),
     file!("reference.js", SCRIPT),
     file!("vendor/preact.js", SCRIPT),
     file!("vendor/uPlot.iife.min.js", SCRIPT),
@@ -96,7 +105,7 @@ pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_TYPE, file.media),
-        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::CONTENT_SECURITY_POLICY, if file.name == SHOP.name { SHOP_POLICY } else { POLICY }),
         (header::REFERRER_POLICY, "no-referrer"),
         // Browsers revalidate the file on each load.
         (header::CACHE_CONTROL, "no-cache"),

@@ -153,6 +153,11 @@ fn queue_routes() -> Vec<Route> {
             .needs(Worker)
             .refuses(&[Code::NotFound])
             .work(queue::cancel),
+        post("/v1/queues/{queue}/tasks/{task}/reschedule", "reschedule", "Change when a waiting task is due")
+            .needs(Worker)
+            .key(KeyUse::Answers)
+            .refuses(&[Code::NotFound, Code::Leased])
+            .work(queue::reschedule),
         delete(
             "/v1/queues/{queue}/tasks/{task}/unique",
             "clear_unique",
@@ -185,6 +190,13 @@ fn queue_routes() -> Vec<Route> {
         )
         .needs(Worker)
         .work(queue::waited),
+        get(
+            "/v1/queues/{queue}/tasks/{task}/dependents",
+            "dependents",
+            "List the live tasks that wait for a task",
+        )
+        .needs(Worker)
+        .work(queue::dependents),
         get("/v1/queues/{queue}/tasks/{task}/why", "why", "Explain why a task is not running")
             .needs(Worker)
             .work(queue::why),
@@ -319,6 +331,11 @@ fn sale_routes() -> Vec<Route> {
             .needs(Buyer)
             .refuses(&[Code::NotFound])
             .work(sale::sale),
+        get("/v1/sales/{sale}/metadata", "metadata", "Get what shop pages show of a sale")
+            .tagged(&[])
+            .needs(Buyer)
+            .refuses(&[Code::NotFound])
+            .work(sale::metadata),
         post("/v1/sales/{sale}/open", "open", "Open a sale, from its opening time on if it has one")
             .refuses(&[Code::NotFound, Code::SaleEnded])
             .work(sale::open),
@@ -546,7 +563,18 @@ mod tests {
         let verbs: Vec<_> = theirs.iter().map(|route| route.verb).collect();
         assert_eq!(
             verbs,
-            ["sales", "sale", "room", "join", "enter", "reserve", "reservation", "cancel_hold", "restore"]
+            [
+                "sales",
+                "sale",
+                "metadata",
+                "room",
+                "join",
+                "enter",
+                "reserve",
+                "reservation",
+                "cancel_hold",
+                "restore"
+            ]
         );
     }
 }

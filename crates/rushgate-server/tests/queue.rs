@@ -353,6 +353,41 @@ async fn tasks_are_shown_listed_dequeued_and_cancelled() {
 }
 
 #[tokio::test]
+async fn a_waiting_task_is_rescheduled_and_a_running_one_is_not() {
+    let stand = Stand::open().await;
+    enqueue(&stand, json!({ "id": "a", "delay_ms": 60_000, "deadline_after_ms": 90_000 })).await.ok(201);
+    let url = format!("{QUEUE}/tasks/a/reschedule");
+    let reschedule = |body| stand.post(&url, body);
+    let late = reschedule(json!({ "delay_ms": 95_000 })).await;
+    assert_eq!((late.code().as_str(), late.json()["field"].as_str()), ("invalid", Some("due_us")));
+    assert_eq!(reschedule(json!({ "delay_ms": 5, "due_us": 5 })).await.code(), "invalid");
+    let said = reschedule(json!({ "delay_ms": 30_000 })).await.ok(200);
+    let shown = stand.get(&format!("{QUEUE}/tasks/a")).await.ok(200);
+    assert_eq!((&said["outcome"], &said["due_us"]), (&json!("rescheduled"), &shown["not_before_us"]));
+    assert_eq!(reschedule(json!({})).await.ok(200)["outcome"], "rescheduled");
+    assert_eq!(claim(&stand).await["id"], "a");
+    assert_eq!(reschedule(json!({})).await.code(), "leased");
+    let missing = stand.post(&format!("{QUEUE}/tasks/b/reschedule"), json!({})).await;
+    assert_eq!(missing.code(), "not_found");
+    stand.end().await;
+}
+
+#[tokio::test]
+async fn the_tasks_that_wait_for_one_are_listed() {
+    let stand = Stand::open().await;
+    for (id, after) in [("a", json!([])), ("b", json!(["a"])), ("c", json!(["a"]))] {
+        enqueue(&stand, json!({ "id": id, "after": after })).await.ok(201);
+    }
+    let ids =
+        async |id: &str| stand.get(&format!("{QUEUE}/tasks/{id}/dependents")).await.ok(200)["ids"].clone();
+    assert_eq!((ids("a").await, ids("b").await), (json!(["b", "c"]), json!([])));
+    let first = stand.get(&format!("{QUEUE}/tasks/a/dependents?n=1")).await.ok(200);
+    assert_eq!(first["ids"], json!(["b"]));
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks/a/dependents?n=0")).await.code(), "invalid");
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_paused_queue_gives_nothing_out() {
     let stand = Stand::open().await;
     enqueue(&stand, json!({ "id": "a" })).await.ok(201);
@@ -372,10 +407,21 @@ async fn a_schedule_is_entered_run_paused_and_taken_out() {
     assert_eq!(enter(nightly.clone()).await.ok(201)["outcome"], "added");
     assert_eq!(enter(nightly).await.ok(200)["outcome"], "unchanged");
     assert_eq!(enter(json!({ "cron": "61 * * * *" })).await.code(), "invalid");
-    assert_eq!(stand.get(&path).await.ok(200)["payload"], "report");
+    let shown = stand.get(&path).await.ok(200);
+    assert_eq!(shown["payload"], "report");
+    let upcoming: Vec<_> =
+        shown["upcoming_us"].as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+    assert_eq!((upcoming.len(), Some(upcoming[0])), (5, shown["next_us"].as_u64()));
+    let day = 86_400_000_000;
+    assert!(
+        upcoming
+            .windows(2)
+            .all(|two| (day - 3_600_000_000..=day + 3_600_000_000).contains(&(two[1] - two[0])))
+    );
     assert_eq!(stand.post(&format!("{path}/run"), json!({})).await.ok(201)["outcome"], "added");
     assert_eq!(stand.post(&format!("{path}/pause"), json!({})).await.ok(200)["paused"], true);
     assert_eq!(stand.get(&format!("{QUEUE}/schedules")).await.ok(200)["items"][0]["paused"], true);
+    assert_eq!(stand.get(&path).await.ok(200)["upcoming_us"], json!([]));
     assert_eq!(stand.post(&format!("{path}/resume"), json!({})).await.ok(200)["paused"], false);
     assert_eq!(stand.ask(Ask::new("DELETE", &path)).await.ok(200)["outcome"], "removed");
     assert_eq!(stand.get(&path).await.code(), "not_found");

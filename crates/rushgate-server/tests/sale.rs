@@ -59,6 +59,25 @@ async fn one_phone_is_reserved_confirmed_and_sold_out() {
 }
 
 #[tokio::test]
+async fn metadata_is_kept_and_shown_as_it_was_given() {
+    let stand = Stand::open().await;
+    let metadata =
+        json!({ "title": "Drop", "skus": { "phone": { "price": { "amount": 49_900, "currency": "EUR" } } } });
+    let sale = |id: &str, metadata: &Value| json!({ "id": id, "skus": [{ "sku": "phone", "units": 1 }], "metadata": metadata });
+    stand.post("/v1/sales", sale("drop", &metadata)).await.ok(201);
+    stand.post("/v1/sales", sale("plain", &Value::Null)).await.ok(201);
+    let first = stand.get("/v1/sales/drop/metadata").await;
+    let again = Ask::new("GET", "/v1/sales/drop/metadata").header("if-none-match", first.header("etag"));
+    assert_eq!(stand.ask(again).await.status, 304);
+    assert_eq!(first.ok(200), metadata);
+    assert_eq!(stand.get("/v1/sales/plain/metadata").await.ok(200), json!({}));
+    assert_eq!(stand.get("/v1/sales/none/metadata").await.code(), "not_found");
+    assert_eq!(stand.get("/v1/sales/drop").await.ok(200).get("metadata"), None);
+    assert_eq!(stand.post("/v1/sales", sale("list", &json!([1]))).await.code(), "invalid");
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn every_refusal_has_its_code() {
     let stand = Stand::open().await;
     assert_eq!(reserve(&stand, "ann", "k").await.code(), "not_found");

@@ -299,6 +299,7 @@ CREATE TABLE sale (
     opens_us    INTEGER,
     closes_us   INTEGER,
     ledger      INTEGER NOT NULL,             -- whether a ledger records the orders
+    metadata    TEXT NOT NULL DEFAULT '',     -- JSON object for shop pages, or ''
     secret      BLOB NOT NULL,
     halted_us   INTEGER,                      -- when it was halted; NULL if it is not
     reason      INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in HaltReason::ALL

@@ -28,7 +28,7 @@ use crate::stored::{parse, parsed, stored, unreadable};
 
 pub(crate) use claim::{claim, pop, top};
 pub(crate) use dead::{dead, dead_letter, delete_dead, requeue_dead};
-pub(crate) use enqueue::enqueue;
+pub(crate) use enqueue::{enqueue, reschedule};
 pub(crate) use finish::{cancel, complete, dequeue, extend_tasks, release_tasks, retry};
 pub(crate) use look::{queues, stats, task, tasks};
 
@@ -383,6 +383,7 @@ impl Queue<'_, '_> {
                 cancelled: row.get(6)?,
                 line: read_line(row, 7)?,
                 held: row.get(9)?,
+                deadline: row.get(10)?,
             })
         })
     }
@@ -404,6 +405,7 @@ struct Present {
     line: LineOf,
     /// Whether it waits for other tasks.
     held: bool,
+    deadline: Option<i64>,
 }
 
 /// Reads the content type, and the payload from the column after it.

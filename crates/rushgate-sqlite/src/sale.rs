@@ -389,6 +389,7 @@ fn insert(step: &mut Step<'_>, spec: &SaleSpec, part: i64) -> Result<i64> {
         spec.ledger,
         spec.secret.to_bytes(),
         part,
+        spec.metadata.as_str(),
     );
     let no: i64 = step.value(sql!("sale/create", "sale"), params)?.unwrap_or_default();
     for (at, sku) in spec.skus.iter().enumerate() {

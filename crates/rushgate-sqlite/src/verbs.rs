@@ -55,6 +55,9 @@ impl SqliteStore {
             Request::Cancel(v) => {
                 self.change(v, |step, v| step.once(v.op, |_| 1, |step| queue::cancel(step, &v.queue, &v.id)))
             }
+            Request::Reschedule(v) => self.change(v, |step, v| {
+                step.once(v.op, |_| 1, |step| queue::reschedule(step, &v.queue, &v.id, v.due))
+            }),
             Request::UniqueUntil(v) => {
                 self.look(v, |reader, v| queue::unique::unique_until(reader, &v.queue, &v.id))
             }
@@ -69,6 +72,9 @@ impl SqliteStore {
             }
             Request::Waited(v) => self.look_into(v.queue.clone(), v, |reader, v| {
                 queue::wait::waited(reader, &v.queue, &v.id, &v.page)
+            }),
+            Request::Dependents(v) => self.look_into(v.queue.clone(), v, |reader, v| {
+                queue::wait::dependents(reader, &v.queue, &v.id, v.n)
             }),
             Request::Task(v) => {
                 self.look_into(v.queue.clone(), v, |reader, v| queue::task(reader, &v.queue, &v.id))

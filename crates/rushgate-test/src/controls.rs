@@ -210,6 +210,7 @@ fn spec(total: u32) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(60)).expect("a minute is valid"),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: true,
         secret: SaleSecret::from_bytes([7; 16]),
     }

@@ -230,6 +230,7 @@ mod tests {
             hold: HoldTime::new(std::time::Duration::from_secs(60)).unwrap(),
             opens_at: None,
             closes_at: None,
+            metadata: String::new(),
             ledger: false,
             secret: rushgate_core::SaleSecret::from_bytes([1; 16]),
         }

@@ -27,6 +27,7 @@ pub(crate) enum QueueVerb {
     Extend(ExtendArgs),
     Dequeue(DequeueArgs),
     Cancel(CancelArgs),
+    Reschedule(RescheduleArgs),
     ClearUnique(ClearUniqueArgs),
     CloseBatch(CloseBatchArgs),
     Ls(LsArgs),
@@ -341,6 +342,31 @@ pub(crate) struct CancelArgs {
     /// Only print how many.
     #[arg(long)]
     pub(crate) dry_run: bool,
+}
+
+/// Change when a waiting task is due. Default: now.
+#[derive(Debug, Args)]
+#[command(
+    group(ArgGroup::new("due").args(["delay", "at"])),
+    after_help = "\
+Examples:
+  rushgate queue reschedule mail order:42
+  rushgate queue reschedule mail order:42 --delay 2h
+
+Everything else about the task stays, such as its attempts.
+Exit status: 1 if there is no such task, if it is running, or if its deadline is earlier."
+)]
+pub(crate) struct RescheduleArgs {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// ID of the task.
+    pub(crate) id: String,
+    /// Delay before the task is due.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) delay: Option<Duration>,
+    /// When the task is due: RFC 3339, or milliseconds since 1970.
+    #[arg(long, value_parser = moments::parse, value_name = "TIME")]
+    pub(crate) at: Option<Timestamp>,
 }
 
 /// Clear the uniqueness window of an ID.

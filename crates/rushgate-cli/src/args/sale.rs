@@ -1,4 +1,5 @@
 use std::num::{IntErrorKind, ParseIntError};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{ArgAction, Args, Subcommand};
@@ -53,6 +54,7 @@ Examples:
   rushgate sale create phones --sku phone=10:1
   rushgate sale create phones --sku phone=10:1 --sku case=50:2 --hold 2m
   rushgate sale create phones --sku phone=10 --orders sqlite:orders.db
+  rushgate sale create phones --sku phone=10 --metadata phones.json
 
 Exit status: 1 if a sale with this ID exists.")]
 pub(crate) struct CreateArgs {
@@ -74,6 +76,9 @@ pub(crate) struct CreateArgs {
     /// false].
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     pub(crate) ledger: Option<bool>,
+    /// File with a JSON object for shop pages: titles, prices and pictures.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) metadata: Option<PathBuf>,
 }
 
 /// A SKU as typed.

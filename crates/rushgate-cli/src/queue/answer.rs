@@ -3,8 +3,8 @@
 use anyhow::Result;
 use rushgate::Rushgate;
 use rushgate::queue::{
-    Cancelled, Closed, Completed, Completion, Dequeued, Heartbeat, Retried, Retry, TaskExtended,
-    TaskProgress, TaskRelease, TaskReleased, Ticket, UniqueCleared,
+    Cancelled, Closed, Completed, Completion, Dequeued, Due, Heartbeat, Rescheduled, Retried, Retry,
+    TaskExtended, TaskProgress, TaskRelease, TaskReleased, Ticket, UniqueCleared,
 };
 use serde::Serialize;
 
@@ -12,7 +12,7 @@ use super::bulk;
 use super::enqueue::content;
 use crate::args::queue::{
     CancelArgs, ClearUniqueArgs, CloseBatchArgs, CompleteArgs, DequeueArgs, ExtendArgs, ReleaseArgs,
-    RetryArgs, Tickets,
+    RescheduleArgs, RetryArgs, Tickets,
 };
 use crate::exit::Exit;
 use crate::output::{Output, counted, word};
@@ -78,6 +78,12 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
     let Some(id) = &args.id else { return bulk::cancel(gate, args, output).await };
     let outcome = gate.queue(&args.queue)?.cancel(id).await?;
     show_one(id, &outcome, outcome != Cancelled::NotFound, output)
+}
+
+pub(super) async fn reschedule(gate: &Rushgate, args: RescheduleArgs, output: Output) -> Result<Exit> {
+    let due = args.delay.map(Due::After).or(args.at.map(Due::At)).unwrap_or(Due::Now);
+    let outcome = gate.queue(&args.queue)?.reschedule(&args.id, due).await?;
+    show_one(&args.id, &outcome, matches!(outcome, Rescheduled::Rescheduled { .. }), output)
 }
 
 pub(super) async fn clear_unique(gate: &Rushgate, args: ClearUniqueArgs, output: Output) -> Result<Exit> {

@@ -73,9 +73,11 @@ fn words(what: &TaskChange) -> String {
     match what {
         TaskChange::Added { due } => format!("added, due {}", moment(*due)),
         TaskChange::Replaced { due } => format!("replaced, due {}", moment(*due)),
-        TaskChange::Claimed { attempt, worker } => format!("claimed by {}, attempt {attempt}", short(worker)),
-        TaskChange::Done { attempt } => format!("done, attempt {attempt}"),
-        TaskChange::Discarded { attempt } => format!("discarded, attempt {attempt}"),
+        TaskChange::Claimed { attempt, worker, .. } => {
+            format!("claimed by {}, attempt {attempt}", short(worker))
+        }
+        TaskChange::Done { attempt, .. } => format!("done, attempt {attempt}"),
+        TaskChange::Discarded { attempt, .. } => format!("discarded, attempt {attempt}"),
         TaskChange::Requeued { attempt } => format!("requeued after attempt {attempt}"),
         TaskChange::Failed { attempt, due, error } => {
             format!("failed, attempt {attempt}, due again {}: {}", moment(*due), short(error))

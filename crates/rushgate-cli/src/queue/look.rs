@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::queue::{Listing, QueueName, TaskInfo, TaskState, Waits};
+use rushgate::queue::{Listing, QueueName, TaskId, TaskInfo, TaskState, Waits};
 use rushgate::store::Page;
 use rushgate::wire::QueueReport;
 use serde::Serialize;
@@ -22,7 +22,12 @@ struct Shown<'a> {
     info: &'a TaskInfo,
     #[serde(skip_serializing_if = "Option::is_none")]
     waits_for: Option<&'a Waits>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    needed_by: Vec<TaskId>,
 }
+
+/// Number of dependents shown.
+const DEPENDENTS: u32 = 10;
 
 fn waits_line(waits: &Waits) -> String {
     let Waits { open, left, over, dead, .. } = waits;
@@ -69,8 +74,13 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
         (_, Some(letter)) if died_at > finished => output.data(&letter, letter_page(&letter))?,
         (Some(info), _) => {
             let waits = queue.waits(&args.id).await?.filter(|_| live);
-            let page = info_page(&info) + &waits.as_ref().map(waits_line).unwrap_or_default();
-            output.data(&Shown { info: &info, waits_for: waits.as_ref() }, page)?
+            let dependents = if live { queue.dependents(&args.id, DEPENDENTS).await? } else { Vec::new() };
+            let mut page = info_page(&info) + &waits.as_ref().map(waits_line).unwrap_or_default();
+            if !dependents.is_empty() {
+                let ids: Vec<_> = dependents.iter().map(TaskId::as_str).collect();
+                page += &format!("needed by    {}\n", ids.join(", "));
+            }
+            output.data(&Shown { info: &info, waits_for: waits.as_ref(), needed_by: dependents }, page)?
         }
         (None, _) => {
             output.remark(format_args!("no task `{}` in `{}`, live, done or dead", args.id, args.queue));

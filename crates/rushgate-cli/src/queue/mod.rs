@@ -42,6 +42,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Release(args) => answer::release(&gate, args, out).await,
             QueueVerb::Extend(args) => answer::extend(&gate, args, out).await,
             QueueVerb::Dequeue(args) => answer::dequeue(&gate, args, out).await,
+            QueueVerb::Reschedule(args) => answer::reschedule(&gate, args, out).await,
             QueueVerb::Cancel(args) => answer::cancel(&gate, args, out).await,
             QueueVerb::ClearUnique(args) => answer::clear_unique(&gate, args, out).await,
             QueueVerb::CloseBatch(args) => answer::close_batch(&gate, args, out).await,

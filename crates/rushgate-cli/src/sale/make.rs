@@ -31,6 +31,11 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
     if has_ledger {
         sale = sale.ledger();
     }
+    if let Some(file) = &args.metadata {
+        let text = std::fs::read_to_string(file);
+        let unreadable = |error| Fault::usage(format_args!("cannot read `{}`: {error}", file.display()));
+        sale = sale.metadata(text.map_err(unreadable)?);
+    }
     let created = gate.create_sale(sale).await?;
     let text = match created {
         Created::Created => format!("created {}; open it with: rushgate sale open {}", args.id, args.id),

@@ -78,11 +78,16 @@ pub(super) struct TicketFields<'a> {
     /// Fencing token of the claim. Absent if the task was only read.
     #[serde(skip_serializing_if = "Option::is_none")]
     fence: Option<Fence>,
+    /// When it was claimed, exact to the duration of the claiming call. Absent if the task was only read.
+    #[serde(rename = "claimed_us", skip_serializing_if = "Option::is_none")]
+    claimed: Option<Timestamp>,
 }
 
 pub(super) fn ticket_fields<S: Serializer>(ticket: &Ticket, serializer: S) -> Result<S::Ok, S::Error> {
     let Ticket { id, due, revision, claim } = ticket;
-    let fields = TicketFields { id, ticket, due: *due, revision: *revision, fence: *claim };
+    // Claims are numbered by the time, so that their numbers grow.
+    let claimed = claim.map(|claim| Timestamp::from_micros(claim.as_u64()));
+    let fields = TicketFields { id, ticket, due: *due, revision: *revision, fence: *claim, claimed };
     fields.serialize(serializer)
 }
 

@@ -16,7 +16,7 @@ local function complete(q, id, number, how, result)
   end
   take_out(q.leases, string.sub(run, 1, LEASE_BYTES) .. id)
   if q.events_n then
-    events.note(q, now, id, bit.band(flags, CANCEL_ASKED) > 0 and END_CANCELLED or how, attempts)
+    events.note(q, now, id, bit.band(flags, CANCEL_ASKED) > 0 and END_CANCELLED or how, attempts, claim + turn)
   end
   set_field(q.records, id, false)
   set_field(q.runs, id, false)

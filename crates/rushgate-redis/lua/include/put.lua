@@ -1,29 +1,26 @@
 -- Enqueuing a task. Outcomes: 1 added, 2 kept, 3 replaced, each with the revision; 4 full, 5 dropped, each with the
 -- capacity; 6 displaced, with the revision and the id of the task that was dropped.
 -- include: queue
+-- include: move
 local KEEP, REPLACE, EARLIEST, DEBOUNCE = 0, 1, 2, 3
 
 -- Applies a second enqueue to a task that waits.
 local function put_over(q, t, of, body)
-  if of.mode == EARLIEST and of.due >= t.due then
-    return 2, t.revision
+  if of.mode == EARLIEST then
+    if of.due >= t.due then return 2, t.revision end
+    move(q, t, of.due)
+    return 3, q.revision
   end
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
   lift(q, t)
   t.revision = q.revision
-  if of.mode == EARLIEST then
-    t.due, t.asked = of.due, of.due
-    store_record(q, t, body_of(t.record))
-    if t.ran then store_run(q, t) end
-  else
-    t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
-    if of.mode == DEBOUNCE then t.due = math.min(t.due, t.first + of.max_wait) end
-    t.asked, t.flags = t.due, 0
-    if t.ran then set_field(q.runs, t.id, false) end
-    store_record(q, t, body)
-  end
+  t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
+  if of.mode == DEBOUNCE then t.due = math.min(t.due, t.first + of.max_wait) end
+  t.asked, t.flags = t.due, 0
+  if t.ran then set_field(q.runs, t.id, false) end
+  store_record(q, t, body)
   events.note(q, now, t.id, events.replaced, 0, t.due)
   stand(q, t, not was_due)
   return 3, q.revision

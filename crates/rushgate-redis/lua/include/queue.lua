@@ -48,7 +48,7 @@
 --   done         finished(7) how(1) result's length(4) result run's length(4) run record
 --                result: a body, or empty
 --   event        at(7) what(1) attempt(2) due(7) id's length(1) id worker or error
---                attempt, due: 0 if they do not apply
+--                attempt, due: 0 if they do not apply. Of a task that is done or discarded, due is when its run began
 --                what: a number of `how`, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released
 --                by its worker, 14 cancellation requested, 15 dead letter requeued, 16 dead letter deleted
 --   how          how a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead
@@ -634,7 +634,7 @@ end
 -- A task has finished. It is kept if the queue has a retention.
 local function finish_task(q, t, at, how, result, wake)
   remove(q, t, wake)
-  events.note(q, at, t.id, how, t.attempts)
+  events.note(q, at, t.id, how, t.attempts, t.claim)
   has_ended(q, t.id, at, how, result)
   if not q.keep_n then return end
   local run = t.ran and pack_run(t) or ''

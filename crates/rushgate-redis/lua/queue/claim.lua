@@ -43,18 +43,20 @@ local function claim(n, lease, worker)
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
     local number = first .. string.char(turn)
-    local has_key, attempt = string.byte(record, PRIORITY_AT) % DATED >= KEYED, 1
+    local has_key, attempt, due = string.byte(record, PRIORITY_AT) % DATED >= KEYED, 1
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
-      attempt, run = t.attempts, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
+      attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
       run = number .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, number .. id)
-    if q.events_n then events.note(q, now, id, events.claimed, attempt, 0, worker) end
+    if q.events_n then
+      events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, DUE_FROM), worker)
+    end
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end
   taken = math.min(taken + n, #ids)

@@ -19,6 +19,8 @@ local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 if not s.halted or s.by ~= ARGV[2] then return 0 end
 local loaded = sale_keys(9, ARGV[1])
+-- This rebuild has switched, and the sale was halted again since.
+if not loaded then return 0 end
 loaded.generation = tonumber(ARGV[3])
 redis.call('HSET', loaded.row, 'generation', ARGV[3])
 local LAST = { confirmed = CONFIRMED, cancelled = CANCELLED, expired = EXPIRED }

@@ -50,8 +50,8 @@ fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
     let id = TaskId::as_stored(str_of(event.take(length)?)?)?;
     let text = || Ok::<_, Error>(str_of(event.0)?.to_owned());
     let what = match what {
-        0 => TaskChange::Done { attempt },
-        1 => TaskChange::Discarded { attempt },
+        0 => TaskChange::Done { attempt, began: due },
+        1 => TaskChange::Discarded { attempt, began: due },
         2 => TaskChange::Cancelled,
         3 => TaskChange::Dropped,
         4 => TaskChange::Popped,
@@ -59,7 +59,7 @@ fn read_event(seq: u64, mut event: Packed<'_>) -> Result<TaskEvent> {
         6 => TaskChange::Dead { attempt, error: text()? },
         7 => TaskChange::Added { due },
         8 => TaskChange::Replaced { due },
-        9 => TaskChange::Claimed { attempt, worker: text()? },
+        9 => TaskChange::Claimed { attempt, worker: text()?, due },
         10 => TaskChange::Requeued { attempt },
         11 => TaskChange::Failed { attempt, due, error: text()? },
         12 => TaskChange::Lost { attempt },

@@ -38,6 +38,19 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
     Ok(Some(waits))
 }
 
+pub(crate) fn dependents(queue: &QueueName, id: &TaskId, n: u32) -> Call {
+    call(Function::QueueDependents, queue).arg(id.as_str()).number(n.into())
+}
+
+pub(crate) fn read_dependents(reply: Reply) -> Result<Vec<TaskId>> {
+    let mut fields = reply.list()?;
+    let mut all = Vec::new();
+    while !fields.is_empty() {
+        all.push(TaskId::as_stored(fields.text()?)?);
+    }
+    Ok(all)
+}
+
 pub(crate) fn waited(queue: &QueueName, id: &TaskId, page: &Page) -> Call {
     call(Function::QueueWaited, queue).arg(id.as_str()).arg(&page.after).number(page.limit.into())
 }

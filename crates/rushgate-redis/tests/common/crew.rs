@@ -359,6 +359,7 @@ async fn make_sale(store: &RedisStore, number: usize) {
         hold: HoldTime::new(Duration::from_secs(600)).unwrap(),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: false,
         secret: SaleSecret::from_bytes(SECRET),
     };

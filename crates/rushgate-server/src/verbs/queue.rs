@@ -6,13 +6,14 @@ use crate::body::Body;
 use hyper::http::Response;
 use rushgate::lock::Lease;
 use rushgate::queue::{
-    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Heartbeat,
-    Listing, NewTask, Over, Payload, QueueLimits, QueueName, Retried, Retry, Selection, Task, TaskExtended,
-    TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared, Waited, Waits, Why,
+    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
+    Heartbeat, Listing, NewTask, Over, Payload, QueueLimits, QueueName, Rescheduled, Retried, Retry,
+    Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    UniqueCleared, Waited, Waits, Why,
 };
 use rushgate::store::Page;
 use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
-use rushgate::{Enqueued, Error, Queue, TaskId, trace};
+use rushgate::{Enqueued, Error, Queue, TaskId, Timestamp, trace};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -364,6 +365,40 @@ pub(crate) async fn cancel(call: Call) -> Answer<Cancelled> {
     }
 }
 
+/// When a task is due. Without a field: now.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("not" = {
+    "required": ["delay_ms", "due_us"],
+    "properties": { "delay_ms": { "type": "integer" }, "due_us": { "type": "integer" } },
+}))]
+pub(crate) struct RescheduleBody {
+    /// Delay before the task is due, in milliseconds: at most 400 days.
+    #[schemars(range(max = 34_560_000_000_u64))]
+    delay_ms: Option<u64>,
+    /// When the task is due, instead of `delay_ms`. A time in the past is due at once.
+    #[serde(rename = "due_us")]
+    due: Option<Timestamp>,
+}
+
+pub(crate) async fn reschedule(call: Call<RescheduleBody>) -> Answer<Rescheduled> {
+    let due = match (call.body.delay_ms, call.body.due) {
+        (Some(_), Some(_)) => return Err(Error::either("delay_ms", "due_us").into()),
+        (Some(delay), None) => Due::After(Duration::from_millis(delay)),
+        (None, at) => at.map_or(Due::Now, Due::At),
+    };
+    match call.queue()?.reschedule(call.path.get("task"), due).await? {
+        Rescheduled::NotFound => Err(no_task()),
+        Rescheduled::Leased => Err(Problem::plain(Code::Leased)),
+        Rescheduled::TooLate { deadline } => {
+            let detail = "the new due time is not before the deadline of the task";
+            Err(Problem::new(Code::Invalid, detail).field("due_us").with("deadline_us", deadline.as_micros()))
+        }
+        done @ Rescheduled::Rescheduled { .. } => Ok(Reply::ok(done)),
+        other => Err(Problem::unforeseen(other)),
+    }
+}
+
 pub(crate) async fn clear_unique(call: Call) -> Answer<UniqueCleared> {
     match call.queue()?.clear_unique(call.path.get("task")).await? {
         UniqueCleared::NotFound => Err(Problem::new(Code::NotFound, "the ID has no uniqueness window")),
@@ -384,6 +419,28 @@ pub(crate) async fn waits(call: Call) -> Answer<Waits> {
     let waits = call.queue()?.waits(call.path.get("task")).await?;
     let none = || Problem::new(Code::NotFound, "no live task with this ID has or had dependencies");
     Ok(Reply::ok(waits.ok_or_else(none)?))
+}
+
+/// How many dependents to list.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DependentsQuery {
+    /// Number of tasks: 1 to 1,000. Default: 100.
+    #[serde(default = "waited_limit")]
+    #[schemars(range(min = 1, max = 1_000))]
+    n: u32,
+}
+
+/// Tasks that wait for a task.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(crate) struct DependentsView {
+    /// Their IDs, by `if_dead`, then by arrival.
+    ids: Vec<TaskId>,
+}
+
+pub(crate) async fn dependents(call: Call<Nothing, DependentsQuery>) -> Answer<DependentsView> {
+    let ids = call.queue()?.dependents(call.path.get("task"), call.query.n).await?;
+    Ok(Reply::ok(DependentsView { ids }))
 }
 
 /// Page of the tasks that a task waited for.
@@ -556,7 +613,7 @@ pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<Dead
 /// Selects dead letters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [
+#[schemars(extend("anyOf" = [
     { "required": ["ids"], "properties": { "all": { "const": false } } },
     { "required": ["all"], "properties": { "all": { "const": true }, "ids": { "type": "null" } } },
 ]))]

@@ -11,9 +11,10 @@ use rushgate::sale::{
     SkuState, StockChange, StockChanged, UnitChoice,
 };
 use rushgate::store::{Op, Page};
-use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
+use rushgate::{BuyerId, Error, IdempotencyKey, Line, Reserved, Sale, SaleBuilder, Sku, Timestamp};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{EventsQuery, PageQuery, PageView, buyer_of};
 use crate::call::{Call, Nothing};
@@ -45,6 +46,9 @@ pub(crate) struct SaleBody {
     /// Whether a ledger records the orders. Default: whether the server has a ledger. An order worker of another
     /// process, such as `rushgate sale work`, can serve a sale whose server has none.
     ledger: Option<bool>,
+    /// What shop pages show of the sale, such as titles, prices and pictures: a JSON object of at most 64 KiB.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    metadata: Option<Box<RawValue>>,
 }
 
 fn hold_ms() -> u64 {
@@ -61,7 +65,7 @@ pub(crate) struct StatusView {
 }
 
 pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
-    let SaleBody { id, skus, hold_ms, opens_at, closes_at, ledger } = call.body;
+    let SaleBody { id, skus, hold_ms, opens_at, closes_at, ledger, metadata } = call.body;
     if !call.caller.may(Kind::Sale, id.as_str()) {
         return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this sale"));
     }
@@ -74,6 +78,9 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     }
     if let Some(at) = closes_at {
         sale = sale.closes_at(at);
+    }
+    if let Some(metadata) = metadata {
+        sale = sale.metadata(metadata.get());
     }
     if ledger.unwrap_or(call.shop.ledger.is_some()) {
         sale = sale.ledger();
@@ -171,6 +178,21 @@ pub(crate) async fn sale(call: Call) -> Answer<SaleView> {
     let sale = call.sale()?;
     let waiting_room = sale.room().recent().await?.map(|_| true);
     Ok(Reply::ok(SaleView { sale: sale.state().await?, waiting_room }))
+}
+
+/// What shop pages show of a sale: the JSON object with which it was created, empty by default.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(transparent)]
+pub(crate) struct MetadataView(
+    #[schemars(with = "serde_json::Map<String, serde_json::Value>")] Box<RawValue>,
+);
+
+pub(crate) async fn metadata(call: Call) -> Answer<MetadataView> {
+    let text = call.sale()?.state().await?.spec.metadata;
+    let text = if text.is_empty() { "{}".to_owned() } else { text };
+    let json = RawValue::from_string(text);
+    let json = json.map_err(|error| Error::corrupt("the metadata of a sale is not JSON").caused_by(error))?;
+    Ok(Reply::ok(MetadataView(json)))
 }
 
 pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<ListedSale>> {

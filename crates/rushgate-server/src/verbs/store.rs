@@ -46,11 +46,13 @@ const OF_WORKERS: &[&str] = &[
     "extend_tasks",
     "dequeue",
     "cancel",
+    "reschedule",
     "unique_until",
     "clear_unique",
     "close_batch",
     "waits",
     "waited",
+    "dependents",
     "task",
     "tasks",
     "stats",
@@ -314,11 +316,13 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
         | R::ExtendTasks(verb::ExtendTasks { queue, .. })
         | R::Dequeue(verb::Dequeue { queue, .. })
         | R::Cancel(verb::Cancel { queue, .. })
+        | R::Reschedule(verb::Reschedule { queue, .. })
         | R::UniqueUntil(verb::UniqueUntil { queue, .. })
         | R::ClearUnique(verb::ClearUnique { queue, .. })
         | R::CloseBatch(verb::CloseBatch { queue, .. })
         | R::Waits(verb::Waits { queue, .. })
         | R::Waited(verb::Waited { queue, .. })
+        | R::Dependents(verb::Dependents { queue, .. })
         | R::Task(verb::Task { queue, .. })
         | R::Tasks(verb::Tasks { queue, .. })
         | R::Stats(verb::Stats { queue })

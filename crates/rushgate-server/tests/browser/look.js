@@ -129,6 +129,9 @@ async function main() {
     await sales.lookAtLog(browser);
     await shop.buy(browser);
     await shop.buySeveral(browser);
+    await shop.showMetadata(browser);
+    await shop.payInEachWay(browser);
+    await shop.embed(browser);
     await lookInTheDark(browser);
     await read(browser);
     await changeLanguage(browser);
@@ -148,6 +151,7 @@ async function main() {
     await sales.watchItSellOut(browser);
     await sales.steer(browser);
     await sales.retryOrders(browser, directory);
+    await sales.raiseAlarms(browser, directory);
     assert.deepEqual(faults, []);
   } catch (error) {
     for (const context of browser.contexts()) {

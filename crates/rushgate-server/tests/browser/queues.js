@@ -189,7 +189,7 @@ async function lookAtTasks(page) {
   await page.goBack();
   const looks = [
     ['done 1', 'is-done', ['"sent": "yes"', ' · done']],
-    ['scheduled 2', 'fails', ['Due in 59 min', 'failed after', 'try again later']],
+    ['scheduled 2', 'fails', ['Due in 59 min', 'attempt 1 · failed', 'try again later', 'next attempt']],
     ['scheduled 2', 'long', ['truncated: 30,002 characters']],
     ['blocked 1', 'behind', ['Concurrency limit of key tenant-7 reached. Running: runs']],
     ['dead 4', 'dead-1', ['dead after 1 attempts', 'no luck', '"of": "dead-1"']],
@@ -200,6 +200,9 @@ async function lookAtTasks(page) {
     assert.equal(text.includes('not running'), ['fails', 'long', 'behind'].includes(id), id);
   }
   await steerTasks(page);
+  await rescheduleTasks(page);
+  await followTheGraph(page);
+  await openTheTree(page);
   await lookAtSchedules(page);
   await view(page, 'Workers');
   await found(page, '1');
@@ -244,10 +247,90 @@ async function steerTasks(page) {
   await has(page, 'cancel requested');
 }
 
+/** A waiting task is made due later, then now; and all tasks that a filter finds are made due at once. */
+async function rescheduleTasks(page) {
+  await view(page, 'scheduled');
+  await page.getByRole('link', { name: 'fails', exact: true }).click();
+  await press(page.locator('.task'), 'Reschedule');
+  const dialog = page.locator('dialog[open]');
+  await dialog.getByLabel('Due in').fill('5');
+  await dialog.getByLabel('Unit').selectOption('d');
+  await confirm(page);
+  await has(page, 'Due in 4 d');
+  await press(page.locator('.task'), 'Run now');
+  await confirm(page);
+  await page.locator('.tag', { hasText: 'ready' }).waitFor();
+  await has(page, 'try again later');
+  await page.goBack();
+  const ids = Array.from({ length: 3 }, (_, n) => ({ id: `later-${n}`, delay_ms: 3600000 }));
+  await post('/v1/queues/desk/batch', { tasks: ids });
+  await page.getByLabel('ID prefix').fill('later-');
+  await found(page, '3');
+  await command(page, 'Run all matches now');
+  await has(page, '3: later-0, later-1, later-2');
+  await confirm(page);
+  await found(page, '0');
+  await view(page, 'ready');
+  await page.getByLabel('ID prefix').fill('later-');
+  await found(page, '3');
+  await command(page, 'Cancel all matches');
+  await confirm(page, 'desk');
+  await found(page, '0');
+  await page.getByLabel('ID prefix').fill('');
+}
+
+/** A task links to those that it waits for, and to those that wait for it. */
+async function followTheGraph(page) {
+  for (const [id, more] of [['compile', {}], ['lint', { delay_ms: 3600000 }], ['test', { after: ['compile', 'lint'] }], ['ship', { after: ['test'] }], ['tell', { after: ['test'] }]]) {
+    await post('/v1/queues/build/tasks', { id, ...more });
+  }
+  const { tasks } = await post('/v1/queues/build/claim', { lease_ms: 600000 });
+  await page.goto(`${state.url}/queues/build/tasks/test`);
+  const node = (name) => page.locator('.node').filter({ hasText: name });
+  await node('compile').filter({ hasText: 'leased' }).waitFor();
+  await node('lint').filter({ hasText: 'scheduled' }).waitFor();
+  for (const name of ['ship', 'tell']) await node(name).filter({ hasText: 'blocked' }).waitFor();
+  await accessible(page, 'graph');
+  await picture(page, 'graph');
+  await post('/v1/queues/build/complete', { ticket: tasks[0].ticket });
+  await node('compile').filter({ hasText: 'done' }).waitFor();
+  await has(page, '1 of 2 tasks have finished.');
+  await node('ship').click();
+  await at(page, '/queues/build/tasks/ship');
+  await node('test').filter({ hasText: 'blocked' }).waitFor();
+  await page.goto(`${state.url}/queues/desk`);
+}
+
+/** A payload is a tree whose branches open, and which can be copied as a whole. */
+async function openTheTree(page) {
+  const payload = { to: 'ann@example.com', lines: Array.from({ length: 250 }, (_, n) => ({ sku: `sku-${n}` })), empty: {}, none: null, on: true };
+  await post('/v1/queues/desk/tasks', { id: 'tree', payload, delay_ms: 3600000 });
+  await page.context().grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.goto(`${state.url}/queues/desk/tasks/tree`);
+  const tree = page.locator('.json');
+  await tree.getByText('"ann@example.com"').waitFor();
+  assert.equal(await tree.getByText('sku-0').count(), 0, 'a long list is closed');
+  await tree.locator('summary', { hasText: 'lines' }).click();
+  await tree.getByText('"sku-99"').waitFor();
+  assert.equal(await tree.getByText('"sku-100"').count(), 0, 'it is shown in parts');
+  await page.getByRole('button', { name: 'Show more (150 left)' }).click();
+  await tree.getByText('"sku-199"').waitFor();
+  await accessible(page, 'tree');
+  await tree.evaluate((element) => element.scrollTo(0, 0));
+  await picture(page, 'tree');
+  await page.getByRole('button', { name: 'Copy' }).click();
+  await page.getByRole('button', { name: 'Copied' }).waitFor();
+  assert.deepEqual(JSON.parse(await page.evaluate(() => navigator.clipboard.readText())), payload);
+  await post('/v1/queues/desk/tasks/tree/reschedule', {});
+  await page.goto(`${state.url}/queues/desk`);
+}
+
 async function lookAtSchedules(page) {
   await view(page, 'Schedules');
   const row = rowOf(page, 'nightly');
   await row.filter({ hasText: 'Europe/Berlin' }).filter({ hasText: 'in ' }).waitFor();
+  await row.locator('.upcoming summary').click();
+  assert.equal(await row.locator('.upcoming li').count(), 5);
   await accessible(page, 'schedules');
   await picture(page, 'schedules');
   await press(row, 'Pause');
@@ -258,12 +341,15 @@ async function lookAtSchedules(page) {
   await row.filter({ hasText: 'running' }).waitFor();
   await press(row, 'Run now');
   await confirm(page);
-  await view(page, 'ready 1');
+  await view(page, 'ready');
   await rowOf(page, 'nightly').waitFor();
   await view(page, 'Schedules');
   await page.getByRole('link', { name: 'nightly', exact: true }).click();
   await at(page, '/queues/desk/schedules/nightly');
   await has(page, '"report": 1');
+  await has(page, 'Next runs');
+  assert.equal(await page.locator('ol.plain li').count(), 5);
+  await picture(page, 'schedule');
   await press(page.locator('main'), 'Delete');
   await confirm(page);
   await at(page, '/queues/desk/schedules');
@@ -291,6 +377,8 @@ async function limitQueue(browser) {
     const { tasks } = await post('/v1/queues/flow/claim', { n: 3 });
     if (tasks.length) await post('/v1/queues/flow/complete', { tickets: tasks.map(({ ticket }) => ticket) });
   }
+  for (const word of ['Wait p50 / p99', 'Run p50 / p99']) await page.locator('.queue-figures div').filter({ hasText: word }).filter({ hasText: / ms \/ .* (ms|s)$/ }).waitFor();
+  await picture(page, 'queue-flow');
   const history = await (await fetch(`${state.url}/v1/queues/flow/history`)).json();
   assert.ok(history.counts.done.reduce((sum, n) => sum + n, 0) > 0, JSON.stringify(history));
   await page.context().close();

@@ -82,7 +82,7 @@ async function follow(browser) {
   await page.keyboard.press('g');
   await page.keyboard.press('q');
   await at(page, '/queues');
-  await rowOf(page, 'none').waitFor({ state: 'detached' });
+  await page.locator('tbody tr').filter({ hasText: 'mail' }).first().waitFor();
   await page.keyboard.press('/');
   assert.equal(await page.evaluate(() => document.activeElement.type), 'search');
   await page.keyboard.type('mai');
@@ -493,6 +493,28 @@ async function retryOrders(browser, directory) {
   await page.context().close();
 }
 
+/** The wall raises an alarm if the audit fails, or if the ledger is more than 15 seconds behind. */
+async function raiseAlarms(browser, directory) {
+  const wall = await open(browser, '/sales/ink/drop', { viewport: desk });
+  await wall.locator('.sold').waitFor();
+  assert.equal(await wall.locator('.alarm').count(), 0);
+  // Another program holds the ledger's file until it is told to go.
+  const script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None); c.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()";
+  const holder = spawn('python3', ['-c', script, join(directory, 'orders.db')], { stdio: ['pipe', 'pipe', 'inherit'] });
+  await new Promise((resolve) => { holder.stdout.once('data', resolve); });
+  const body = { buyer: 'dan', lines: [{ sku: 'phone' }] };
+  const { id } = await post('/v1/sales/ink/reservations', body, { 'idempotency-key': 'k' });
+  await post(`/v1/sales/ink/reservations/${id}/confirm`, {});
+  await wall.locator('.alarm').getByText('The ledger is 15').waitFor();
+  await picture(wall, 'drop-ledger');
+  holder.stdin.end();
+  await wall.locator('.alarm').waitFor({ state: 'detached' });
+  inTheLedger(directory, "DROP TRIGGER order_moves_once; UPDATE orders SET buyer = 'mallory' WHERE buyer = 'dan'");
+  await wall.locator('.alarm').getByText('Audit FAILED at').waitFor();
+  await picture(wall, 'drop-audit');
+  await wall.context().close();
+}
+
 module.exports = {
-  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, hasCell, lookAtLog, lookAtSales, loseTheWay, openSale, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
+  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, hasCell, lookAtLog, lookAtSales, loseTheWay, openSale, raiseAlarms, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
 };

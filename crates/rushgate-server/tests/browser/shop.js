@@ -1,7 +1,8 @@
 // The shop page: a buyer who clicks twice and reloads, two buyers at once, proofs, tokens, and sales that are lost.
 'use strict';
+const { createServer } = require('node:http');
 const {
-  accessible, assert, confirm, end, has, join, mkdtempSync, open, phone, picture, post, readFileSync, rmSync, rushgate, spawnSync, start, state, tmpdir,
+  accessible, assert, confirm, end, fits, has, join, mkdtempSync, open, phone, picture, post, readFileSync, rmSync, rushgate, spawnSync, start, state, tmpdir,
 } = require('./stand.js');
 const { hasCell, openSale, stock, verb } = require('./sales.js');
 
@@ -71,6 +72,103 @@ async function buySeveral(browser) {
   await page.click('#cancel');
   await has(page, '9 left');
   await page.context().close();
+}
+
+const root = join(__dirname, '../../../..');
+const metadata = JSON.parse(readFileSync(join(root, 'examples/shop/phones.json'), 'utf8'));
+
+/** Titles, prices and pictures come from the metadata of the sale, and the price of an order from its units. */
+async function showMetadata(browser) {
+  await post('/v1/sales', { id: 'drop', skus: [{ sku: 'phone', units: 50, per_buyer: 3 }, { sku: 'case', units: 9 }, { sku: 'plain', units: 1 }], metadata });
+  await post('/v1/sales/drop/open', {});
+  for (const [name, options] of [['', {}], ['-dark-zh', { colorScheme: 'dark', locale: 'zh-CN' }]]) {
+    const page = await open(browser, '/shop/drop', { viewport: { width: 360, height: 780 }, ...options });
+    await page.locator('#name', { hasText: 'Autumn drop' }).waitFor();
+    await page.waitForFunction(() => [...document.images].length === 2 && [...document.images].every((image) => image.naturalWidth > 0));
+    assert.match(await page.locator('.sku').first().innerText(), /Phone, forest green[\s\S]*256 GB[\s\S]*€\s?499[.,]00/);
+    assert.equal(await page.locator('.sku').nth(2).locator('img').count(), 0);
+    await accessible(page, `metadata${name}`);
+    await fits(page, `metadata${name}`);
+    await picture(page, `shop-metadata${name}`);
+    await page.context().close();
+  }
+  const page = await open(browser, '/shop/drop', { viewport: phone });
+  await page.getByLabel('More').click();
+  await page.click('#buy');
+  await page.locator('#sum', { hasText: '€998.00' }).waitFor();
+  await page.locator('#pay', { hasText: 'Pay €998.00' }).waitFor();
+  await picture(page, 'shop-sum');
+  await page.context().close();
+}
+
+/** The payment provider for demos works, is slow, refuses, answers twice, and loses its answer. */
+async function payInEachWay(browser) {
+  const page = await open(browser, '/shop/drop', { viewport: phone });
+  await page.click('.demo summary');
+  const choose = (way) => page.selectOption('#demo', way);
+  const paid = () => has(page, 'Payment confirmed. It is yours.');
+  const again = async () => {
+    await page.evaluate(() => localStorage.clear());
+    await page.reload();
+    await page.click('#buy:not([disabled])');
+    await page.waitForSelector('#pay:not([disabled])');
+    await page.click('.demo summary');
+  };
+  await page.click('#buy:not([disabled])');
+  await page.waitForSelector('#pay');
+  await choose('refuses');
+  await page.click('#pay');
+  await has(page, 'The payment was refused. Your units stay reserved: try again.');
+  assert.ok(await page.locator('#clock').count(), 'the hold goes on');
+  await accessible(page, 'a refused payment');
+  await picture(page, 'shop-refused');
+  await choose('slow');
+  await page.click('#pay');
+  await has(page, 'Payment in progress');
+  assert.ok(await page.isDisabled('#pay'), 'a second click pays nothing');
+  await picture(page, 'shop-paying');
+  await paid();
+  for (const way of ['twice', 'lost', 'works']) {
+    await again();
+    await choose(way);
+    await page.click('#pay');
+    await paid();
+  }
+  await page.context().close();
+  const { skus: [{ confirmed }] } = await (await fetch(`${state.url}/v1/sales/drop`)).json();
+  assert.equal(confirmed, 4, 'each payment sold once');
+}
+
+/** The example page embeds the shop in a page of another origin. */
+async function embed(browser) {
+  const pages = createServer((_, answer) => { answer.setHeader('content-type', 'text/html'); answer.end(readFileSync(join(root, 'examples/shop/index.html'))); });
+  await new Promise((resolve) => { pages.listen(0, '127.0.0.1', resolve); });
+  const origin = `http://127.0.0.1:${pages.address().port}`;
+  const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
+  const { server, address } = await start(directory, '127.0.0.1:0', ['--origin', origin]);
+  try {
+    await post(`${address}/v1/sales`, { id: 'phones', skus: [{ sku: 'phone', units: 5 }, { sku: 'case', units: 9 }], metadata });
+    await post(`${address}/v1/sales/phones/open`, {});
+    const page = await open(browser, `${origin}/?server=${address}`, { viewport: { width: 900, height: 900 } });
+    const told = page.waitForEvent('console', { predicate: (line) => line.text().endsWith(' confirmed') });
+    const answers = ['dismiss', 'accept'];
+    page.on('dialog', (dialog) => dialog[answers.shift()]());
+    await page.locator('rushgate-shop .sku-name', { hasText: 'Phone, forest green' }).waitFor();
+    await accessible(page, 'an embedded shop');
+    await picture(page, 'embedded');
+    await page.click('#buy:not([disabled])');
+    await page.click('#pay');
+    await page.locator('#note', { hasText: 'The payment was refused.' }).waitFor();
+    await page.click('#pay');
+    await page.locator('#state', { hasText: 'Payment confirmed. It is yours.' }).waitFor();
+    await told;
+    await picture(page, 'embedded-paid');
+    await page.context().close();
+  } finally {
+    await end(server, 'SIGTERM');
+    pages.close();
+    rmSync(directory, { recursive: true });
+  }
 }
 
 /** A sale opens at its opening time, and the page counts down to it. */
@@ -278,4 +376,4 @@ async function loseTheSale(browser) {
   await page.context().close();
 }
 
-module.exports = { buy, buySeveral, changeBuyers, countDown, handOver, loseTheSale, sellTheLastOne, shopHas, showTokens, unitOf };
+module.exports = { buy, buySeveral, changeBuyers, countDown, embed, handOver, loseTheSale, payInEachWay, sellTheLastOne, shopHas, showMetadata, showTokens, unitOf };

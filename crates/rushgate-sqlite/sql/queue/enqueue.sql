@@ -12,7 +12,8 @@ FROM task INDEXED BY task_oldest
 WHERE queue = ?1 AND claim = 0 AND gives_way = 1 ORDER BY first_us, id LIMIT 1;
 
 -- name: present
-SELECT arrival, revision, due_us, first_us, claim, replaced, cancelled, priority, key, held IS NOT NULL
+SELECT arrival, revision, due_us, first_us, claim, replaced, cancelled, priority, key, held IS NOT NULL,
+       deadline_us
 FROM task WHERE queue = ?1 AND id = ?2;
 
 -- name: replace
@@ -22,7 +23,7 @@ UPDATE task SET priority = ?2, due_us = ?3, revision = ?4, attempts = 0, max_att
                 held = iif(held IS NULL, NULL, ?9)
 WHERE arrival = ?1;
 
--- name: advance
+-- name: move
 UPDATE task SET due_us = ?2, revision = ?3, at_us = iif(held IS NULL, ?2, NULL) WHERE arrival = ?1;
 
 -- name: newcomer

@@ -82,6 +82,12 @@ SELECT id, (SELECT error FROM dead WHERE dead.queue = wait.queue AND dead.id = w
             AND NOT EXISTS (SELECT 1 FROM task WHERE task.queue = wait.queue AND task.id = wait.id))
 FROM wait WHERE arrival = ?1 AND how IS NULL AND id <> '' ORDER BY id LIMIT ?2;
 
+-- The live tasks that still wait for a task.
+-- name: dependents
+SELECT task.id FROM wait JOIN task ON task.arrival = wait.arrival
+WHERE wait.queue = (SELECT id FROM queue WHERE name = ?1) AND wait.how IS NULL AND wait.id = ?2
+ORDER BY wait.if_dead, wait.arrival LIMIT ?3;
+
 -- name: page
 SELECT wait.id, how, over_us, result_type, result, wait.error
 FROM wait JOIN task ON task.arrival = wait.arrival

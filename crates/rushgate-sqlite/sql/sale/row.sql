@@ -1,7 +1,7 @@
 -- A sale and its stock, read and written once per group of calls.
 -- name: sale
 SELECT no, status, generation, seq, hold_us, opens_us, closes_us, ledger, secret, halted_us, reason, rebuilt_by,
-       stopped_us, switched_us, receipts_us, through, worker, worker_until_us
+       stopped_us, switched_us, receipts_us, through, worker, worker_until_us, metadata
 FROM sale WHERE id = ?1 AND part = ?2;
 
 -- name: skus

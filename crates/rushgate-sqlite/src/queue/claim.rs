@@ -167,8 +167,8 @@ impl Queue<'_, '_> {
             queue.step.exec(sql!("queue/claim", "lease"), params)?;
             task.ticket.claim = Some(Fence::from_u64(number));
             task.attempt += 1;
-            let (attempt, worker) = (task.attempt, &claim.worker);
-            let claimed = || TaskChange::Claimed { attempt, worker: worker.clone() };
+            let (attempt, worker, due) = (task.attempt, &claim.worker, task.ticket.due);
+            let claimed = || TaskChange::Claimed { attempt, worker: worker.clone(), due };
             queue.note(queue.now(), task.ticket.id.as_str(), claimed);
             Ok(())
         })?;

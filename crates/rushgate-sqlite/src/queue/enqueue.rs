@@ -1,7 +1,8 @@
 //! Enqueues tasks: what a duplicate does, and what a full queue does.
 
 use rushgate_core::{
-    Due, Enqueued, Error, NewTask, OnDuplicate, Overflow, QueueName, Revision, TaskChange, TaskId, TaskKey,
+    Due, Enqueued, Error, NewTask, OnDuplicate, Overflow, QueueName, Rescheduled, Revision, TaskChange,
+    TaskId, TaskKey,
 };
 use rusqlite::params;
 
@@ -22,7 +23,30 @@ pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask])
     Ok(answers.unwrap_or_default())
 }
 
+pub(crate) fn reschedule(
+    step: &mut Step<'_>,
+    queue: &QueueName,
+    id: &TaskId,
+    due: Due,
+) -> Result<Rescheduled> {
+    let answer = on_queue(step, queue, Access::Known, |queue| queue.reschedule(id, due))?;
+    Ok(answer.unwrap_or(Rescheduled::NotFound))
+}
+
 impl Queue<'_, '_> {
+    fn reschedule(&mut self, id: &TaskId, due: Due) -> Result<Rescheduled> {
+        let Some(present) = self.present(id)? else { return Ok(Rescheduled::NotFound) };
+        if present.leased {
+            return Ok(Rescheduled::Leased);
+        }
+        let due = self.due(due);
+        if let Some(deadline) = present.deadline.filter(|deadline| *deadline <= due) {
+            return Ok(Rescheduled::TooLate { deadline: moment(deadline) });
+        }
+        self.move_to(id, due, &present)?;
+        Ok(Rescheduled::Rescheduled { due: moment(due) })
+    }
+
     pub(super) fn enqueue(&mut self, task: &NewTask, bounded: bool) -> Result<Enqueued> {
         let due = self.due(task.due);
         let mut dropped = None;
@@ -176,13 +200,19 @@ impl Queue<'_, '_> {
         if due >= present.due {
             return Ok(Enqueued::Kept { revision: Revision::from_u64(present.revision) });
         }
+        let revision = self.move_to(id, due, present)?;
+        Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
+    }
+
+    /// Changes the due time of a waiting task, and nothing else. Returns its new revision.
+    fn move_to(&mut self, id: &TaskId, due: i64, present: &Present) -> Result<u64> {
         let revision = self.next_revision();
-        self.step.exec(sql!("queue/enqueue", "advance"), (present.arrival, due, revision.cast_signed()))?;
+        self.step.exec(sql!("queue/enqueue", "move"), (present.arrival, due, revision.cast_signed()))?;
         self.note_replaced(id, due);
         if !present.held {
             self.stand(present.arrival, present.line.clone(), due)?;
         }
-        Ok(Enqueued::Replaced { revision: Revision::from_u64(revision) })
+        Ok(revision)
     }
 
     fn note_replaced(&mut self, id: &TaskId, due: i64) {

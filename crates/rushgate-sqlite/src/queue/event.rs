@@ -16,16 +16,16 @@ pub(super) struct Noted {
     what: TaskChange,
 }
 
-/// Values of the columns `what`, `attempt`, `due_us` and `text`.
+/// Values of the columns `what`, `attempt`, `due_us` and `text`. Of a finished run, `due_us` has when it began.
 type Columns<'a> = (u8, Option<u32>, Option<Timestamp>, Option<&'a str>);
 
 fn columns(what: &TaskChange) -> Columns<'_> {
     match what {
         TaskChange::Added { due } => (0, None, Some(*due), None),
         TaskChange::Replaced { due } => (1, None, Some(*due), None),
-        TaskChange::Claimed { attempt, worker } => (2, Some(*attempt), None, Some(worker)),
-        TaskChange::Done { attempt } => (3, Some(*attempt), None, None),
-        TaskChange::Discarded { attempt } => (4, Some(*attempt), None, None),
+        TaskChange::Claimed { attempt, worker, due } => (2, Some(*attempt), Some(*due), Some(worker)),
+        TaskChange::Done { attempt, began } => (3, Some(*attempt), Some(*began), None),
+        TaskChange::Discarded { attempt, began } => (4, Some(*attempt), Some(*began), None),
         TaskChange::Requeued { attempt } => (5, Some(*attempt), None, None),
         TaskChange::Failed { attempt, due, error } => (6, Some(*attempt), Some(*due), Some(error)),
         TaskChange::Lost { attempt } => (7, Some(*attempt), None, None),
@@ -48,9 +48,9 @@ fn read_event(row: &Row<'_>) -> rusqlite::Result<TaskEvent> {
     let what = match row.get::<_, u8>(2)? {
         0 => TaskChange::Added { due: due()? },
         1 => TaskChange::Replaced { due: due()? },
-        2 => TaskChange::Claimed { attempt: attempt()?, worker: text()? },
-        3 => TaskChange::Done { attempt: attempt()? },
-        4 => TaskChange::Discarded { attempt: attempt()? },
+        2 => TaskChange::Claimed { attempt: attempt()?, worker: text()?, due: due()? },
+        3 => TaskChange::Done { attempt: attempt()?, began: due()? },
+        4 => TaskChange::Discarded { attempt: attempt()?, began: due()? },
         5 => TaskChange::Requeued { attempt: attempt()? },
         6 => TaskChange::Failed { attempt: attempt()?, due: due()?, error: text()? },
         7 => TaskChange::Lost { attempt: attempt()? },

@@ -2,7 +2,7 @@
 
 use rushgate_core::{
     Cancelled, Completed, Completion, Dequeued, Error, Heartbeat, Lease, PastEnd, QueueName, Retried, Retry,
-    TaskChange, TaskEnd, TaskExtended, TaskId, TaskProgress, TaskRelease, TaskReleased, Ticket,
+    TaskChange, TaskEnd, TaskExtended, TaskId, TaskProgress, TaskRelease, TaskReleased, Ticket, Timestamp,
 };
 
 use super::{Access, Ended, Failure, Queue, each, on_queue, read_line};
@@ -59,11 +59,11 @@ impl Queue<'_, '_> {
             self.promote(self.now(), ticket.id.as_str(), &run)?;
             return Ok(Completed::Requeued);
         }
-        let attempt = run.attempts;
+        let (attempt, began) = (run.attempts, Timestamp::from_micros(run.claim));
         let how = match done.discarded {
             _ if run.cancelled => TaskChange::Cancelled,
-            true => TaskChange::Discarded { attempt },
-            false => TaskChange::Done { attempt },
+            true => TaskChange::Discarded { attempt, began },
+            false => TaskChange::Done { attempt, began },
         };
         self.finish(run.arrival, ticket.id.as_str(), self.now(), how, done.result.as_ref())?;
         self.run_ended(&run.line)?;

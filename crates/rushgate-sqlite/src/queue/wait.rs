@@ -357,6 +357,11 @@ pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Resu
     Ok((waits.open || waits.left + waits.over > 0).then_some(waits))
 }
 
+pub(crate) fn dependents(reader: &Reader<'_>, queue: &QueueName, id: &TaskId, n: u32) -> Result<Vec<TaskId>> {
+    let params = (queue.as_str(), id.as_str(), n);
+    reader.rows(sql!("queue/wait", "dependents"), params, |row| parsed(row, 0))
+}
+
 pub(crate) fn waited(
     reader: &Reader<'_>,
     queue: &QueueName,

@@ -249,9 +249,12 @@ fn on_staged<T>(
     Ok(answer)
 }
 
-/// Whether this is the latest rebuild of a halted sale.
+/// Whether this is the latest rebuild of a halted sale, and has not switched yet. A sale may be halted again after the
+/// switch, until the next rebuild.
 fn goes_on(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<bool> {
-    on_sale(step, id, |sale| Ok(sale.row.halted.is_some() && sale.row.rebuilt_by == Some(by)))
+    let is_latest =
+        on_sale(step, id, |sale| Ok(sale.row.halted.is_some() && sale.row.rebuilt_by == Some(by)))?;
+    Ok(is_latest && load(step, id, STAGED)?.is_some())
 }
 
 pub(crate) fn load_part(

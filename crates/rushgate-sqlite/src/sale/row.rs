@@ -112,6 +112,7 @@ pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow>
             opens_at: moment(5)?.map(Timestamp::from_micros),
             closes_at: moment(6)?.map(Timestamp::from_micros),
             ledger: row.get(7)?,
+            metadata: row.get(18)?,
             secret: SaleSecret::from_bytes(row.get(8)?),
         },
         status: coded(row, 1)?,

@@ -164,6 +164,7 @@ pub fn spec(units: u32) -> SaleSpec {
         hold: HoldTime::new(Duration::from_secs(600)).expect("the time is valid"),
         opens_at: None,
         closes_at: None,
+        metadata: String::new(),
         ledger: true,
         secret: SECRET,
     }

@@ -289,6 +289,7 @@ impl Desk {
             hold: HoldTime::new(s(10)).expect("ten seconds are in range"),
             opens_at: None,
             closes_at: None,
+            metadata: String::new(),
             ledger,
             secret: SECRET,
         }

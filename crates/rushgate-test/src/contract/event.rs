@@ -32,9 +32,9 @@ fn word(event: &TaskEvent) -> String {
     match &event.what {
         TaskChange::Added { .. } => format!("added {id}"),
         TaskChange::Replaced { .. } => format!("replaced {id}"),
-        TaskChange::Claimed { attempt, worker } => format!("claimed {id} {attempt} {worker}"),
-        TaskChange::Done { attempt } => format!("done {id} {attempt}"),
-        TaskChange::Discarded { attempt } => format!("discarded {id} {attempt}"),
+        TaskChange::Claimed { attempt, worker, .. } => format!("claimed {id} {attempt} {worker}"),
+        TaskChange::Done { attempt, .. } => format!("done {id} {attempt}"),
+        TaskChange::Discarded { attempt, .. } => format!("discarded {id} {attempt}"),
         TaskChange::Requeued { attempt } => format!("requeued {id} {attempt}"),
         TaskChange::Failed { attempt, error, .. } => format!("failed {id} {attempt} {error}"),
         TaskChange::Lost { attempt } => format!("lost {id} {attempt}"),
@@ -105,6 +105,31 @@ pub(super) async fn a_run_is_told_from_its_beginning_to_its_end(desk: Desk) {
     desk.put(NewTask { key: Some("k".parse().unwrap()), ..task("d") }).await;
     work_off(&desk).await;
     assert_eq!(story(&desk, 7).await, ["added d", "claimed d 1 w", "done d 1"]);
+}
+
+pub(super) async fn an_event_says_how_long_a_task_waited_and_ran(desk: Desk) {
+    let retention = Some(Retention::new(s(3600), 10));
+    for limits in [QueueLimits::default(), QueueLimits { retention, ..QueueLimits::default() }] {
+        limit(&desk, QueueLimits { events: Some(100), ..limits }).await;
+        let before = page(&desk, 0).await.last;
+        desk.put(task("a")).await;
+        desk.advance(s(20)).await;
+        let first = desk.claim_one().await;
+        fail(&desk, first.ticket, s(10), "boom", false).await;
+        desk.advance(s(15)).await;
+        let second = desk.claim_one().await;
+        desk.advance(s(2)).await;
+        let done = Completion { ticket: second.ticket.clone(), result: None, discarded: true };
+        desk.store.complete(desk.op(), &q(), vec![done]).await.unwrap();
+        let times = page(&desk, before).await.events.into_iter().filter_map(|event| match event.what {
+            TaskChange::Claimed { due, .. } => Some(event.at.since(due)),
+            TaskChange::Discarded { began, .. } => Some(event.at.since(began)),
+            _ => None,
+        });
+        let times: Vec<_> = times.collect();
+        assert_eq!(times.len(), 3, "{times:?}");
+        times.into_iter().zip([s(20), s(5), s(2)]).for_each(|(is, wanted)| near(is, wanted));
+    }
 }
 
 pub(super) async fn what_failed_and_came_again_is_told(desk: Desk) {

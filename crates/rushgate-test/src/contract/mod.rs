@@ -263,6 +263,11 @@ macro_rules! contract_suite {
                 a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too
                 earliest_moves_a_waiting_record_forward_only
                 earliest_runs_after_the_present_run
+                a_rescheduled_task_runs_at_its_new_time_and_is_otherwise_unchanged
+                a_rescheduled_retry_keeps_its_attempts_and_errors
+                a_rescheduled_task_keeps_its_deadline
+                only_a_waiting_task_is_rescheduled_and_a_repeated_call_changes_nothing
+                a_rescheduled_task_moves_within_its_key_group
                 debounce_puts_off_until_the_burst_is_over
                 debounce_runs_after_the_present_run
                 revisions_grow_through_the_whole_queue
@@ -415,6 +420,7 @@ macro_rules! contract_suite {
                 a_task_that_others_wait_for_does_not_begin_to_wait
                 a_task_runs_when_all_that_it_waits_for_are_done
                 a_task_may_wait_for_one_of_the_same_call
+                a_task_knows_which_tasks_wait_for_it
                 an_unknown_task_is_not_waited_for_and_nothing_is_put_in
                 one_that_is_kept_as_done_counts_as_over
                 results_are_given_to_who_waited_though_nothing_else_is_kept
@@ -447,6 +453,7 @@ macro_rules! contract_suite {
             event {
                 a_queue_keeps_no_events_unless_it_is_told_to
                 a_run_is_told_from_its_beginning_to_its_end
+                an_event_says_how_long_a_task_waited_and_ran
                 what_failed_and_came_again_is_told
                 a_lease_and_a_deadline_are_told_at_their_moments
                 changes_and_cancels_are_told

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use rushgate_core::{
     Cancelled, Claim, ClientId, Completed, ContentType, Dequeued, Due, Enqueued, Listing, NewTask,
-    OnDuplicate, Op, Page, Payload, Priority, QueueLimits, QueueName, Retried, Retry, Selection, Store, Task,
-    TaskExtended, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, Verbs,
+    OnDuplicate, Op, Page, Payload, Priority, QueueLimits, QueueName, Rescheduled, Retried, Retry, Selection,
+    Store, Task, TaskExtended, TaskKey, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, Verbs,
 };
 
 use super::desk::*;
@@ -252,6 +252,81 @@ pub(super) async fn earliest_runs_after_the_present_run(desk: Desk) {
     assert!(pop(&desk, 1).await.is_empty());
     desk.advance(s(6)).await;
     assert_eq!(pop(&desk, 1).await, ["in 30"]);
+}
+
+async fn reschedule(desk: &Desk, id: &str, due: Due) -> Rescheduled {
+    desk.store.reschedule(desk.op(), &q(), &task_id(id), due).await.unwrap()
+}
+
+pub(super) async fn a_rescheduled_task_runs_at_its_new_time_and_is_otherwise_unchanged(desk: Desk) {
+    desk.put_all(vec![prio(after(attempts(task("a"), 7), s(60)), 3), task("b")]).await;
+    let before = desk.info("a").await;
+    let Rescheduled::Rescheduled { due } = reschedule(&desk, "a", Due::After(s(5))).await else {
+        panic!("it waits");
+    };
+    let now = desk.info("a").await;
+    assert_eq!((now.task.ticket.due, now.state), (due, TaskState::Scheduled));
+    assert!(now.task.ticket.revision > before.task.ticket.revision);
+    assert_eq!((now.task.priority, now.task.max_attempts), (before.task.priority, 7));
+    assert!(matches!(reschedule(&desk, "b", Due::After(s(90))).await, Rescheduled::Rescheduled { .. }));
+    assert!(pop(&desk, 2).await.is_empty(), "both wait");
+    desk.advance(s(6)).await;
+    assert_eq!(pop(&desk, 2).await, ["a"]);
+    assert!(matches!(reschedule(&desk, "b", Due::Now).await, Rescheduled::Rescheduled { .. }));
+    assert_eq!(pop(&desk, 2).await, ["b"]);
+    let at = Timestamp::from_micros(1);
+    desk.put_all(vec![task("c"), task("d")]).await;
+    let answer = reschedule(&desk, "d", Due::At(at)).await;
+    assert_eq!(answer, Rescheduled::Rescheduled { due: at }, "a time in the past is kept");
+    assert_eq!(pop(&desk, 2).await, ["d", "c"]);
+}
+
+pub(super) async fn a_rescheduled_retry_keeps_its_attempts_and_errors(desk: Desk) {
+    desk.put(task("a")).await;
+    let run = desk.claim_one().await;
+    retry(&desk, failed(&run, s(3600))).await;
+    assert!(matches!(reschedule(&desk, "a", Due::Now).await, Rescheduled::Rescheduled { .. }));
+    let info = desk.info("a").await;
+    assert_eq!((info.error.as_deref(), info.past.len()), (Some("boom"), 1));
+    assert_eq!(desk.claim_one().await.attempt, 2);
+}
+
+pub(super) async fn a_rescheduled_task_keeps_its_deadline(desk: Desk) {
+    desk.put(NewTask { deadline: Some(Due::After(s(60))), ..after(task("a"), s(10)) }).await;
+    let deadline = desk.info("a").await.task.deadline.expect("it has one");
+    for due in [Due::At(deadline), Due::After(s(90))] {
+        assert_eq!(reschedule(&desk, "a", due).await, Rescheduled::TooLate { deadline });
+    }
+    assert!(matches!(reschedule(&desk, "a", Due::After(s(30))).await, Rescheduled::Rescheduled { .. }));
+    desk.advance(s(61)).await;
+    assert_eq!(dead(&desk).await, ["a"]);
+    assert_eq!(reschedule(&desk, "a", Due::Now).await, Rescheduled::NotFound, "a dead letter does not wait");
+}
+
+pub(super) async fn only_a_waiting_task_is_rescheduled_and_a_repeated_call_changes_nothing(desk: Desk) {
+    assert_eq!(reschedule(&desk, "a", Due::Now).await, Rescheduled::NotFound);
+    assert!(desk.store.queues(Page::default()).await.unwrap().is_empty(), "no queue was created");
+    desk.put(task("a")).await;
+    let op = desk.op();
+    let asked = || desk.store.reschedule(op, &q(), &task_id("a"), Due::After(s(5)));
+    let first = asked().await.unwrap();
+    desk.advance(s(6)).await;
+    let run = desk.claim_one().await;
+    assert_eq!(reschedule(&desk, "a", Due::Now).await, Rescheduled::Leased);
+    assert_eq!(asked().await.unwrap(), first);
+    assert_eq!(complete(&desk, &run).await, Completed::Done);
+    refused(desk.store.reschedule(desk.op(), &q(), &task_id("a"), Due::After(s(401 * 86_400))).await);
+}
+
+pub(super) async fn a_rescheduled_task_moves_within_its_key_group(desk: Desk) {
+    let keyed = |id: &str| NewTask { key: Some(TaskKey::new("k").expect("it is valid")), ..task(id) };
+    desk.put_all(vec![keyed("a"), keyed("b"), keyed("c")]).await;
+    reschedule(&desk, "a", Due::After(s(60))).await;
+    let state = async |id: &str| desk.info(id).await.state;
+    assert_eq!((state("a").await, state("b").await), (TaskState::Blocked, TaskState::Ready));
+    reschedule(&desk, "c", Due::At(Timestamp::default())).await;
+    assert_eq!((state("b").await, state("c").await), (TaskState::Blocked, TaskState::Ready));
+    assert_eq!(texts(&desk.claim(1).await.tasks), ["c"]);
 }
 
 pub(super) async fn debounce_puts_off_until_the_burst_is_over(desk: Desk) {

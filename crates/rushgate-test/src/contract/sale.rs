@@ -57,11 +57,17 @@ fn intent(order: &LedgerEntry) -> Option<OrderIntent> {
 // ── the sale itself ──────────────────────────────────────────────────────────────────────────────────────────────
 
 pub(super) async fn a_sale_is_made_once_and_the_same_call_is_answered_the_same(desk: Desk) {
-    let spec = desk.spec(&[("a", 3, 1), ("b", 2, 2)], false);
+    let metadata = r#"{ "skus": { "a": { "title": "caf\u00e9" } } }"#.to_owned();
+    let spec = SaleSpec { metadata, ..desk.spec(&[("a", 3, 1), ("b", 2, 2)], false) };
     assert_eq!(desk.store.create(spec.clone()).await.unwrap(), Created::Created);
     assert_eq!(desk.store.create(spec.clone()).await.unwrap(), Created::Created);
     let other = desk.spec(&[("a", 4, 1)], false);
     assert_eq!(desk.store.create(other).await.unwrap(), Created::Exists);
+    let other = SaleSpec { metadata: "{}".to_owned(), ..spec.clone() };
+    assert_eq!(desk.store.create(other).await.unwrap(), Created::Exists);
+    for metadata in ["[]", "{", &format!("{{\"a\":\"{}\"}}", "x".repeat(SaleSpec::METADATA_MAX))] {
+        refused(desk.store.create(SaleSpec { metadata: metadata.to_owned(), ..spec.clone() }).await);
+    }
     let state = desk.store.sale(&id()).await.unwrap();
     assert_eq!((state.spec, state.status, state.generation, state.seq), (spec, SaleStatus::Created, 1, 0));
     assert_eq!(desk.places("a").await, (3, 0, 0, 0));

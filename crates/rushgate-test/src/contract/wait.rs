@@ -117,6 +117,30 @@ pub(super) async fn a_task_runs_when_all_that_it_waits_for_are_done(desk: Desk) 
     assert_eq!((waits(&desk, "c").await, waited(&desk, "c").await), (None, Vec::new()));
 }
 
+pub(super) async fn a_task_knows_which_tasks_wait_for_it(desk: Desk) {
+    let dependents = async |id: &str, n| {
+        let ids = desk.store.dependents(&q(), &task_id(id), n).await.unwrap();
+        ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(dependents("a", 10).await.is_empty(), "a queue that was never used");
+    desk.put_all(vec![task("a"), task("b"), open("whole"), part("p", "whole")]).await;
+    let runs = if_dead(following("z", &["a"]), IfDead::Run);
+    desk.put_all(vec![runs, following("y", &["a", "b"]), following("x", &["a"])]).await;
+    assert_eq!(dependents("a", 10).await, ["y", "x", "z"]);
+    assert_eq!(dependents("a", 2).await, ["y", "x"]);
+    assert_eq!(
+        (dependents("b", 10).await, dependents("p", 10).await),
+        (vec!["y".into()], vec!["whole".into()])
+    );
+    assert!(dependents("whole", 10).await.is_empty() && dependents("nothing", 10).await.is_empty());
+    cancel(&desk, "x").await;
+    assert_eq!(dependents("a", 10).await, ["y", "z"]);
+    assert_eq!(work_off(&desk).await, "a");
+    assert!(dependents("a", 10).await.is_empty(), "it is done");
+    assert_eq!(dependents("b", 10).await, ["y"]);
+    super::desk::refused(desk.store.dependents(&q(), &task_id("a"), 0).await);
+}
+
 pub(super) async fn a_task_may_wait_for_one_of_the_same_call(desk: Desk) {
     let tasks = vec![task("a"), following("b", &["a"]), following("c", &["b"])];
     let answers = desk.store.enqueue(desk.op(), &q(), tasks).await.unwrap();

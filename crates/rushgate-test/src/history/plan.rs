@@ -123,6 +123,7 @@ impl Plan {
             hold: HoldTime::new(Duration::from_secs(5)).expect("five seconds are in range"),
             opens_at: self.chance(25).then(|| START + Duration::from_secs(10)),
             closes_at: self.chance(25).then(|| START + Duration::from_secs(200)),
+            metadata: if self.chance(25) { "{}".to_owned() } else { String::new() },
             ledger: self.chance(50),
             secret: SaleSecret::from_bytes(SECRET),
         };
@@ -339,11 +340,7 @@ impl Plan {
         self.numbers += 1;
         let bytes = self.numbers.to_string().into_bytes();
         let payload = Payload::new(ContentType::bytes(), bytes).expect("a number is small");
-        let due = match self.rng.random_range(0..6) {
-            0..=2 => Due::Now,
-            3 => Due::At(START + self.moment()),
-            _ => Due::After(self.moment()),
-        };
+        let due = self.due();
         let deadline = match due {
             _ if self.chance(70) => None,
             Due::Now => Some(Due::After(self.moment().max(Duration::from_millis(10)))),
@@ -377,6 +374,14 @@ impl Plan {
             key: self.chance(60).then(|| key(self.word(&KEYS))),
             unique_for: self.chance(15).then(|| self.moment().max(Duration::from_millis(1))),
             ..NewTask::new(task(self.word(&TASKS)), payload)
+        }
+    }
+
+    fn due(&mut self) -> Due {
+        match self.rng.random_range(0..6) {
+            0..=2 => Due::Now,
+            3 => Due::At(START + self.moment()),
+            _ => Due::After(self.moment()),
         }
     }
 
@@ -464,7 +469,7 @@ impl Plan {
     fn queue_call(&mut self) -> Request {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
         let n = self.rng.random_range(1..=3);
-        match self.rng.random_range(0..46) {
+        match self.rng.random_range(0..49) {
             0..=11 => {
                 let tasks = (0..n).map(|_| self.new_task()).collect();
                 Request::enqueue(self.op(), name, tasks)
@@ -493,7 +498,12 @@ impl Plan {
             41 => Request::close_batch(self.op(), name, task(self.word(&TASKS))),
             42 => Request::waits(name, task(self.word(&TASKS))),
             43 => Request::waited(name, task(self.word(&TASKS)), Page::after("b".into(), n)),
-            44 => Request::task_events(name, Page::after(self.rng.random_range(0..60), n)),
+            44..=45 => {
+                let due = self.due();
+                Request::reschedule(self.op(), name, task(self.word(&TASKS)), due)
+            }
+            46 => Request::dependents(name, task(self.word(&TASKS)), n),
+            47 => Request::task_events(name, Page::after(self.rng.random_range(0..60), n)),
             _ => {
                 let states = [
                     TaskState::Scheduled,

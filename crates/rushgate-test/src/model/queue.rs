@@ -2,11 +2,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Enqueued, Fence,
-    Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, Page, PastEnd,
-    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Result, Retried, Retry,
-    Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd, TaskExtended, TaskId, TaskInfo,
-    TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, UniqueCleared,
+    Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
+    Fence, Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, Page,
+    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Rescheduled,
+    Result, Retried, Retry, Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    Timestamp, UniqueCleared,
 };
 
 use super::{Model, Planted};
@@ -301,7 +302,8 @@ impl Queue {
         self.claim_last = claim;
         let record = self.records.get_mut(id).expect("it is due");
         record.attempts += 1;
-        let claimed = TaskChange::Claimed { attempt: record.attempts, worker: asked.worker.clone() };
+        let (attempt, worker, due) = (record.attempts, asked.worker.clone(), record.due);
+        let claimed = TaskChange::Claimed { attempt, worker, due };
         record.lease = Some(Leased {
             claim: Fence::from_u64(claim),
             until: now + asked.lease.get(),
@@ -460,6 +462,26 @@ impl Queue {
                 Cancelled::Removed
             }
         }
+    }
+
+    fn reschedule(&mut self, now: Timestamp, id: &TaskId, due: Due) -> Rescheduled {
+        let due = due.at(now);
+        match self.records.get(id) {
+            None => return Rescheduled::NotFound,
+            Some(record) if record.lease.is_some() => return Rescheduled::Leased,
+            Some(record) => {
+                if let Some(deadline) = record.content.deadline.filter(|deadline| *deadline <= due) {
+                    return Rescheduled::TooLate { deadline };
+                }
+            }
+        }
+        let revision = self.next_revision();
+        let record = self.records.get_mut(id).expect("it was just found");
+        (record.content.due, record.due, record.line_due) = (due, due, due);
+        record.revision = revision;
+        self.seat_anew(id);
+        self.note(now, id, TaskChange::Replaced { due });
+        Rescheduled::Rescheduled { due }
     }
 
     fn stats(&self, now: Timestamp) -> QueueStats {
@@ -627,6 +649,18 @@ impl Model {
     /// See [`Verbs::cancel`](rushgate_core::Verbs::cancel).
     pub fn cancel(&mut self, now: Timestamp, op: Op, name: &QueueName, id: &TaskId) -> Result<Cancelled> {
         once!(self, op, Cancel, self.change(now, name, |queue| queue.cancel(now, id)))
+    }
+
+    /// See [`Verbs::reschedule`](rushgate_core::Verbs::reschedule).
+    pub fn reschedule(
+        &mut self,
+        now: Timestamp,
+        op: Op,
+        name: &QueueName,
+        id: &TaskId,
+        due: Due,
+    ) -> Result<Rescheduled> {
+        once!(self, op, Reschedule, self.change(now, name, |queue| queue.reschedule(now, id, due)))
     }
 
     /// See [`Verbs::task`](rushgate_core::Verbs::task).

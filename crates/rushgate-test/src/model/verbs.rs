@@ -30,11 +30,15 @@ impl Model {
             }
             Request::Dequeue(v) => self.dequeue(now, v.op, &v.queue, v.ticket).map(Reply::Dequeue),
             Request::Cancel(v) => self.cancel(now, v.op, &v.queue, &v.id).map(Reply::Cancel),
+            Request::Reschedule(v) => {
+                self.reschedule(now, v.op, &v.queue, &v.id, v.due).map(Reply::Reschedule)
+            }
             Request::UniqueUntil(v) => self.unique_until(now, &v.queue, &v.id).map(Reply::UniqueUntil),
             Request::ClearUnique(v) => self.clear_unique(now, v.op, &v.queue, &v.id).map(Reply::ClearUnique),
             Request::CloseBatch(v) => self.close_batch(now, v.op, &v.queue, &v.id).map(Reply::CloseBatch),
             Request::Waits(v) => self.waits(now, &v.queue, &v.id).map(Reply::Waits),
             Request::Waited(v) => self.waited(now, &v.queue, &v.id, &v.page).map(Reply::Waited),
+            Request::Dependents(v) => self.dependents(now, &v.queue, &v.id, v.n).map(Reply::Dependents),
             Request::Task(v) => self.task(now, &v.queue, &v.id).map(Reply::Task),
             Request::Tasks(v) => self.tasks(now, &v.queue, &v.listing).map(Reply::Tasks),
             Request::Stats(v) => self.stats(now, &v.queue).map(Reply::Stats),

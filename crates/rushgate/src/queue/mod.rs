@@ -22,10 +22,10 @@ pub use over::Over;
 pub use rushgate_core::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
     Finish, Finished, Heartbeat, IfDead, KeyLimits, Kind, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
-    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Retention, Retried, Retry,
-    Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId, TaskInfo,
-    TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent, UniqueCleared, Unmet,
-    Waited, Waits, WaitsFor,
+    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Rescheduled, Retention, Retried,
+    Retry, Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId,
+    TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent,
+    UniqueCleared, Unmet, Waited, Waits, WaitsFor,
 };
 pub use why::{KeyRun, Why};
 
@@ -310,6 +310,17 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
     }
 
+    /// Changes when a waiting task is due, earlier or later. Everything else about the task stays.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a bad ID or a delay of more than 400 days.
+    pub async fn reschedule(&self, id: impl AsRef<str>, due: Due) -> Result<Rescheduled> {
+        let (op, id) = (self.gate.op(), TaskId::new(id)?);
+        let answer = self.gate.ask(|| self.gate.store().reschedule(op, &self.name, &id, due)).await;
+        self.gate.next_due_changed(&self.name);
+        answer
+    }
+
     /// End of an ID's [uniqueness window](Enqueue::unique_for), whether its task is live or not. `None` if it
     /// has none.
     pub async fn unique_until(&self, id: impl AsRef<str>) -> Result<Option<Timestamp>> {
@@ -335,6 +346,12 @@ impl<T> Queue<T> {
         let answer = self.gate.ask(|| self.gate.store().close_batch(op, &self.name, &id)).await;
         self.gate.next_due_changed(&self.name);
         answer
+    }
+
+    /// Up to `n` live tasks (1 to 1,000) that still wait for this one.
+    pub async fn dependents(&self, id: impl AsRef<str>, n: u32) -> Result<Vec<TaskId>> {
+        let id = TaskId::new(id)?;
+        self.gate.ask(|| self.gate.store().dependents(&self.name, &id, n)).await
     }
 
     /// Progress of what a live task waits for, such as the members of its batch. `None` if the task is not

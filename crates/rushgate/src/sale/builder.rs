@@ -13,6 +13,7 @@ pub struct SaleBuilder {
     opens_at: Option<Timestamp>,
     closes_at: Option<Timestamp>,
     ledger: bool,
+    metadata: String,
 }
 
 impl SaleBuilder {
@@ -25,6 +26,7 @@ impl SaleBuilder {
             opens_at: None,
             closes_at: None,
             ledger: false,
+            metadata: String::new(),
         }
     }
 
@@ -60,6 +62,12 @@ impl SaleBuilder {
         self
     }
 
+    /// What shop pages show of the sale: a JSON object of at most 64 KiB. Default: none.
+    pub fn metadata(mut self, json: impl Into<String>) -> Self {
+        self.metadata = json.into();
+        self
+    }
+
     pub(super) fn build(self) -> Result<SaleSpec> {
         let sku = |(sku, units, per_buyer): (String, u32, u32)| {
             Ok(SkuSpec { sku: Sku::new(sku)?, units, per_buyer })
@@ -71,6 +79,7 @@ impl SaleBuilder {
             opens_at: self.opens_at,
             closes_at: self.closes_at,
             ledger: self.ledger,
+            metadata: self.metadata,
             secret: SaleSecret::from_bytes(rand::random()),
         };
         spec.check()?;

@@ -217,13 +217,21 @@ pub struct ScheduleReport {
     schedule: Schedule,
     /// Recurrence in words.
     when: String,
+    /// The next occurrences: at most five, and none while the schedule is paused.
+    upcoming_us: Vec<Timestamp>,
 }
+
+/// Number of occurrences in a report.
+const UPCOMING: usize = 5;
 
 impl From<Schedule> for ScheduleReport {
     fn from(schedule: Schedule) -> Self {
-        let when = schedule.recurrence.parse::<Recurrence>();
-        let when = when.map_or_else(|_| schedule.recurrence.clone(), |when| when.to_string());
-        Self { schedule, when }
+        let recurrence = schedule.recurrence.parse::<Recurrence>().ok();
+        let when = recurrence.as_ref().map_or_else(|| schedule.recurrence.clone(), Recurrence::to_string);
+        let next = schedule.next.filter(|_| !schedule.paused);
+        let after = next.zip(recurrence.as_ref()).map(|(next, recurrence)| recurrence.upcoming(next));
+        let upcoming_us = next.into_iter().chain(after.into_iter().flatten()).take(UPCOMING).collect();
+        Self { schedule, when, upcoming_us }
     }
 }
 

@@ -23,9 +23,11 @@ impl Queue {
     pub(super) fn finish(&mut self, at: Timestamp, id: &TaskId, how: Finish, result: Option<Payload>) {
         let record = self.records.remove(id).expect("the caller found it");
         let attempt = record.attempts;
+        let began = record.lease.as_ref().map(|lease| Timestamp::from_micros(lease.claim.as_u64()));
+        let began = began.unwrap_or_default();
         let (end, what) = match how {
-            Finish::Done => (TaskEnd::Done, TaskChange::Done { attempt }),
-            Finish::Discarded => (TaskEnd::Discarded, TaskChange::Discarded { attempt }),
+            Finish::Done => (TaskEnd::Done, TaskChange::Done { attempt, began }),
+            Finish::Discarded => (TaskEnd::Discarded, TaskChange::Discarded { attempt, began }),
             Finish::Cancelled => (TaskEnd::Cancelled, TaskChange::Cancelled),
             Finish::Dropped => (TaskEnd::Dropped, TaskChange::Dropped),
         };

@@ -239,6 +239,24 @@ impl Model {
         Ok(self.queue(now, name).waits(id))
     }
 
+    /// See [`Verbs::dependents`](rushgate_core::Verbs::dependents).
+    pub fn dependents(
+        &mut self,
+        now: Timestamp,
+        name: &QueueName,
+        id: &TaskId,
+        n: u32,
+    ) -> Result<Vec<TaskId>> {
+        let queue = self.queue(now, name);
+        let waiting = queue.records.iter().filter_map(|(other, record)| {
+            let waits = record.waits.as_ref().filter(|waits| waits.left.contains(id))?;
+            Some((waits.if_dead, record.arrival, other.clone()))
+        });
+        let mut all: Vec<_> = waiting.collect();
+        all.sort();
+        Ok(all.into_iter().take(n as usize).map(|(_, _, other)| other).collect())
+    }
+
     /// See [`Verbs::waited`](rushgate_core::Verbs::waited).
     pub fn waited(
         &mut self,
