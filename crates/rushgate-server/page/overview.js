@@ -45,9 +45,10 @@ const ofLock = ({ name, waiters }) => {
 const PROBLEMS_MAX = 20;
 
 function Attention({ ready }) {
-  const { sales, queues, locks } = snapshot.value;
+  const { sales, damaged, queues, locks } = snapshot.value;
+  const lost = damaged.map(({ id, damage }) => ({ kind: 'bad', link: '/sales', text: `${id}: ${t('damaged', damage)}` }));
   const store = [ready?.ledger === 'down' && { kind: 'bad', link: '/', text: t('ledgerDown') }];
-  const all = [...store, ...sales.flatMap(ofSale), ...queues.flatMap(ofQueue), ...locks.flatMap(ofLock)].filter(Boolean);
+  const all = [...store, ...lost, ...sales.flatMap(ofSale), ...queues.flatMap(ofQueue), ...locks.flatMap(ofLock)].filter(Boolean);
   all.sort((one, two) => (one.kind === two.kind ? 0 : one.kind === 'bad' ? -1 : 1));
   return html`<${Card} title=${t('attention')} class="attention ${all.some(({ kind }) => kind === 'bad') ? 'is-bad' : ''}">
     ${all.length ? html`<ul>${all.slice(0, PROBLEMS_MAX).map(({ kind, link, text }) => html`<li key=${text} class=${kind}><a href=${link}>${text}</a></li>`)}</ul>` : html`<p class="good">${t('allWell')}</p>`}

@@ -119,6 +119,7 @@ export const zh = {
   halted_lost_writes: '已暂停：存储丢失写入',
   halted_operator: '已由操作员暂停',
   halted_rebuilding: '已暂停：正在重建',
+  damaged: '已损坏：{0}',
   goesOn: '已恢复',
   attempts: '抢购请求',
   answer: '结果',

@@ -119,6 +119,7 @@ export const en = {
   halted_lost_writes: 'halted: the store lost writes',
   halted_operator: 'halted by an operator',
   halted_rebuilding: 'halted: rebuilding',
+  damaged: 'damaged: {0}',
   goesOn: 'resumed',
   attempts: 'Reservation attempts',
   answer: 'Answer',
