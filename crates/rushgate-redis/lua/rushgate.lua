@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 93b90650a81735ce
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '93b90650a81735ce'
+-- Rushgate 0.1.0, protocol 1, build 24067d970ccf2af9
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '24067d970ccf2af9'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1449,7 +1449,7 @@ do
 --   done         finished(7) how(1) result's length(4) result run's length(4) run record
 --                result: a body, or empty
 --   event        at(7) what(1) attempt(2) due(7) id's length(1) id worker or error
---                attempt, due: 0 if they do not apply
+--                attempt, due: 0 if they do not apply. Of a task that is done or discarded, due is when its run began
 --                what: a number of `how`, or 7 added, 8 replaced, 9 claimed, 10 requeued, 11 failed, 12 lost, 13 released
 --                by its worker, 14 cancellation requested, 15 dead letter requeued, 16 dead letter deleted
 --   how          how a task finished: 0 done, 1 discarded, 2 canceled, 3 dropped, 4 popped, 5 deleted, 6 dead
@@ -3200,7 +3200,7 @@ end)
 
 -- Returns the live tasks that still wait for a task, by if-dead policy and then by arrival.
 --
--- KEYS[1-36]  the queue (include/queue.lua)
+-- KEYS[1-36]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -4309,11 +4309,11 @@ end)
 
 -- Changes when a waiting task is due.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
--- ARGV[3]      due: 0 to 9,007,199,254,740,991 µs
+-- ARGV[3]      due: 0 to 2^53 - 1 µs
 -- ARGV[4]      from now: 0 or 1; 1 if the due time counts from now
 --
 -- {outcome, time or 0}  0 not found, 1 rescheduled, with the due time, 2 leased, 3 too late, with the deadline
@@ -4329,7 +4329,7 @@ verb('queue_reschedule', { 'allow-oom' }, { 'queue', 'answers' }, function()
       return wrong.argument(2, 'id', LIMITS.name)
     end
     if not is.whole(ARGV[3], 0, 9007199254740991) then
-      return wrong.argument(3, 'due', '0 to 9,007,199,254,740,991 µs')
+      return wrong.argument(3, 'due', '0 to 2^53 - 1 µs')
     end
     if not is.whole(ARGV[4], 0, 1) then
       return wrong.argument(4, 'from now', '0 or 1')

@@ -1,10 +1,10 @@
 -- Changes when a waiting task is due.
 --
--- KEYS[1-36]   the queue (include/queue.lua)
--- KEYS[37-38]  the client's replay cache (include/once.lua)
--- ARGV[1]      op: 8 bytes; unique per call of this client; reuse it to retry the call
+-- KEYS[1-36]   the queue
+-- KEYS[37-38]  the replay cache
+-- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
--- ARGV[3]      due: 0 to 9,007,199,254,740,991 µs
+-- ARGV[3]      due: 0 to 2^53 - 1 µs
 -- ARGV[4]      from now: 0 or 1; 1 if the due time counts from now
 --
 -- {outcome, time or 0}  0 not found, 1 rescheduled, with the due time, 2 leased, 3 too late, with the deadline
