@@ -121,7 +121,7 @@ pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
 
 /// Reservations of one unit each by new buyers, with the event in the same step: reservations per second.
 pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
-    let created = ("bench", 1, None::<i64>, None::<i64>, true, [0; 16], 0);
+    let created = ("bench", 1, None::<i64>, None::<i64>, true, [0; 16], 0, "");
     conn.query_row(verb!("sale/create", "sale"), created, |row| row.get::<_, i64>(0))?;
     conn.execute(verb!("sale/create", "sku"), (1, 0, "unit", 10_000_000, 1))?;
     let (one, has, own) =

@@ -1,5 +1,6 @@
 //! Authorization: roles, scopes and the token file.
 
+use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -164,6 +165,10 @@ impl Known {
     }
 }
 
+/// How long to wait for another change of the file, and the pause between two attempts.
+const LOCK_WITHIN: Duration = Duration::from_secs(10);
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
+
 fn now_ms() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
@@ -185,8 +190,8 @@ impl TokenFile {
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the label has more than 200 bytes or a control character.
-    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written. In both cases no token was
-    /// created.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written.
+    /// [`is_unavailable`](Error::is_unavailable) if another process keeps it locked for 10 s. No token was created.
     pub fn create(&self, new: NewToken) -> Result<(TokenEntry, String), Error> {
         let NewToken { label, role, scopes, buyer } = new;
         check_label(Field::Label, &label)?;
@@ -254,10 +259,10 @@ impl TokenFile {
         })
     }
 
-    /// Changes the file. Of several processes and threads, one at a time does so: each locks the directory, so that
+    /// Changes the file. Of several processes and threads, one at a time does so: each locks a file beside it, so that
     /// none writes back what another has revoked.
     fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> Result<T, Error> {
-        let _locked = self.lock().map_err(|error| self.unusable("is not writable", error))?;
+        let _locked = self.lock()?;
         let mut known = self.read()?;
         let before = known.len();
         let changed = change(&mut known);
@@ -267,12 +272,31 @@ impl TokenFile {
         Ok(changed)
     }
 
-    /// Waits for an exclusive lock on the directory of the file. The lock ends with the returned handle.
-    fn lock(&self) -> std::io::Result<std::fs::File> {
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let directory = std::fs::File::open(parent.unwrap_or(Path::new(".")))?;
-        directory.lock()?;
-        Ok(directory)
+    /// Waits for an exclusive lock. It ends with the returned handle. Only the owner can open its file, so nobody else can
+    /// keep it.
+    fn lock(&self) -> Result<std::fs::File, Error> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut path = self.path.clone().into_os_string();
+        path.push(".lock");
+        let options =
+            std::fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).clone();
+        let file = options.open(&path).map_err(|error| self.unusable("is not writable", error))?;
+        let until = Instant::now() + LOCK_WITHIN;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(LOCK_PAUSE),
+                Err(TryLockError::WouldBlock) => {
+                    let why = format_args!(
+                        "another process has kept the token file `{}` locked for {} s",
+                        self.path.display(),
+                        LOCK_WITHIN.as_secs()
+                    );
+                    return Err(Error::unavailable(why).hint("end that process, then retry"));
+                }
+                Err(TryLockError::Error(error)) => return Err(self.unusable("cannot be locked", error)),
+            }
+        }
     }
 
     fn read(&self) -> Result<Known, Error> {
@@ -551,8 +575,10 @@ mod tests {
         let random = secret.rsplit('_').next().unwrap();
         assert_eq!(random.len(), 64);
         assert!(!text.contains(random));
-        assert_eq!(std::fs::metadata(file.path()).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        for file in std::fs::read_dir(dir.path()).unwrap() {
+            assert_eq!(file.unwrap().metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "only the lock is left beside it");
     }
 
     #[test]
@@ -584,7 +610,7 @@ mod tests {
         for n in 0..8 {
             assert_eq!(left.iter().filter(|token| token.label == n.to_string()).count(), 10, "of thread {n}");
         }
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 2, "only the lock is left beside it");
     }
 
     #[test]

@@ -94,9 +94,7 @@ impl Metrics {
         let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
         let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.id().as_str()).await?;
-        let seen = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id().as_str()));
-        for sale in seen.take(THINGS_MAX) {
+        for sale in sales_of(gate, caller).await? {
             let name = vec![("sale", sale.id().to_string())];
             damaged.get_or_create(&name).set(matches!(sale, ListedSale::Damaged(_)).into());
             let Some(sale) = sale.sound() else { continue };
@@ -195,13 +193,38 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     Ok(())
 }
 
+/// The first sales that the caller may see.
+async fn sales_of(gate: &Rushgate, caller: &Caller) -> Result<Vec<ListedSale>> {
+    let (mut seen, mut page) = (Vec::new(), Page::default());
+    loop {
+        let sales = gate.sales(page.clone()).await?;
+        let is_full = sales.len() == page.limit as usize;
+        if let Some(last) = sales.last() {
+            page.after = last.id().to_string();
+        }
+        seen.extend(sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id().as_str())));
+        if !is_full || seen.len() >= THINGS_MAX {
+            seen.truncate(THINGS_MAX);
+            return Ok(seen);
+        }
+    }
+}
+
 async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
-    let locks = Page::default().read_all(|page| gate.locks(page), |lock| lock.name.as_str()).await?;
-    let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
     let held = Gauge::<u64, AtomicU64>::default();
-    held.set(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
     let waiters = Gauge::<u64, AtomicU64>::default();
-    waiters.set(seen().map(|lock| lock.waiters.len() as u64).sum());
+    let mut page = Page::default();
+    // Counted page by page: there may be a million.
+    loop {
+        let locks = gate.locks(page.clone()).await?;
+        let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
+        held.inc_by(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
+        waiters.inc_by(seen().map(|lock| lock.waiters.len() as u64).sum());
+        match locks.last() {
+            Some(last) if locks.len() == page.limit as usize => page.after = last.name.to_string(),
+            _ => break,
+        }
+    }
     registry.register("locks_held", "Locks held", held);
     registry.register("lock_waiters", "Clients waiting for locks", waiters);
     Ok(())

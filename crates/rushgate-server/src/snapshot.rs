@@ -90,7 +90,11 @@ impl Snapshot {
         let (mut sales, mut damaged) = (Vec::new(), Vec::new());
         for sale in gate.sales(page.clone()).await? {
             match sale {
-                ListedSale::Sound(sale) => sales.push(sale),
+                ListedSale::Sound(mut sale) => {
+                    // Up to 64 KiB each, which no view of a snapshot shows.
+                    sale.spec.metadata = String::new();
+                    sales.push(sale);
+                }
                 ListedSale::Damaged(sale) => damaged.push(sale),
             }
         }

@@ -299,7 +299,6 @@ CREATE TABLE sale (
     opens_us    INTEGER,
     closes_us   INTEGER,
     ledger      INTEGER NOT NULL,             -- whether a ledger records the orders
-    metadata    TEXT NOT NULL DEFAULT '',     -- JSON object for shop pages, or ''
     secret      BLOB NOT NULL,
     halted_us   INTEGER,                      -- when it was halted; NULL if it is not
     reason      INTEGER NOT NULL DEFAULT 0,   -- of the halt: position in HaltReason::ALL
@@ -310,6 +309,7 @@ CREATE TABLE sale (
     through     INTEGER NOT NULL DEFAULT 0,   -- number of the latest event that was delivered to the ledger
     worker      BLOB,                         -- token of the order worker that follows the sale
     worker_until_us INTEGER NOT NULL DEFAULT 0,
+    metadata    TEXT NOT NULL DEFAULT '',     -- JSON object for shop pages, or ''. Last, because it may be long
     UNIQUE (id, part)
 );
 

@@ -33,7 +33,10 @@ pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleSt
             ListedSale::Sound(sale) => sales.push(sale),
             ListedSale::Damaged(DamagedSale { id, damage }) => findings.warn(
                 format!("sale {id} is damaged: {damage}"),
-                format!("rebuild it from its ledger with `rushgate sale rebuild {id}`"),
+                format!(
+                    "if keys were removed from Redis, rebuild it from its ledger with `rushgate sale rebuild {id}`; \
+                     otherwise restore a backup of the store"
+                ),
             ),
         }
     }
