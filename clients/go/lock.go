@@ -199,6 +199,8 @@ func (h *Held) extend(ctx context.Context) error {
 	got, err := h.lock.locks.extendLock(ctx, h.lock.name, h.token, lease)
 	if errors.Is(err, ErrLockLost) {
 		h.lose()
+	} else if err != nil {
+		h.renewSoon()
 	}
 	if err != nil {
 		return err
@@ -263,15 +265,20 @@ func (h *Held) keep(unwatch func()) {
 	}
 }
 
-// renew extends the lease. If that fails, it is tried again soon.
+// renew extends the lease.
 func (h *Held) renew(until time.Time) {
 	ctx, cancel := context.WithDeadline(detached{h.ending.ctx}, until)
 	defer cancel()
-	if h.extend(ctx) != nil {
-		h.mu.Lock()
-		h.renewAt = time.Now().Add(least(h.lease/20, renewAgain))
-		h.mu.Unlock()
-	}
+	_ = h.extend(ctx)
+}
+
+// renewSoon sets the next renewal after a failed extension. The lease ends at the old or the new time, so a third of either
+// could be too late.
+func (h *Held) renewSoon() {
+	h.mu.Lock()
+	h.renewAt = time.Now().Add(least(h.lease/20, renewAgain))
+	h.mu.Unlock()
+	h.changed.ring()
 }
 
 // sleep ends at the next renewal, at the end of the lease, and when either changes.

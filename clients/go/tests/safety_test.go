@@ -15,9 +15,13 @@ import (
 func proxied(t *testing.T, target testenv.Target) (*testenv.Proxy, *rushgate.Client) {
 	t.Helper()
 	proxy := testenv.NewProxy(t, target.URL)
+	return proxy, testenv.ConnectWith(t, proxy.URL, proxiedOptions(target))
+}
+
+func proxiedOptions(target testenv.Target) rushgate.Options {
 	options := testenv.Options(target.URL)
 	options.Timeout = time.Second
-	return proxy, testenv.ConnectWith(t, proxy.URL, options)
+	return options
 }
 
 // verb is what a request contains.
@@ -95,6 +99,26 @@ func TestAConnectionThatStallsIsReplaced(t *testing.T) {
 			enqueue(t, queue, rushgate.NewTask{ID: "a"}, rushgate.Added)
 		})
 		claimOne(t, queue)
+	})
+}
+
+func TestAFailedExtensionIsRepeatedBeforeTheLeaseEnds(t *testing.T) {
+	testenv.Each(t, testenv.Single, func(t *testing.T, target testenv.Target) {
+		proxy, options := testenv.NewProxy(t, target.URL), proxiedOptions(target)
+		options.RetryFor = 500 * time.Millisecond
+		name := testenv.Unique("lock")
+		held := acquire(t, testenv.ConnectWith(t, proxy.URL, options).Lock(name, rushgate.LockOptions{}), rushgate.AcquireOptions{})
+		direct := target.Connect(t).Lock(name, rushgate.LockOptions{})
+		before := leaseUntil(t, direct)
+		proxy.Pause()
+		if err := held.Extend(testenv.Context(t), 4*time.Second); !errors.Is(err, rushgate.ErrUnavailable) {
+			t.Fatal(err)
+		}
+		proxy.Resume()
+		// A third of the old lease would be after the end of the new one.
+		testenv.Until(t, "the lease is extended", func() bool { return held.Err() != nil || leaseUntil(t, direct).Before(before) })
+		fail(t, held.Err())
+		release(t, held)
 	})
 }
 

@@ -134,6 +134,24 @@ class SafetyTest extends Suite {
 
     @Test
     @Tag(Target.PROXY)
+    void aFailedExtensionIsRepeatedBeforeTheLeaseEnds() throws Exception {
+        try (Proxy proxy = proxy();
+                Rushgate proxied = target.through(proxy).timeout(Duration.ofSeconds(1)).retryFor(Duration.ofSeconds(1)).connect()) {
+            String name = Target.unique("lock");
+            HeldLock held = proxied.lock(name, LockOptions.DEFAULTS).acquire().orElseThrow();
+            Supplier<Instant> leaseUntil = () -> other.lock(name).state().holder().leaseUntil();
+            Instant before = leaseUntil.get();
+            proxy.pause();
+            // Without an answer, the lease is certain for 4 s. A third of 30 s would be after that.
+            assertThrows(UnavailableException.class, () -> held.extend(Duration.ofSeconds(4)));
+            proxy.resume();
+            until(() -> !held.isHeld() || leaseUntil.get().isAfter(before));
+            assertTrue(held.release());
+        }
+    }
+
+    @Test
+    @Tag(Target.PROXY)
     void aConnectionThatStallsIsReplaced() throws Exception {
         try (Proxy proxy = proxy(); Rushgate proxied = behind(proxy)) {
             Queue queue = proxied.queue(Target.unique("queue"));

@@ -132,7 +132,13 @@ export class HeldLock {
     // Without an answer, the lease ends at the old or the new time.
     this.#heldUntil = Math.min(this.#heldUntil, now() + leaseMs)
     this.#schedule()
-    const grant = this.#release ? undefined : await this.#locks.extend(this.name, this.token, leaseMs)
+    let grant: Grant | undefined
+    try {
+      grant = this.#release ? undefined : await this.#locks.extend(this.name, this.token, leaseMs)
+    } catch (error) {
+      this.#renewSoon()
+      throw error
+    }
     if (!grant) {
       this.#lose()
       throw lost(this.name)
@@ -172,16 +178,13 @@ export class HeldLock {
   }
 
   #renewIn(ms: number): void {
-    this.#renewal = setTimeout(() => void this.#renew(), ms)
+    clearTimeout(this.#renewal)
+    this.#renewal = setTimeout(() => void this.#extend().catch(() => {}), ms)
   }
 
-  /** A failed renewal is repeated until the lease ends. */
-  async #renew(): Promise<void> {
-    try {
-      await this.#extend()
-    } catch {
-      if (!this.signal.aborted && !this.#release) this.#renewIn(Math.min(this.#leaseMs / 20, RENEW_AGAIN_MS))
-    }
+  /** After a failed extension. The old lease may still run, so a third of the new one could be too late. */
+  #renewSoon(): void {
+    if (this.#settings.renew && !this.signal.aborted && !this.#release) this.#renewIn(Math.min(this.#leaseMs / 20, RENEW_AGAIN_MS))
   }
 
   #lose(): void {

@@ -10,13 +10,17 @@ export class Proxy {
   #sockets = new Set()
   #lose = 'nothing'
   #pattern = ''
+  #refuses = false
 
   /** Starts a proxy in front of a URL. `url` then leads through it. */
   static async start(to) {
     const proxy = new Proxy()
     const target = new URL(to)
     const server = { host: target.hostname, port: Number(target.port) }
-    proxy.#server = net.createServer((client) => proxy.#join(client, net.connect(server)))
+    proxy.#server = net.createServer((client) => {
+      if (proxy.#refuses) client.destroy()
+      else proxy.#join(client, net.connect(server))
+    })
     proxy.#server.listen(0, '127.0.0.1')
     await once(proxy.#server, 'listening')
     target.port = proxy.#server.address().port
@@ -70,6 +74,16 @@ export class Proxy {
   /** Ends all connections. */
   cut() {
     for (const socket of this.#sockets) socket.destroy()
+  }
+
+  /** Ends all connections, and refuses new ones until `resume`. */
+  pause() {
+    this.#refuses = true
+    this.cut()
+  }
+
+  resume() {
+    this.#refuses = false
   }
 
   stop() {

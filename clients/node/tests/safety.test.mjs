@@ -68,6 +68,22 @@ if (isSingle) {
     assert.equal((await queue.stats()).ready, 1)
   })
 
+  test('a failed extension is repeated before the old lease ends', async () => {
+    const { proxy, client } = await proxied({ retryForMs: 1_000 })
+    const direct = await connect()
+    const name = unique('lock')
+    const held = await client.lock(name, { leaseMs: 30_000 }).acquire()
+    const leaseUntil = async () => (await direct.lock(name).state()).holder.leaseUntilUs
+    const first = await leaseUntil()
+    proxy.pause()
+    await assert.rejects(held.extend(600_000), UnavailableError)
+    proxy.resume()
+    // A third of the new lease would be after the end of the old one.
+    await until(async () => await leaseUntil() > first)
+    await until(() => held.leaseLeftMs > 500_000)
+    await held.release()
+  })
+
   test('a held lock and a waiter survive the end of all connections', async () => {
     const { proxy, client } = await proxied()
     const direct = await connect()

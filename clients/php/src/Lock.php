@@ -30,6 +30,7 @@ final class Lock
     private float $renewAt;
     private bool $isOver = false;
     private ?int $timer = null;
+    private ?\Closure $renewal = null;
 
     /**
      * @internal
@@ -44,8 +45,10 @@ final class Lock
         private readonly bool $renews,
     ) {
         [$this->fence, $this->token, $this->process] = [$grant->fence, $grant->token, getmypid()];
+        if ($renews && Alarm::isAvailable()) {
+            $this->renewal = self::renewal($this, $store->twin());
+        }
         $this->take($grant);
-        $this->startTimer();
     }
 
     public function __destruct()
@@ -55,11 +58,14 @@ final class Lock
         }
     }
 
-    private function startTimer(): void
+    /** Sets the next renewal, also in case this one fails: after a third of the time for which the lock is certainly held. */
+    private function scheduleRenewal(): void
     {
-        if ($this->renews && Alarm::isAvailable()) {
+        $wait = $this->timeLeft() / 3;
+        $this->renewAt = Clock::now() + $wait;
+        if ($this->renewal !== null && !$this->isOver) {
             Alarm::cancel($this->timer);
-            $this->timer = Alarm::every($this->lease / 3, self::renewal($this, $this->store->twin()));
+            $this->timer = Alarm::after($wait, $this->renewal);
         }
     }
 
@@ -73,6 +79,7 @@ final class Lock
 
     private function renew(Transport $store): void
     {
+        $this->scheduleRenewal();
         try {
             $this->take($store->extendLock($this->name, $this->token, $this->lease));
         } catch (LockLost) {
@@ -88,7 +95,7 @@ final class Lock
     private function take(Grant $grant): void
     {
         $this->until = $grant->until - self::MARGIN * $this->lease;
-        $this->renewAt = $grant->until - $this->lease * 2 / 3;
+        $this->scheduleRenewal();
     }
 
     /**
@@ -127,7 +134,7 @@ final class Lock
         $this->lease = $lease;
         // Without an answer, the lease ends at the old or the new time.
         $this->until = min($this->until, Clock::now() + $lease * (1 - self::MARGIN));
-        $this->startTimer();
+        $this->scheduleRenewal();
         try {
             $this->take($this->store->extendLock($this->name, $this->token, $lease));
         } catch (LockLost $lost) {

@@ -43,6 +43,19 @@ final class Proxy
         fread($this->control, 1);
     }
 
+    /** Ends all connections, and refuses new ones until {@see resume}. */
+    public function pause(): void
+    {
+        fwrite($this->control, 'p');
+        fread($this->control, 1);
+    }
+
+    public function resume(): void
+    {
+        fwrite($this->control, 'r');
+        fread($this->control, 1);
+    }
+
     /** Number of replies that were lost. */
     public function lost(): int
     {
@@ -58,14 +71,16 @@ final class Proxy
 
     private static function serve($listener, string $server, $control): void
     {
-        [$peers, $servers, $loses, $lost] = [[], [], false, 0];
+        [$peers, $servers, $loses, $lost, $refuses] = [[], [], false, 0, false];
         while (true) {
             [$read, $none] = [[$listener, $control, ...array_column($peers, 0)], []];
             if (@stream_select($read, $none, $none, null) === false) {
                 continue;
             }
             foreach ($read as $from) {
-                if ($from === $listener) {
+                if ($from === $listener && $refuses) {
+                    fclose(stream_socket_accept($listener));
+                } elseif ($from === $listener) {
                     [$client, $upstream] = [stream_socket_accept($listener), stream_socket_client($server)];
                     $peers[(int) $client] = [$client, $upstream];
                     $peers[(int) $upstream] = [$upstream, $client];
@@ -76,6 +91,11 @@ final class Proxy
                         return;
                     }
                     $loses = $loses || $command === 'x';
+                    $refuses = $command === 'p' || ($refuses && $command !== 'r');
+                    if ($command === 'p') {
+                        array_map(fclose(...), array_column($peers, 0));
+                        $peers = [];
+                    }
                     fwrite($control, $command === '?' ? chr($lost) : 'k');
                 } elseif (isset($peers[(int) $from])) {
                     [, $to] = $peers[(int) $from];

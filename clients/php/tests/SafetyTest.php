@@ -78,6 +78,23 @@ final class SafetyTest extends TestCase
         self::refused(LockLost::class, $lock->check(...));
     }
 
+    public function testAFailedExtensionIsRepeatedBeforeTheOldLeaseEnds(): void
+    {
+        $proxy = Proxy::of(self::url());
+        if ($proxy === null) {
+            self::markTestSkipped('the proxy stands before one server');
+        }
+        $client = Client::connect($proxy->url, self::options(retryFor: 0.2));
+        $lock = $client->acquire(self::name('lock'), lease: 6);
+        $proxy->pause();
+        self::refused(RushgateException::class, fn () => $lock->extend(600));
+        $proxy->resume();
+        // A third of the new lease would be after the end of the old one.
+        self::eventually(fn () => $lock->timeLeft() > 500, 'the lease is extended');
+        self::assertTrue($lock->release());
+        $proxy->stop();
+    }
+
     public function testALostReplyIsReplayedAndChangesNothingTwice(): void
     {
         $proxy = Proxy::of(self::url());

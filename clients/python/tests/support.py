@@ -190,6 +190,7 @@ class Proxy:
         self._pairs: List[List[socket.socket]] = []
         self._cut: Optional[bytes] = None
         self._stall: Optional[bytes] = None
+        self._refuses = False
         self.lost = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -207,6 +208,14 @@ class Proxy:
         for pair in list(self._pairs):
             _shut(pair)
 
+    def pause(self) -> None:
+        """Ends all connections, and refuses new ones until `resume`."""
+        self._refuses = True
+        self.cut_all()
+
+    def resume(self) -> None:
+        self._refuses = False
+
     def stop(self) -> None:
         # A thread that waits in `accept` would keep the port.
         with_suppressed(lambda: self._server.shutdown(socket.SHUT_RDWR))
@@ -219,6 +228,9 @@ class Proxy:
                 client, _ = self._server.accept()
             except OSError:
                 return
+            if self._refuses:
+                client.close()
+                continue
             pair = [client, socket.create_connection(self._to)]
             self._pairs.append(pair)
             state: Dict[str, str] = {}

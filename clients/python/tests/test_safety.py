@@ -88,6 +88,22 @@ def test_an_extension_to_an_earlier_end_signals_the_loss_at_that_end_without_an_
 
 
 @plain
+def test_a_failed_extension_is_repeated_before_the_old_lease_ends(connect, proxy):
+    client, direct = connect(proxy.url, timeout=1, retry_for=1), connect()
+    held = client.lock(unique("lock"), lease=30).acquire()
+    state = direct.lock(held.name).state
+    proxy.pause()
+    with pytest.raises(Unavailable):
+        held.extend(600)
+    first = state().holder.lease_until_us
+    proxy.resume()
+    # A third of the new lease would be after the end of the old one.
+    until(lambda: state().holder.lease_until_us > first)
+    until(lambda: held.lease_left > 500)
+    held.release()
+
+
+@plain
 def test_a_held_lock_and_a_waiter_survive_the_end_of_all_connections(connect, proxy):
     client, direct = connect(proxy.url, timeout=1), connect()
     lock = client.lock(unique("lock"), lease=2)

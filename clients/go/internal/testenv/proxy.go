@@ -18,6 +18,7 @@ type Proxy struct {
 	conns    map[net.Conn]bool
 	sent     int
 	fault    *fault
+	paused   bool
 }
 
 // fault loses the answer to the first request that contains the text.
@@ -57,13 +58,40 @@ func (p *Proxy) accept() {
 			client.Close()
 			continue
 		}
-		p.mu.Lock()
-		p.conns[client], p.conns[server] = true, true
-		p.mu.Unlock()
+		if !p.add(client, server) {
+			client.Close()
+			server.Close()
+			continue
+		}
 		link := &link{proxy: p, client: client, server: server}
 		go link.forward()
 		go link.backward()
 	}
+}
+
+// add reports whether the proxy takes a connection.
+func (p *Proxy) add(client, server net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.paused {
+		p.conns[client], p.conns[server] = true, true
+	}
+	return !p.paused
+}
+
+// Pause ends all connections, and refuses new ones until Resume.
+func (p *Proxy) Pause() {
+	p.setPaused(true)
+	p.Cut()
+}
+
+// Resume ends a pause.
+func (p *Proxy) Resume() { p.setPaused(false) }
+
+func (p *Proxy) setPaused(paused bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.paused = paused
 }
 
 // link is one connection through the proxy.

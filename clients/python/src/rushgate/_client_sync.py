@@ -287,7 +287,11 @@ class HeldLock:
             raise self._lost_error()
         # Without an answer, the lease ends at the old or the new time.
         self._set_lease(lease_us, min(self._held_until, now() + certain(lease_us / 1e6)))
-        grant = self._backend.run(self._calls.extend(self._token, lease_us))
+        try:
+            grant = self._backend.run(self._calls.extend(self._token, lease_us))
+        except BaseException:
+            self._renew_soon()
+            raise
         if grant is None:
             self._lose()
             raise self._lost_error()
@@ -326,10 +330,12 @@ class HeldLock:
     def _renew(self) -> None:
         if self._extending.locked():
             return
-        try:
+        with contextlib.suppress(RushgateError):
             self.extend()
-        except RushgateError:
-            # Repeated until the lease ends.
+
+    def _renew_soon(self) -> None:
+        """After a failed extension. The old lease may still run, so a third of the new one could be too late."""
+        if self._does_renew:
             self._renew_at = now() + min(self._lease / 20e6, _RENEW_AGAIN)
             self._backend.renewals.reschedule(self)
 

@@ -299,7 +299,11 @@ class HeldLock:
             raise self._lost_error()
         # Without an answer, the lease ends at the old or the new time.
         self._set_lease(lease_us, min(self._held_until, now() + certain(lease_us / 1e6)))
-        grant = await self._backend.run(self._calls.extend(self._token, lease_us))
+        try:
+            grant = await self._backend.run(self._calls.extend(self._token, lease_us))
+        except (Exception, asyncio.CancelledError):
+            self._renew_soon()
+            raise
         if grant is None:
             self._lose()
             raise self._lost_error()
@@ -333,12 +337,13 @@ class HeldLock:
         self._renewal = asyncio.ensure_future(self._renew())
 
     async def _renew(self) -> None:
-        try:
+        with contextlib.suppress(RushgateError):
             await self.extend()
-        except RushgateError:
-            # Repeated until the lease ends.
-            if not self._is_released and not self.lost.is_set():
-                self._schedule(min(self._lease / 20e6, _RENEW_AGAIN))
+
+    def _renew_soon(self) -> None:
+        """After a failed extension. The old lease may still run, so a third of the new one could be too late."""
+        if not self._is_released and not self.lost.is_set():
+            self._schedule(min(self._lease / 20e6, _RENEW_AGAIN))
 
     def _lose(self) -> None:
         if self._is_released or self.lost.is_set():

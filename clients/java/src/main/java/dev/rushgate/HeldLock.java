@@ -129,7 +129,13 @@ public final class HeldLock implements AutoCloseable {
             heldUntil = heldUntil.earlier(Deadline.in(Times.certain(length)));
         }
         schedule();
-        Optional<Grant> grant = locks.extend(name, token, length);
+        Optional<Grant> grant;
+        try {
+            grant = locks.extend(name, token, length);
+        } catch (RuntimeException failed) {
+            renewSoon();
+            throw failed;
+        }
         if (grant.isEmpty()) {
             lose();
             throw lost();
@@ -183,19 +189,19 @@ public final class HeldLock implements AutoCloseable {
         }
     }
 
-    /** A failed renewal is repeated until the lease ends. */
     private void renew() {
         try {
             extend();
-        } catch (LockLostException lost) {
-            // The loss was signaled.
         } catch (RushgateException failed) {
-            synchronized (this) {
-                if (state == State.HELD) {
-                    Duration again = Times.min(lease.dividedBy(TRIES_PER_LEASE), RENEW_AGAIN);
-                    renewal = timers.after(again, this::renew);
-                }
-            }
+            // The loss was signaled, or the renewal is repeated soon.
+        }
+    }
+
+    /** After a failed extension. The lease ends at the old or the new time, so a third of either could be too late. */
+    private synchronized void renewSoon() {
+        if (state == State.HELD && options.renew()) {
+            renewal.cancel(false);
+            renewal = timers.after(Times.min(lease.dividedBy(TRIES_PER_LEASE), RENEW_AGAIN), this::renew);
         }
     }
 
