@@ -1,11 +1,25 @@
 # Sourced by the `test` of each client, in the folder of that client.
 
-# Builds and installs the package with `build`, unless nothing in the folder has changed since. $1: file that marks this.
+# Prints what a build depends on: path and version of a tool, and each source with its checksum.
+# $1: tool. $2: its option for the version.
+inputs() {
+    command -v "$1"
+    "$1" "$2" 2>&1
+    find . \( -name '.?*' -o -name node_modules -o -name dist -o -name target -o -name __pycache__ -o -name '*.egg-info' \) \
+        -prune -o -type f -exec cksum {} + | sort -k 3
+}
+
+# Builds and installs the package with `build`, unless all inputs are those of the last build. $1: file that has them.
+# The other arguments are those of `inputs`.
 build_once() {
-    if [ ! -e "$1" ] || [ -n "$(find . -name '.?*' -prune -o -newer "$1" -print | head -n 1)" ]; then
-        rm -f "$1"
+    built=$1
+    shift
+    # Before the build: a source that changes meanwhile is not in it.
+    before=$(inputs "$@")
+    if [ "$before" != "$(cat "$built" 2>/dev/null)" ]; then
+        rm -f "$built"
         build
-        touch "$1"
+        echo "$before" >"$built"
     fi
 }
 
