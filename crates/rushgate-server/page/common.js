@@ -3,10 +3,17 @@ import { signal } from '/page/vendor/preact.js';
 import { en } from '/page/words.js';
 import { zh } from '/page/words-zh.js';
 
-export const recall = (name) => { try { return localStorage.getItem(name); } catch { return null; } };
-export const store = (name, value) => {
-  try { value === null ? localStorage.removeItem(name) : localStorage.setItem(name, value); } catch { /* private mode */ }
+/** A key of the browser's storage. An embedded shop shares the storage with the site around it. */
+const keyOf = (name) => `rushgate:${name}`;
+const readFrom = (storage, name) => { try { return storage().getItem(keyOf(name)); } catch { return null; } };
+const writeTo = (storage, name, value) => {
+  try { value === null ? storage().removeItem(keyOf(name)) : storage().setItem(keyOf(name), value); } catch { /* private mode */ }
 };
+
+export const recall = (name) => readFrom(() => localStorage, name);
+export const store = (name, value) => writeTo(() => localStorage, name, value);
+export const recallInTab = (name) => readFrom(() => sessionStorage, name);
+export const storeInTab = (name, value) => writeTo(() => sessionStorage, name, value);
 
 const LANGUAGES = { en: { words: en, locale: 'en', name: 'English' }, zh: { words: zh, locale: 'zh-CN', name: '中文' } };
 export const language = signal(recall('language') ?? (navigator.language.startsWith('zh') ? 'zh' : 'en'));
@@ -49,12 +56,13 @@ export function standing({ status, opens_at_us: opens, closes_at_us: closes, sku
 /** The server that this module comes from: a page of another origin may embed it. */
 const server = new URL(import.meta.url).origin;
 
-export const bearer = () => { try { return sessionStorage.getItem('bearer'); } catch { return null; } };
-export const setBearer = (token) => sessionStorage.setItem('bearer', token);
+// In memory too, for a browser that stores nothing.
+let token = recallInTab('bearer');
+export const bearer = () => token;
+export const setBearer = (given) => { token = given; storeInTab('bearer', given); };
 
 /** Headers of every request. */
 function headers(more = {}) {
-  const token = bearer();
   return token ? { authorization: `Bearer ${token}`, ...more } : more;
 }
 

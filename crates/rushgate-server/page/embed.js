@@ -1,5 +1,5 @@
 // The custom element `<rushgate-shop sale="…">`, for pages of other origins. See docs/how-to/shop-page.md.
-import { openShop, payWith } from '/page/shop.js';
+import { forgetToken, openShop, payWith } from '/page/shop.js';
 
 const link = (name) => {
   const style = document.createElement('link');
@@ -29,8 +29,11 @@ class RushgateShop extends HTMLElement {
     const root = this.attachShadow({ mode: 'open' });
     const place = document.createElement('div');
     root.append(link('page.css'), link('shop.css'), place);
+    const token = this.getAttribute('token');
+    // Without a token nobody is signed in: one from an earlier load may be another buyer's.
+    if (!token) forgetToken();
     openShop({
-      place, sale: this.getAttribute('sale'), token: this.getAttribute('token'), proof: this.getAttribute('proof'), heading: 'h2', pay: this.#pay,
+      place, sale: this.getAttribute('sale'), token, proof: this.getAttribute('proof'), heading: 'h2', pay: this.#pay,
       onChange: (detail) => this.dispatchEvent(new CustomEvent('reservation', { detail })),
     });
   }

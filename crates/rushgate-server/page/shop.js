@@ -1,14 +1,14 @@
 // A shop for one sale: the buyer's page, and the element that other pages embed. Each attempt is stored before it is
 // sent, so that a reload, a second click, the back button or a lost connection all lead to the same reservation.
 import { html, render, signal } from '/page/vendor/preact.js';
-import { Problem, api, bearer, countdown, moment, money, number, otherLanguage, path, pause, randomId, recall, setBearer, spoken, standing, store, t } from '/page/common.js';
+import { Problem, api, bearer, countdown, moment, money, number, otherLanguage, path, pause, randomId, recall, recallInTab, setBearer, spoken, standing, store, storeInTab, t } from '/page/common.js';
 
 /** The sale, and the URL of its resources. */
 let sale;
 let base;
 /** Takes the payment; see docs/how-to/shop-page.md. Without it there is no button to pay. */
 let takePayment;
-/** Is told about each change of the buyer's reservation. */
+/** Called at each change of the buyer's reservation. */
 let changed = () => {};
 /** The element of the heading: `h1`, or `h2` on a page with a heading of its own. */
 let Heading = 'h1';
@@ -45,8 +45,14 @@ export function identify({ token, proof: given, isAsked = false }) {
     store(`attempt:${sale}`, null);
   }
   setBearer(token);
-  sessionStorage.setItem('named', 'yes');
+  storeInTab('named', 'yes');
   buyer = undefined;
+}
+
+/** Forgets a token that an earlier load of the page has stored. */
+export function forgetToken() {
+  setBearer(null);
+  storeInTab('named', null);
 }
 
 let skew = 0; // the server's clock minus this one's, in microseconds
@@ -56,10 +62,15 @@ let catalog = null; // what the sale's metadata says of the SKUs
 let word = null;
 let refusal = null; // the server's message, if the page has no text for it
 let trouble = null; // why the last refresh of the sale failed
-let aside = null; // why a reservation could not be confirmed or canceled
 let proveAt = null; // where to get a proof for the bot check
 let busy = false;
 let mayPay = true; // until the provider says that this page cannot pay
+/** The buyer's latest request for each hold, to pay or to cancel: its text, and whether it excludes another request. */
+const requests = new Map();
+const PAYING = { isOpen: true, text: () => t('paying') };
+const PAID = { isOpen: true, text: () => t('paymentTaken') };
+const CANCELING = { isOpen: true, text: () => t('wait') };
+const failed = (text) => ({ isOpen: false, text });
 let line = null; // position in the waiting room, while this buyer waits: { serial, ahead?, at? }
 let pass; // admission token; null without a waiting room
 
@@ -98,8 +109,11 @@ const BUY = { sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
 const standingOf = (sku) => sku && standing({ ...state, skus: [sku] }, now());
 
-/** Title, text, price and picture of a SKU, as far as the metadata has them. */
-const about = (sku) => catalog?.skus?.[sku] ?? {};
+/** Title, text, price and picture of a SKU, as far as the metadata has them. An amount that is no integer is no price. */
+function about(sku) {
+  const { price, ...rest } = catalog?.skus?.[sku] ?? {};
+  return { ...rest, price: Number.isSafeInteger(price?.amount) ? price : undefined };
+}
 const titleOf = (sku) => String(about(sku).title ?? sku);
 
 /** The units of a hold, in words. */
@@ -196,6 +210,7 @@ function Shop() {
   const isMine = hold !== null && ['held', 'confirming', 'confirmed'].includes(hold.state);
   const isPaid = hold?.state === 'confirmed';
   const price = hold && priceOf(hold);
+  const request = hold?.state === 'held' ? requests.get(hold.id) : undefined;
   return html`<header><${Heading} id="name">${catalog?.title ?? sale}<//><button id="language" class="plain" lang=${code} onClick=${() => { choose(); draw(); }}>${name}</button></header>
   <${Main} class="shop">
     ${catalog?.text && !isMine && html`<p class="about">${catalog.text}</p>`}
@@ -206,9 +221,9 @@ function Shop() {
     ${order()}
     ${proveAt && html`<a id="prove" href=${proveAt}>${t('prove')}</a>`}
     ${!isMine && html`<button id="buy" class="buy" disabled=${busy || attempt !== null || !state || stands in CLOSED} onClick=${buy}>${t(BUY[stands] ?? 'buy')}</button>`}
-    ${hold?.state === 'held' && mayPay && takePayment && html`<button id="pay" class="buy" disabled=${busy} onClick=${pay}>${price ? t('paySum', money(price)) : t('pay')}</button>`}
-    ${hold?.state === 'held' && html`<button id="cancel" class="plain" onClick=${cancel}>${t('callOff')}</button>`}
-    <p id="note" class="soft" role="status" aria-live="polite">${aside ? aside() : state && !word ? problem : ''}</p>
+    ${hold?.state === 'held' && mayPay && takePayment && html`<button id="pay" class="buy" disabled=${request?.isOpen} onClick=${pay}>${price ? t('paySum', money(price)) : t('pay')}</button>`}
+    ${hold?.state === 'held' && html`<button id="cancel" class="plain" disabled=${request?.isOpen} onClick=${cancel}>${t('callOff')}</button>`}
+    <p id="note" class="soft" role="status" aria-live="polite">${request?.text() ?? (state && !word ? problem : '')}</p>
   <//>`;
 }
 
@@ -351,7 +366,7 @@ function buy() {
   store(`unproved:${sale}`, null);
   hold = null;
   word = 'wait';
-  refusal = aside = null;
+  refusal = null;
   draw();
   reserve();
 }
@@ -359,27 +374,35 @@ function buy() {
 /** Thrown by a payment provider that has refused the payment for good. */
 export class PaymentRefused extends Error {}
 
-const excuse = (error) => (error instanceof Problem ? spell(error) : t('notSent'));
+/** Why a payment failed. After an error of an unknown kind, the provider may have charged the buyer. */
+function whyUnpaid(error) {
+  if (!mayPay) return t('payElsewhere');
+  if (error instanceof PaymentRefused) return t('paymentRefused');
+  return error instanceof Problem ? spell(error) : t('paymentUnknown');
+}
 
 /** Starts the payment. The order is paid once the reservation is confirmed, which `follow` notices. */
 async function pay() {
-  busy = true;
-  aside = () => t('paying');
+  // By the time of the answer, the buyer may have another hold.
+  const { id, units, deadline_us } = hold;
+  requests.set(id, PAYING);
   draw();
   try {
-    await takePayment({ sale, reservation: hold.id, units: hold.units, price: priceOf(hold), deadline_us: hold.deadline_us });
-    aside = () => (hold?.state === 'held' ? t('paymentTaken') : '');
+    await takePayment({ sale, reservation: id, units, price: priceOf(hold), deadline_us });
+    requests.set(id, PAID);
+    // After a reload, the page must not ask for a second payment.
+    if (attempt?.id === id) keep({ ...attempt, isPaid: true });
   } catch (error) {
     mayPay = !(error instanceof Problem && ['unauthorized', 'forbidden'].includes(error.code));
-    aside = () => (hold?.state !== 'held' ? '' : !mayPay ? t('payElsewhere') : error instanceof PaymentRefused ? t('paymentRefused') : excuse(error));
+    requests.set(id, failed(() => whyUnpaid(error)));
   }
-  busy = false;
   draw();
 }
 
 async function cancel() {
   const { id } = hold;
-  aside = null;
+  requests.set(id, CANCELING);
+  draw();
   try {
     const decided = await api('POST', `${base}/reservations/${id}/cancel`, { body: {}, more: { prefer: 'wait=5' } });
     // The buyer may have started another attempt by now.
@@ -387,8 +410,9 @@ async function cancel() {
       hold = { ...hold, ...decided };
       word = FINAL[hold.state] ?? 'wait';
     }
+    requests.delete(id);
   } catch (error) {
-    aside = () => excuse(error);
+    requests.set(id, failed(() => (error instanceof Problem ? spell(error) : t('notSent'))));
   }
   draw();
 }
@@ -406,8 +430,9 @@ export function openShop({ place, sale: name, pay: provider, onChange = () => {}
   base = `/v1/sales/${path(sale)}`;
   attempt = JSON.parse(recall(`attempt:${sale}`) ?? 'null');
   pass = attempt?.pass;
+  if (attempt?.isPaid) requests.set(attempt.id, PAID);
   identify(identity);
-  if (!sessionStorage.getItem('named')) {
+  if (!recallInTab('named')) {
     buyer = recall('buyer') ?? `web-${randomId()}`;
     store('buyer', buyer);
   }

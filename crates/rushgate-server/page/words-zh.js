@@ -449,6 +449,7 @@ export const zh = {
   paySum: '支付 {0}',
   paying: '正在付款……',
   paymentTaken: '付款已受理，等待确认……',
+  paymentUnknown: '无法确定付款是否成功。请稍候，若仍未显示付款确认，再重新付款。',
   paymentRefused: '付款被拒绝。您的商品仍为您保留，请重试。',
   demoPayment: '演示付款',
   demoSays: '本页带有演示用的付款服务。请选择它接下来的行为。',

@@ -449,6 +449,7 @@ export const en = {
   paySum: 'Pay {0}',
   paying: 'Payment in progress …',
   paymentTaken: 'Payment accepted. Waiting for the confirmation …',
+  paymentUnknown: 'It is unknown whether the payment was accepted. Wait a moment for the confirmation before you try again.',
   paymentRefused: 'The payment was refused. Your units stay reserved: try again.',
   demoPayment: 'Demo payment',
   demoSays: 'This page has a payment provider for demos. Choose what it does next.',

@@ -131,7 +131,11 @@ async function main() {
     await shop.buySeveral(browser);
     await shop.showMetadata(browser);
     await shop.payInEachWay(browser);
+    await shop.ignoreOddPrices(browser);
     await shop.embed(browser);
+    await shop.payOnce(browser);
+    await shop.payLate(browser);
+    await shop.shareStorage(browser);
     await lookInTheDark(browser);
     await read(browser);
     await changeLanguage(browser);

@@ -101,6 +101,22 @@ async function showMetadata(browser) {
   await page.context().close();
 }
 
+/** An amount that is no integer is no price: text would be joined, not added. */
+async function ignoreOddPrices(browser) {
+  const skus = { cup: { title: 'Cup', price: { amount: '49900', currency: 'EUR' } }, plate: { price: { amount: 1.5, currency: 'EUR' } }, bowl: { price: { amount: 700, currency: 'EUR' } } };
+  await post('/v1/sales', { id: 'odd', skus: Object.keys(skus).map((sku) => ({ sku, units: 5, per_buyer: 2 })), metadata: { skus } });
+  await post('/v1/sales/odd/open', {});
+  const page = await open(browser, '/shop/odd', { viewport: phone });
+  await page.locator('.sku-name', { hasText: 'Cup' }).waitFor();
+  assert.deepEqual(await page.locator('.sku-price').allInnerTexts(), ['€7.00']);
+  await page.getByLabel('More').click();
+  await page.click('#buy');
+  await page.waitForSelector('#pay');
+  assert.equal(await page.textContent('#pay'), 'Pay');
+  assert.equal(await page.locator('#sum').count(), 0);
+  await page.context().close();
+}
+
 /** The payment provider for demos works, is slow, refuses, answers twice, and loses its answer. */
 async function payInEachWay(browser) {
   const page = await open(browser, '/shop/drop', { viewport: phone });
@@ -119,7 +135,7 @@ async function payInEachWay(browser) {
   await choose('refuses');
   await page.click('#pay');
   await has(page, 'The payment was refused. Your units stay reserved: try again.');
-  assert.ok(await page.locator('#clock').count(), 'the hold goes on');
+  assert.ok(await page.locator('#clock').count(), 'the hold continues');
   await accessible(page, 'a refused payment');
   await picture(page, 'shop-refused');
   await choose('slow');
@@ -139,37 +155,169 @@ async function payInEachWay(browser) {
   assert.equal(confirmed, 4, 'each payment sold once');
 }
 
-/** The example page embeds the shop in a page of another origin. */
-async function embed(browser) {
-  const pages = createServer((_, answer) => { answer.setHeader('content-type', 'text/html'); answer.end(readFileSync(join(root, 'examples/shop/index.html'))); });
+/** Serves a page of another origin that embeds the shop of an open sale. `pageFor` makes its HTML for a server's address. */
+async function withHost(pageFor, use) {
+  let address;
+  const pages = createServer((_, answer) => { answer.setHeader('content-type', 'text/html'); answer.end(pageFor(address)); });
   await new Promise((resolve) => { pages.listen(0, '127.0.0.1', resolve); });
   const origin = `http://127.0.0.1:${pages.address().port}`;
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
-  const { server, address } = await start(directory, '127.0.0.1:0', ['--origin', origin]);
+  const started = await start(directory, '127.0.0.1:0', ['--origin', origin]);
+  address = started.address;
   try {
     await post(`${address}/v1/sales`, { id: 'phones', skus: [{ sku: 'phone', units: 5 }, { sku: 'case', units: 9 }], metadata });
     await post(`${address}/v1/sales/phones/open`, {});
-    const page = await open(browser, `${origin}/?server=${address}`, { viewport: { width: 900, height: 900 } });
-    const told = page.waitForEvent('console', { predicate: (line) => line.text().endsWith(' confirmed') });
-    const answers = ['dismiss', 'accept'];
-    page.on('dialog', (dialog) => dialog[answers.shift()]());
-    await page.locator('rushgate-shop .sku-name', { hasText: 'Phone, forest green' }).waitFor();
-    await accessible(page, 'an embedded shop');
-    await picture(page, 'embedded');
-    await page.click('#buy:not([disabled])');
-    await page.click('#pay');
-    await page.locator('#note', { hasText: 'The payment was refused.' }).waitFor();
-    await page.click('#pay');
-    await page.locator('#state', { hasText: 'Payment confirmed. It is yours.' }).waitFor();
-    await told;
-    await picture(page, 'embedded-paid');
-    await page.context().close();
+    await use(origin, address);
   } finally {
-    await end(server, 'SIGTERM');
+    await end(started.server, 'SIGTERM');
     pages.close();
     rmSync(directory, { recursive: true });
   }
 }
+
+const noteHas = (page, text) => page.locator('#note', { hasText: text }).waitFor();
+const stateHas = (page, text) => page.locator('#state', { hasText: text }).waitFor();
+
+/** The example page, with the address of the test's server in place of its own. */
+function examplePage(address) {
+  const parts = readFileSync(join(root, 'examples/shop/index.html'), 'utf8').split("'http://127.0.0.1:7979'");
+  assert.equal(parts.length, 2, 'the example names its server once');
+  return parts.join(JSON.stringify(address));
+}
+
+/** The example page embeds the shop in a page of another origin. No URL of the page names another server. */
+const embed = (browser) => withHost(examplePage, async (origin) => {
+  const page = await open(browser, `${origin}/?server=http://127.0.0.1:9`, { viewport: { width: 900, height: 900 } });
+  const told = page.waitForEvent('console', { predicate: (line) => line.text().endsWith(' confirmed') });
+  const answers = ['dismiss', 'accept'];
+  page.on('dialog', (dialog) => dialog[answers.shift()]());
+  await page.locator('rushgate-shop .sku-name', { hasText: 'Phone, forest green' }).waitFor();
+  await accessible(page, 'an embedded shop');
+  await picture(page, 'embedded');
+  await page.click('#buy:not([disabled])');
+  await page.click('#pay');
+  await noteHas(page, 'The payment was refused.');
+  await page.click('#pay');
+  await stateHas(page, 'Payment confirmed. It is yours.');
+  await told;
+  await picture(page, 'embedded-paid');
+  await page.context().close();
+});
+
+/** A host page whose provider charges at once, and answers when the test says so. */
+const payingPage = (address) => `<!doctype html><html lang="en"><title>Host</title><main><h1>Host</h1><rushgate-shop sale="phones"></rushgate-shop></main>
+<script type="module">
+await import('${address}/page/embed.js');
+window.charges = [];
+document.querySelector('rushgate-shop').pay = ({ reservation }) => new Promise((resolve, reject) => { window.charges.push({ reservation, resolve, reject }); });
+</script></html>`;
+
+/** Ends a payment, and waits until the page has drawn its outcome. */
+const settle = (page, nth, how) => page.evaluate(async ([charge, outcome]) => {
+  window.charges[charge][outcome](new Error('lost'));
+  await new Promise((drawn) => { requestAnimationFrame(() => requestAnimationFrame(drawn)); });
+}, [nth, how]);
+
+const charged = (page, count) => page.waitForFunction((wanted) => window.charges.length === wanted, count);
+
+/** Whether the buyer can press Pay, and Cancel. */
+const offers = async (page) => [await page.isEnabled('#pay'), await page.isEnabled('#cancel')];
+
+/** The page asks for one payment at a time, and says what it knows about it. */
+const payOnce = (browser) => withHost(payingPage, async (origin, address) => {
+  const page = await open(browser, `${origin}/`, { viewport: phone });
+  const act = (reservation, verb) => post(`${address}/v1/sales/phones/reservations/${reservation}/${verb}`, {}, { prefer: 'wait=10' });
+  const reservation = async () => page.textContent('#order');
+  await page.click('#buy:not([disabled])');
+  await page.click('#pay');
+  await noteHas(page, 'Payment in progress');
+  assert.deepEqual(await offers(page), [false, false], 'a payment runs');
+  // The provider has charged the buyer, and its answer is lost.
+  await settle(page, 0, 'reject');
+  assert.match(await page.textContent('#note'), /It is unknown whether the payment was accepted/);
+  assert.deepEqual(await offers(page), [true, true], 'the buyer may try again');
+  await accessible(page, 'an unknown payment');
+  await picture(page, 'shop-unknown');
+  await page.click('text=中文');
+  await noteHas(page, '无法确定付款是否成功');
+  await page.click('text=English');
+
+  await page.click('#pay');
+  await charged(page, 2);
+  await settle(page, 1, 'resolve');
+  assert.match(await page.textContent('#note'), /Payment accepted/);
+  assert.deepEqual(await offers(page), [false, false], 'a paid hold waits for its confirmation');
+  const first = await reservation();
+  await page.reload();
+  await noteHas(page, 'Payment accepted');
+  assert.deepEqual(await offers(page), [false, false], 'and so it does after a reload');
+  await act(first, 'confirm');
+  await stateHas(page, 'Payment confirmed. It is yours.');
+  assert.equal(await page.textContent('#note'), '');
+  await page.context().close();
+});
+
+/** The answer to a payment for a hold that has ended says nothing about the buyer's next hold. */
+const payLate = (browser) => withHost(payingPage, async (origin, address) => {
+  const page = await open(browser, `${origin}/`, { viewport: phone });
+  await page.click('#buy:not([disabled])');
+  for (const nth of [0, 1]) {
+    await page.click('#pay');
+    await charged(page, nth + 1);
+    await post(`${address}/v1/sales/phones/reservations/${await page.textContent('#order')}/cancel`, {}, { prefer: 'wait=10' });
+    await stateHas(page, 'Canceled.');
+    await page.click('#buy:not([disabled])');
+    await page.waitForSelector('#order');
+  }
+  await settle(page, 0, 'resolve');
+  assert.equal(await page.textContent('#note'), '');
+  assert.deepEqual(await offers(page), [true, true], 'the next hold is not paid');
+  await page.click('#pay');
+  await charged(page, 3);
+  await settle(page, 1, 'reject');
+  assert.match(await page.textContent('#note'), /Payment in progress/);
+  assert.deepEqual(await offers(page), [false, false], 'its payment still runs');
+  assert.equal(await page.evaluate(() => new Set(window.charges.map((charge) => charge.reservation)).size), 3);
+  await page.context().close();
+});
+
+const tokenOf = (sub) => `x.${Buffer.from(JSON.stringify({ sub })).toString('base64url')}.y`;
+
+/** A host page that uses the names of the shop for values of its own, and signs in the buyer of its query. */
+const storingPage = (address) => `<!doctype html><html lang="en"><title>Host</title><main><h1>Host</h1><rushgate-shop sale="phones"></rushgate-shop></main>
+<script type="module">
+for (const storage of [localStorage, sessionStorage]) {
+  for (const [key, value] of Object.entries({ bearer: 'site', named: 'yes', buyer: 'site', language: 'zh', 'attempt:phones': '{"key":"site"}' })) storage.setItem(key, value);
+}
+const token = new URLSearchParams(location.search).get('token');
+if (token) document.querySelector('rushgate-shop').setAttribute('token', token);
+await import('${address}/page/embed.js');
+</script></html>`;
+
+/** An embedded shop keeps its keys apart from those of the site, and sends no token that the site does not set now. */
+const shareStorage = (browser) => withHost(storingPage, async (origin) => {
+  const page = await open(browser, `${origin}/`, { viewport: phone });
+  const request = async (method, path, act) => (await Promise.all([
+    page.waitForRequest((asked) => asked.method() === method && asked.url().endsWith(path)), act(),
+  ]))[0];
+  const reserve = async () => {
+    const asked = await request('POST', '/reservations', () => page.click('#buy:not([disabled])'));
+    await page.click('#cancel');
+    await stateHas(page, 'Canceled.');
+    return { token: await asked.headerValue('authorization'), buyer: JSON.parse(asked.postData()).buyer };
+  };
+  const anonymous = await reserve();
+  assert.equal(anonymous.token, null);
+  assert.match(anonymous.buyer, /^web-/);
+  const signedIn = await request('GET', '/v1/sales/phones', () => page.goto(`${origin}/?token=${tokenOf('ann')}`));
+  assert.equal(await signedIn.headerValue('authorization'), `Bearer ${tokenOf('ann')}`);
+  await page.goto(`${origin}/`);
+  assert.deepEqual(await reserve(), anonymous, 'signed out');
+  const kept = await page.evaluate(() => [localStorage, sessionStorage].map((storage) => Object.entries(storage).filter(([key]) => !key.startsWith('rushgate:')).sort()));
+  const own = [['attempt:phones', '{"key":"site"}'], ['bearer', 'site'], ['buyer', 'site'], ['language', 'zh'], ['named', 'yes']];
+  assert.deepEqual(kept, [own, own], 'the keys of the site are its own');
+  await page.context().close();
+});
 
 /** A sale opens at its opening time, and the page counts down to it. */
 async function countDown(browser) {
@@ -255,8 +403,7 @@ async function handOver(browser) {
 
 /** A link with another buyer's token asks first. No changes nothing; yes leaves the first buyer's attempt behind. */
 async function changeBuyers(browser) {
-  const token = (sub) => `x.${Buffer.from(JSON.stringify({ sub })).toString('base64url')}.y`;
-  const page = await open(browser, `/shop/phones#token=${token('ann')}`, { viewport: phone });
+  const page = await open(browser, `/shop/phones#token=${tokenOf('ann')}`, { viewport: phone });
   const asked = [];
   let answerWith = 'dismiss';
   page.on('dialog', async (dialog) => { asked.push(dialog.message()); await dialog[answerWith](); });
@@ -273,22 +420,22 @@ async function changeBuyers(browser) {
     return (await request.headerValue('authorization')).replace('Bearer ', '');
   };
   const follow = async (sub) => {
-    await page.evaluate(() => localStorage.setItem('attempt:phones', 'written down'));
-    await page.evaluate((hash) => { location.hash = hash; }, `token=${token(sub)}`);
+    await page.evaluate(() => localStorage.setItem('rushgate:attempt:phones', 'written down'));
+    await page.evaluate((hash) => { location.hash = hash; }, `token=${tokenOf(sub)}`);
     await page.waitForFunction(() => !location.hash);
-    return page.evaluate(() => localStorage.getItem('attempt:phones'));
+    return page.evaluate(() => localStorage.getItem('rushgate:attempt:phones'));
   };
-  assert.equal(await buyer(), token('ann'));
+  assert.equal(await buyer(), tokenOf('ann'));
   assert.deepEqual(asked, [], 'nobody was anybody before');
   assert.equal(await follow('ann'), 'written down');
   assert.deepEqual(asked, [], 'the same buyer');
   assert.equal(await follow('bob'), 'written down');
   assert.deepEqual(asked, ['This link signs you in as another buyer. Continue?']);
-  assert.equal(await buyer(), token('ann'), 'it was a no');
+  assert.equal(await buyer(), tokenOf('ann'), 'it was a no');
   answerWith = 'accept';
   assert.equal(await follow('bob'), null);
   assert.equal(asked.length, 2);
-  assert.equal(await buyer(), token('bob'));
+  assert.equal(await buyer(), tokenOf('bob'));
   await page.context().close();
 }
 
@@ -376,4 +523,7 @@ async function loseTheSale(browser) {
   await page.context().close();
 }
 
-module.exports = { buy, buySeveral, changeBuyers, countDown, embed, handOver, loseTheSale, payInEachWay, sellTheLastOne, shopHas, showMetadata, showTokens, unitOf };
+module.exports = {
+  buy, buySeveral, changeBuyers, countDown, embed, handOver, ignoreOddPrices, loseTheSale, payInEachWay, payLate, payOnce, sellTheLastOne, shareStorage,
+  shopHas, showMetadata, showTokens, unitOf,
+};
