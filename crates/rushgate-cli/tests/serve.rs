@@ -127,7 +127,7 @@ fn a_label_does_nothing_to_a_terminal() {
         );
         assert_eq!(token("plain").status, 0);
     }
-    // Somebody may have edited the file.
+    // The file can be edited by hand.
     let tokens = shop.path("tokens.json");
     let edited = std::fs::read_to_string(&tokens)
         .unwrap()

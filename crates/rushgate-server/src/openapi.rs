@@ -196,7 +196,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
 
 fn may_be_empty(schema: &Value, generator: &SchemaGenerator) -> bool {
     let of = definition(schema, generator);
-    of.get("required").is_none() && of.get("oneOf").is_none()
+    ["required", "oneOf", "anyOf"].iter().all(|word| of.get(word).is_none())
 }
 
 /// The schema that a reference points to.
@@ -432,6 +432,15 @@ mod tests {
                 assert!(says, "{name}.{field}: {of}");
             }
         }
+    }
+
+    #[test]
+    fn a_body_is_required_unless_each_of_its_fields_can_be_absent() {
+        let described = describe(&routes());
+        let required = |path: &str| described["paths"][path]["post"]["requestBody"]["required"].clone();
+        assert_eq!(required("/v1/queues/{queue}/dead/requeue"), true, "ids, or all");
+        assert_eq!(required("/v1/queues/{queue}/tasks"), true, "the ID");
+        assert_eq!(required("/v1/queues/{queue}/claim"), false);
     }
 
     #[test]
