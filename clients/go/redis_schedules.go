@@ -2,7 +2,6 @@ package rushgate
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/rushgate/rushgate/clients/go/internal/contract"
@@ -35,12 +34,12 @@ func (t *redisTransport) fireSchedules(ctx context.Context, queue string, warn f
 	}
 	for answer.more() {
 		id, record := answer.text(), answer.bytes()
+		var step arguments
 		schedule, err := readSchedule(id, record)
-		if err != nil {
-			return 0, err
+		if err == nil {
+			step, err = schedule.step(len(record), now)
 		}
-		step, err := schedule.step(len(record), now)
-		if errors.Is(err, ErrInvalid) {
+		if err != nil {
 			warn(schedule, err)
 			wait = max(wait, unreadableWait)
 			continue

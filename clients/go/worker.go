@@ -213,7 +213,7 @@ func (w *Worker) claimAll(ctx context.Context) error {
 func (w *Worker) fireSchedules(ctx context.Context, scheduler scheduler) {
 	reported := map[string]uint64{}
 	warn := func(schedule Schedule, err error) {
-		if reported[schedule.ID] != schedule.Revision {
+		if revision, is := reported[schedule.ID]; !is || revision != schedule.Revision {
 			w.options.OnError(fmt.Errorf("cannot fire the schedule %s of the queue %s: %w", schedule.ID, w.queue.name, err))
 		}
 		reported[schedule.ID] = schedule.Revision

@@ -1,3 +1,4 @@
+import static java.nio.charset.StandardCharsets.ISO_8859_1;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -16,10 +17,19 @@ import dev.rushgate.internal.Occurrences;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Optional;
+import java.util.TreeMap;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 class SchedulesTest extends Suite {
@@ -57,6 +67,75 @@ class SchedulesTest extends Suite {
     void aMomentHasTheFractionsThatItNeeds() {
         assertEquals("2026-11-22T09:00:00Z", Occurrences.written(FIRST));
         assertEquals("2026-11-22T09:00:00.5Z", Occurrences.written(FIRST.plusMillis(500)));
+    }
+
+    @Test
+    @Tag(Target.ONCE)
+    void aScheduleThatCannotBeReadStaysAndStopsNoOther() throws Exception {
+        Queue queue = newQueue();
+        queue.saveSchedule("beat", NewSchedule.of(Recurrence.every(Duration.ofSeconds(1)), Content.json(1)));
+        String key = "rg:{q:" + queue.name() + "}:";
+        // As later versions or other programs might write them, and due. They are as long as what they replace.
+        List<String> recurrences = List.of("{\"cron\":\"0 X * \"", "{\"cron\":5       ", "{\"zone\":\"UTC\"   ",
+                "{\"every_ms\":0   ", "{\"every_ms\":\"1\" ", "{\"every_ms\":1e99");
+        try (Redis store = target.store()) {
+            byte[] record = (byte[]) store.command("HGET", key + "schedules", "beat");
+            Map<String, byte[]> broken = new TreeMap<>(Map.of("cut off", Arrays.copyOf(record, 3)));
+            for (String recurrence : recurrences) {
+                String replaced = new String(record, ISO_8859_1).replace("{\"every_ms\":1000", recurrence);
+                broken.put("broken-" + broken.size(), replaced.getBytes(ISO_8859_1));
+            }
+            for (Map.Entry<String, byte[]> schedule : broken.entrySet()) {
+                store.command("HSET", key + "schedules", schedule.getKey(), schedule.getValue());
+                store.command("ZADD", key + "schedule_moments", "1", schedule.getKey());
+            }
+            ConcurrentLinkedQueue<String> seen = new ConcurrentLinkedQueue<>();
+            Worker worker = client.worker(queue.name()).handle("*", job -> {
+                seen.add(job.id());
+                return Outcome.done();
+            }).build();
+            List<String> logged = logged(queue.name(), () -> {
+                CompletableFuture<WorkerReport> running = worker.start();
+                until(() -> seen.size() >= 3);
+                worker.stop();
+                return get(running);
+            });
+            assertTrue(seen.stream().allMatch(id -> id.startsWith("beat@")), seen.toString());
+            assertEquals((long) broken.size(), store.command("ZCOUNT", key + "schedule_moments", "1", "1"));
+            assertEquals(broken.keySet().stream().map(id -> "cannot fire the schedule " + id + " of the queue " + queue.name()).toList(),
+                    logged.stream().sorted().toList());
+            // A server on the same store would keep logging them.
+            store.command("DEL", key + "schedules", key + "schedule_ids", key + "schedule_moments");
+        }
+    }
+
+    /** What the package logs about a queue while work runs. */
+    private static List<String> logged(String queue, Callable<?> work) throws Exception {
+        List<String> logged = Collections.synchronizedList(new ArrayList<>());
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord record) {
+                if (record.getMessage().contains(queue)) {
+                    logged.add(record.getMessage());
+                }
+            }
+
+            @Override
+            public void flush() { }
+
+            @Override
+            public void close() { }
+        };
+        Logger logger = Logger.getLogger("dev.rushgate");
+        logger.addHandler(handler);
+        logger.setUseParentHandlers(false);
+        try {
+            work.call();
+        } finally {
+            logger.removeHandler(handler);
+            logger.setUseParentHandlers(true);
+        }
+        return logged;
     }
 
     @Test

@@ -79,6 +79,9 @@ export const RUN_FLAGS = { leased: 1, cancelled: 2, failed: 4, replaced: 8, past
 /** First byte of a body whose content type is one of these. Otherwise it is the length of the content type. */
 export const SHORT_CONTENT_TYPES = { 0: 'application/octet-stream', 255: 'application/json' } as const
 
+/** Policies for missed occurrences of a schedule. */
+export const MISSED: readonly string[] = ['skip', 'once', 'all']
+
 /** Meaning of the numbers in answers. The position is the number. */
 export const OUTCOMES = {
   acquired: [undefined, 'granted', 'waiting', 'busy'],

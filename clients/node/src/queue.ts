@@ -1,5 +1,5 @@
 import * as check from './check.js'
-import { DEFAULTS, LIMITS } from './contract.js'
+import { DEFAULTS, LIMITS, MISSED } from './contract.js'
 import { encode } from './payload.js'
 import type { EncodedTask, Queues, Transport } from './transport.js'
 import type {
@@ -279,7 +279,7 @@ function encodeTask(task: NewTask): EncodedTask {
 }
 
 function checkRecurrence({ cron, zone, everyMs, missed = 'once' }: NewSchedule & Content): Recurrence {
-  if (!['skip', 'once', 'all'].includes(missed)) throw check.invalid('missed', 'must be skip, once or all')
+  if (!MISSED.includes(missed)) throw check.invalid('missed', 'must be skip, once or all')
   if ((cron === undefined) === (everyMs === undefined)) throw check.invalid('cron', 'or everyMs must be set, and not both')
   if (everyMs !== undefined) {
     if (zone !== undefined) throw check.invalid('zone', 'applies to cron only')

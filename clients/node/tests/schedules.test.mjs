@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 import { InvalidError } from 'rushgate'
+import { KEYS } from 'rushgate/contract'
 
 import { connect, target, unique, until } from './target.mjs'
 
@@ -43,7 +44,7 @@ test('patterns have the same occurrences as in Rust', () => {
 
 test('a pattern that names no time is refused', () => {
   for (const cron of ['', '* * *', '61 * * * *', '0 0 31 2 *', 'soon', '5/15 * * * *', '0 0 15W * *', '9-5 * * * *', '* * * * MONX',
-    '*/0 * * * *', '1-2-3 * * * *', '* * * * * * *']) {
+    '*/0 * * * *', '1-2-3 * * * *', '* * * * * * *', 'constructor']) {
     assert.throws(() => nextAfter({ cron }, 0), InvalidError, cron)
   }
   assert.throws(() => nextAfter({ cron: '@daily', zone: 'Europe/Nowhere' }, 0), { field: 'zone' })
@@ -89,15 +90,21 @@ if (target.kind === 'redis') {
   test('a schedule that cannot be read stays, causes one warning, and stops no other', async () => {
     const queue = client.queue(unique('queue'))
     await queue.saveSchedule('beat', { everyMs: 1_000 })
-    await queue.saveSchedule('broken', { cron: '0 0 1 1 *' })
-    // As a later version might write it, and due.
     const { Redis } = await import('ioredis')
     const admin = new Redis(target.url)
     const key = (ending) => `rg:{q:${queue.name}}:${ending}`
-    const record = await admin.hgetBuffer(key('schedules'), 'broken')
-    record.write('0 0 X X *', record.indexOf('0 0 1 1 *'))
-    await admin.hset(key('schedules'), 'broken', record)
-    await admin.zadd(key('schedule_moments'), 1, 'broken')
+    // As later versions or other programs might write them, and due.
+    const recurrences = ['{"cron":"0 0 X X *"}', '{"cron":"constructor"}', '{"cron":5}', '{"cron":"@daily","zone":5}', '{"every_ms":0}',
+      '{"every_ms":"1s"}', '{"every_ms":1e400}', '{"every_ms":1000,"missed":"later"}', '{}', 'null', '']
+    for (const [at, recurrence] of recurrences.entries()) {
+      const args = [`broken-${at}`, recurrence, Buffer.of(0), 5, 20, 1, '', '']
+      const keys = [...KEYS.queue, ...KEYS.schedules].map(key)
+      await admin.fcall('rushgate_1_queue_schedule', keys.length, ...keys, ...args)
+    }
+    const record = await admin.hgetBuffer(key('schedules'), 'broken-0')
+    await admin.hset(key('schedules'), 'cut off', record.subarray(0, 3))
+    await admin.zadd(key('schedule_moments'), 1, 'cut off')
+    const broken = [...recurrences.keys()].map((at) => `broken-${at}`).concat('cut off')
 
     const [seen, warnings] = [[], []]
     const warn = ({ name, message }) => { if (name === 'RushgateWarning') warnings.push(message) }
@@ -105,8 +112,10 @@ if (target.kind === 'redis') {
     await during([client.worker(queue.name, { handlers: { '*': (payload, job) => { seen.push(job.id) } } })], () => seen.length >= 3)
     process.off('warning', warn)
     assert.ok(seen.every((id) => id.startsWith('beat@')), String(seen))
-    assert.equal(await admin.zscore(key('schedule_moments'), 'broken'), '1')
-    assert.deepEqual(warnings.map((text) => text.split(' of ')[0]), ['cannot fire the schedule broken'])
+    assert.deepEqual(new Set(await admin.zrangebyscore(key('schedule_moments'), 1, 1)), new Set(broken))
+    assert.deepEqual(warnings.map((text) => text.split(' of ')[0]).sort(), broken.map((id) => `cannot fire the schedule ${id}`).sort())
+    // A server on the same store would keep logging them.
+    await admin.del(...KEYS.schedules.map(key))
     admin.disconnect()
   })
 }

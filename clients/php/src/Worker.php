@@ -32,6 +32,8 @@ final class Worker
     private const CLAIM_WAIT = 3_600;
     private const PAUSE_MIN = 0.1;
     private const PAUSE_MAX = 5;
+    /** Longest time in seconds until a schedule that another program has saved is noticed. */
+    private const LOOK_EVERY = 5.0;
 
     private readonly Backoff $backoff;
     private WorkerReport $report;
@@ -165,10 +167,10 @@ final class Worker
         }
     }
 
-    /** Fires the schedules of the queue now and whenever one is due. It looks for new ones as often as a heartbeat. */
+    /** Fires the schedules of the queue now and whenever one is due. */
     private function fireSchedules(Queue $twin): void
     {
-        $pause = $this->lease / 3;
+        $pause = min($this->lease / 3, self::LOOK_EVERY);
         try {
             $pause = $twin->fireSchedules($pause, $this->reportUnreadable(...));
         } catch (RushgateException) {

@@ -86,6 +86,10 @@ final class RecurrenceTest extends TestCase
         yield 'unknown zone' => [['cron' => '@hourly', 'zone' => 'Europe/Nowhere']];
         yield 'interval with zone' => [['every_ms' => 1_000, 'zone' => 'UTC']];
         yield 'nothing' => [[]];
+        yield 'pattern that is no text' => [['cron' => 5]];
+        yield 'zone that is no text' => [['cron' => '@hourly', 'zone' => 5]];
+        yield 'interval that is no number' => [['every_ms' => '1000']];
+        yield 'short interval' => [['every_ms' => 0]];
         yield 'unknown policy' => [['every_ms' => 1_000, 'missed' => 'never']];
     }
 }

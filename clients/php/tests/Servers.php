@@ -33,6 +33,13 @@ final class Servers
         return $killed;
     }
 
+    /** The reply of a single server to a command. */
+    public static function call(string $url, string ...$words): mixed
+    {
+        [[$host, $port]] = self::addresses($url);
+        return (new StreamLink(new Endpoint($host, (int) $port), new Options()))->call($words);
+    }
+
     private static function addresses(string $url): array
     {
         preg_match('~//([^/]+)(?:/(\w+))?~', $url, $parts);

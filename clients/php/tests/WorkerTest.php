@@ -57,6 +57,56 @@ final class WorkerTest extends TestCase
         }
     }
 
+    public function testAWorkerNoticesANewScheduleWithinSecondsAlsoWithALongLease(): void
+    {
+        [$queue, $saved] = [self::queue(), null];
+        $queue->enqueue('first');
+        $worker = new Worker($queue, ['*' => function (Task $task) use (&$saved, &$worker, $queue): void {
+            if ($task->id === 'first') {
+                $queue->saveSchedule('beat', every: 1);
+                $saved = microtime(true);
+            } else {
+                $worker->stop();
+            }
+        }], lease: 60);
+        $worker->run();
+        self::assertLessThan(10, microtime(true) - $saved);
+    }
+
+    public function testAScheduleThatCannotBeReadStaysAndStopsNoOther(): void
+    {
+        if (!preg_match('~^redis://[\w.]+:\d+$~D', self::url())) {
+            self::markTestSkipped('the test writes to one Redis server');
+        }
+        [$queue, $seen, $log] = [self::queue(), [], tempnam(sys_get_temp_dir(), 'rushgate')];
+        $queue->saveSchedule('beat', every: 1);
+        // As later versions or other programs might write them, and due. They are as long as what they replace.
+        $key = "rg:{q:$queue->name}:";
+        $record = Servers::call(self::url(), 'HGET', "{$key}schedules", 'beat');
+        $broken = ['cut-off' => substr($record, 0, 3)];
+        foreach (['{"cron":"0 X * "', '{"cron":5       ', '{"cron":"","zone', '{"zone":"UTC"   ', '{"every_ms":0   ', '{"every_ms":"1" '] as $recurrence) {
+            $broken['broken-' . count($broken)] = str_replace('{"every_ms":1000', $recurrence, $record);
+        }
+        foreach ($broken as $id => $record) {
+            Servers::call(self::url(), 'HSET', "{$key}schedules", $id, $record);
+            Servers::call(self::url(), 'ZADD', "{$key}schedule_moments", '1', $id);
+        }
+        $before = ini_set('error_log', $log);
+        $worker = new Worker($queue, ['*' => function (Task $task) use (&$seen, &$worker): void {
+            $seen[] = explode('@', $task->id)[0];
+            count($seen) < 3 || $worker->stop();
+        }]);
+        $worker->run();
+        ini_set('error_log', $before);
+        self::assertSame(['beat', 'beat', 'beat'], $seen);
+        self::assertSame(count($broken), Servers::call(self::url(), 'ZCOUNT', "{$key}schedule_moments", '1', '1'));
+        // A server on the same store would keep logging them.
+        Servers::call(self::url(), 'DEL', "{$key}schedules", "{$key}schedule_ids", "{$key}schedule_moments");
+        preg_match_all('~cannot fire the schedule (\S+) of the queue~', file_get_contents($log), $logged);
+        self::assertEqualsCanonicalizing(array_keys($broken), $logged[1]);
+        unlink($log);
+    }
+
     public function testFailuresAreRetriedAndDieWithTheirTrace(): void
     {
         $queue = self::queue();

@@ -6,10 +6,10 @@
 
 import { invalid } from '../check.js'
 
-const NICKNAMES: Record<string, string> = {
+const NICKNAMES = new Map(Object.entries({
   '@yearly': '0 0 1 1 *', '@annually': '0 0 1 1 *', '@monthly': '0 0 1 * *', '@weekly': '0 0 * * 0', '@daily': '0 0 * * *',
   '@midnight': '0 0 * * *', '@hourly': '0 * * * *',
-}
+}))
 interface Field {
   low: number
   high: number
@@ -41,7 +41,7 @@ export class Pattern {
   readonly #zone: Zone
 
   constructor(text: string, zone: string) {
-    const words = (NICKNAMES[text] ?? text).trim().toLowerCase().split(/\s+/)
+    const words = (NICKNAMES.get(text) ?? text).trim().toLowerCase().split(/\s+/)
     if (words.length === 5) words.unshift('0')
     const [seconds, minutes, hours, days, months, weekdays, ...more] = words
     if (weekdays === undefined || more.length > 0) throw invalid('cron', `\`${text}\` must have five or six fields`)

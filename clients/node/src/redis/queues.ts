@@ -314,18 +314,21 @@ export class RedisQueues implements Queues {
     let waitMs = nextUs === 0 ? LOOK_EVERY_MS : Math.min(Math.max(nextUs - nowUs, 0) / 1_000, LOOK_EVERY_MS)
     while (!list.isEmpty) {
       const [id, record] = [list.text(), list.bytes()]
-      const schedule = readSchedule(id, record)
+      let [revision, step]: [number, Argument[] | undefined] = [0, undefined]
       try {
-        await this.#store.call('queue_fire', [queueKeys(queue), scheduleKeys(queue)], stepOf(schedule, record.length, nowUs))
+        const schedule = readSchedule(id, record)
+        revision = schedule.revision
+        step = stepOf(schedule, record.length, nowUs)
+        await this.#store.call('queue_fire', [queueKeys(queue), scheduleKeys(queue)], step)
         // More occurrences may be due.
         waitMs = 0
       } catch (error) {
-        // A schedule that cannot be read stays due, for other programs.
-        if (!(error instanceof InvalidError)) throw error
+        // A schedule that cannot be read, or that the server refuses, stays due, for other programs. The others fire.
+        if (step && !(error instanceof InvalidError)) throw error
         waitMs = Math.max(waitMs, UNREADABLE_MS)
-        const revision = `${id}@${schedule.revision}`
-        if (!reported.has(revision)) process.emitWarning(`cannot fire the schedule ${id} of the queue ${queue}: ${error.message}`, 'RushgateWarning')
-        reported.add(revision)
+        const key = `${id}@${revision}`
+        if (!reported.has(key)) process.emitWarning(`cannot fire the schedule ${id} of the queue ${queue}: ${error}`, 'RushgateWarning')
+        reported.add(key)
       }
     }
     return waitMs

@@ -1,6 +1,7 @@
 /** Packed records of queues, as docs/protocol/keys.md lays them out. */
 
-import { FIELD_BYTES, LAYOUTS, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES } from '../contract.js'
+import { whole } from '../check.js'
+import { FIELD_BYTES, LAYOUTS, LIMITS, MISSED, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES } from '../contract.js'
 import { decode, type Encoded } from '../payload.js'
 import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited } from '../types.js'
 import { meaning, Packed } from './packed.js'
@@ -176,7 +177,7 @@ export function deadEnd({ error, attempts, diedUs }: DeadLetter): Ended {
   return { outcome: 'dead', error, attempts, diedUs }
 }
 
-/** A schedule. A recurrence that is not JSON is an empty cron pattern. */
+/** A schedule. A recurrence that this package cannot read is an empty cron pattern. */
 export function readSchedule(id: string, bytes: Buffer): Schedule {
   const packed = new Packed(bytes)
   const { revision, paused, next, previous, priority, maxAttempts } = packed.fields(LAYOUTS.schedule)
@@ -197,10 +198,14 @@ export function readSchedule(id: string, bytes: Buffer): Schedule {
 function readRecurrence(text: string): Recurrence {
   try {
     const { cron, zone, every_ms: everyMs, missed } = JSON.parse(text)
-    return everyMs === undefined ? { cron, ...(zone !== undefined && { zone }), missed } : { everyMs, missed }
+    if (missed !== undefined && !MISSED.includes(missed)) return { cron: '' }
+    if (everyMs !== undefined) return { everyMs: whole('everyMs', everyMs, LIMITS.intervalMs), missed }
+    const isText = typeof cron === 'string' && (zone === undefined || typeof zone === 'string')
+    if (isText) return { cron, ...(zone !== undefined && { zone }), missed }
   } catch {
-    return { cron: '' }
+    // Not JSON, or not an interval.
   }
+  return { cron: '' }
 }
 
 /** Identity of a holder or waiter: the rest of a record. */

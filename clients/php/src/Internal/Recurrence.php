@@ -4,6 +4,8 @@ declare(strict_types=1);
 
 namespace Rushgate\Internal;
 
+use Rushgate\Contract;
+
 /**
  * When a schedule fires: a cron pattern in a time zone, or an interval.
  *
@@ -34,6 +36,10 @@ final class Recurrence
     public function __construct(private readonly array $fields)
     {
         Checks::word('the policy for missed occurrences', $fields['missed'], ['skip' => 1, 'once' => 1, 'all' => 1]);
+        if (!is_string($fields['cron'] ?? '') || !is_string($fields['zone'] ?? '') || !is_int($fields['every_ms'] ?? 0)) {
+            throw Checks::invalid('the schedule', 'has a field of the wrong type');
+        }
+        Checks::duration('the interval', ($fields['every_ms'] ?? 1_000) / 1_000, Contract::EVERY_MIN, Contract::DELAY_MAX);
         if (isset($fields['cron']) === isset($fields['every_ms'])) {
             throw Checks::invalid('the schedule', 'needs a cron pattern or an interval');
         }

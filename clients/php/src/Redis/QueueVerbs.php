@@ -6,7 +6,6 @@ namespace Rushgate\Redis;
 
 use Rushgate\Contract;
 use Rushgate\Exception\Dead;
-use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\NotFound;
 use Rushgate\Exception\QueueFull;
 use Rushgate\Exception\Refused;
@@ -394,11 +393,15 @@ trait QueueVerbs
             $answer = $this->caller->call('queue_due_schedules', $queue, [Contract::BATCH_MAX]);
             [$now, $next] = $answer;
             $fired = false;
-            foreach (Records::schedules(array_slice($answer, 2)) as $schedule) {
+            foreach (array_chunk(array_slice($answer, 2), 2) as [$id, $record]) {
+                $revision = 0;
                 try {
+                    $schedule = Records::schedule($id, $record);
+                    $revision = $schedule['revision'];
                     $step = self::stepOf($schedule, $now);
-                } catch (InvalidArgument $error) {
-                    $unreadable($schedule['id'], $schedule['revision'], $error);
+                } catch (\Throwable $error) {
+                    // Whatever is wrong with this one, the others fire.
+                    $unreadable($id, $revision, $error);
                     continue;
                 }
                 $this->caller->call('queue_fire', $queue, $step);

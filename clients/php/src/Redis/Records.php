@@ -229,22 +229,25 @@ final class Records
      */
     public static function schedules(array $fields): array
     {
-        $schedule = function (array $row): array {
-            $packed = new Packed($row[1]);
-            $fixed = $packed->numbers(Contract::SCHEDULE);
-            return [
-                'id' => $row[0],
-                'recurrence' => json_decode($packed->take($fixed['recurrence']), true),
-                'content' => Payload::fromBody($packed->rest()),
-                'priority' => $fixed['priority'],
-                'max_attempts' => $fixed['max_attempts'],
-                'paused' => $fixed['paused'] === 1,
-                'revision' => $fixed['revision'],
-                'next_us' => $fixed['next'] ?: null,
-                'previous_us' => $fixed['previous'] ?: null,
-            ];
-        };
-        return array_map($schedule, array_chunk($fields, 2));
+        return array_map(fn (array $row) => self::schedule(...$row), array_chunk($fields, 2));
+    }
+
+    /** @return array<string, mixed> */
+    public static function schedule(string $id, string $record): array
+    {
+        $packed = new Packed($record);
+        $fixed = $packed->numbers(Contract::SCHEDULE);
+        return [
+            'id' => $id,
+            'recurrence' => json_decode($packed->take($fixed['recurrence']), true),
+            'content' => Payload::fromBody($packed->rest()),
+            'priority' => $fixed['priority'],
+            'max_attempts' => $fixed['max_attempts'],
+            'paused' => $fixed['paused'] === 1,
+            'revision' => $fixed['revision'],
+            'next_us' => $fixed['next'] ?: null,
+            'previous_us' => $fixed['previous'] ?: null,
+        ];
     }
 
     /**

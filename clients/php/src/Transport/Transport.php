@@ -132,7 +132,7 @@ interface Transport
      * Fires due schedules. A schedule that cannot be read stays due, for other programs.
      *
      * @param float $longest longest time until the next look, in seconds
-     * @param \Closure(string, int, \Throwable): void $unreadable gets the ID and the revision of such a schedule
+     * @param \Closure(string, int, \Throwable): void $unreadable gets its ID, its revision (0 if unknown) and the error
      * @return ?float time until the next look; null if the server fires schedules
      */
     public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float;

@@ -304,7 +304,7 @@ class QueueCalls:
 
 def _stored(recurrence: Recurrence) -> Dict[str, Any]:
     """Checks a recurrence, and returns its stored form."""
-    missed = check.choice("missed", recurrence.missed, ("skip", "once", "all"))
+    missed = check.choice("missed", recurrence.missed, contract.MISSED)
     if (recurrence.cron is None) == (recurrence.every is None):
         raise InvalidArgument("A recurrence has either a cron pattern or an interval.", field="recurrence")
     if recurrence.every is not None:

@@ -192,10 +192,10 @@ def read_waits(answer: List[Any]) -> Optional[Fields]:
 
 
 def read_schedules(answer: List[Any]) -> List[Fields]:
-    return [_schedule(decode(schedule), record) for schedule, record in rows(answer, 2)]
+    return [read_schedule(decode(schedule), record) for schedule, record in rows(answer, 2)]
 
 
-def _schedule(schedule: str, record: bytes) -> Fields:
+def read_schedule(schedule: str, record: bytes) -> Fields:
     packed = Packed(record)
     fixed = packed.numbers(contract.SCHEDULE)
     recurrence = packed.text(contract.RECURRENCE_LENGTH_BYTES)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime, timedelta, timezone
-from typing import List, NamedTuple, Optional, Set, Tuple
+from typing import List, NamedTuple, Set, Tuple
 
+from .. import _check as check
 from .. import contract
 from .._cron import latest_until, next_after
 from .._plan import Plan, Word
 from .._transport import Fields
-from ..errors import InvalidArgument
-from .records import read_schedules
+from .packed import decode, rows
+from .records import read_schedule
 from .store import Store
 
 # Longest time in seconds until a schedule that another program has saved is noticed.
@@ -38,16 +39,20 @@ def fire_due(store: Store, queue: str, reported: Set[Tuple[str, int]]) -> Plan[f
 
     A schedule that cannot be read stays due, for other programs, and is logged once.
     """
-    now_us, next_us, *rows = yield from store.call("queue_due_schedules", queue, (_AT_A_TIME,))
+    now_us, next_us, *due = yield from store.call("queue_due_schedules", queue, (_AT_A_TIME,))
     pause = min(max(next_us - now_us, 0) / 1e6, LOOK_EVERY) if next_us else LOOK_EVERY
-    for schedule in read_schedules(rows):
+    for schedule, record in rows(due, 2):
+        id, revision = decode(schedule), 0
         try:
-            step = _step(schedule, now_us)
-        except InvalidArgument as error:
+            fields = read_schedule(id, record)
+            revision = fields["revision"]
+            step = _step(fields, now_us)
+        except Exception as error:
+            # Whatever is wrong with this one, the others fire.
             pause = max(pause, _UNREADABLE)
-            if (schedule["id"], schedule["revision"]) not in reported:
-                reported.add((schedule["id"], schedule["revision"]))
-                _log.error("cannot fire the schedule %s of the queue %s: %s", schedule["id"], queue, error)
+            if (id, revision) not in reported:
+                reported.add((id, revision))
+                _log.error("cannot fire the schedule %s of the queue %s: %r", id, queue, error)
             continue
         yield from store.call("queue_fire", queue, step)
         # More occurrences may be due.
@@ -69,7 +74,9 @@ def _step(schedule: Fields, now_us: int) -> List[Word]:
 
 def due_of(recurrence: Fields, first: int, now_us: int, most: int) -> Due:
     """Returns what a schedule does now whose next occurrence is `first`, all in µs. At most `most` runs."""
-    missed: Optional[str] = recurrence.get("missed", "once")
+    if "every_ms" in recurrence:
+        check.whole("every_ms", recurrence["every_ms"], (contract.INTERVAL[0] // 1_000, contract.INTERVAL[1] // 1_000))
+    missed = check.choice("missed", recurrence.get("missed", "once"), contract.MISSED)
     if missed == "all":
         runs = [first]
         while len(runs) < most and (at := next_after(recurrence, runs[-1])) <= now_us:

@@ -291,9 +291,9 @@ public final class Worker {
     }
 
     /** Logs each revision once. */
-    private void reportUnreadable(Schedule schedule, InvalidException failed) {
-        if (unreadable.add(schedule.id() + "@" + schedule.revision())) {
-            LOGGER.log(Level.ERROR, "cannot fire the schedule " + schedule.id() + " of the queue " + queue.name(), failed);
+    private void reportUnreadable(String id, long revision, RuntimeException why) {
+        if (unreadable.add(id + "@" + revision)) {
+            LOGGER.log(Level.ERROR, "cannot fire the schedule " + id + " of the queue " + queue.name(), why);
         }
     }
 

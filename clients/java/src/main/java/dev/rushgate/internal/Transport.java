@@ -12,7 +12,6 @@ import dev.rushgate.Ended;
 import dev.rushgate.Enqueued;
 import dev.rushgate.Hold;
 import dev.rushgate.Holder;
-import dev.rushgate.InvalidException;
 import dev.rushgate.LockState;
 import dev.rushgate.NewSale;
 import dev.rushgate.NewSchedule;
@@ -38,7 +37,6 @@ import dev.rushgate.Why;
 import java.time.Duration;
 import java.util.List;
 import java.util.Optional;
-import java.util.function.BiConsumer;
 
 /** What the classes of a client need: one method per verb. Arguments are checked already. */
 public interface Transport extends AutoCloseable {
@@ -152,9 +150,14 @@ public interface Transport extends AutoCloseable {
          * Fires due schedules. The result is the time until the next look; empty if the server fires schedules. A schedule that
          * cannot be read stays due, for other programs.
          */
-        default Optional<Duration> fireSchedules(String queue, BiConsumer<Schedule, InvalidException> unreadable) {
+        default Optional<Duration> fireSchedules(String queue, Unreadable unreadable) {
             return Optional.empty();
         }
+    }
+
+    /** Gets a schedule that cannot be read. Its revision is 0 if nothing of it can. */
+    interface Unreadable {
+        void report(String id, long revision, RuntimeException why);
     }
 
     /** Verbs of sales. */

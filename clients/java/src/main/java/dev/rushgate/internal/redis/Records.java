@@ -2,11 +2,9 @@ package dev.rushgate.internal.redis;
 
 import dev.rushgate.Content;
 import dev.rushgate.Contract;
-import dev.rushgate.CorruptException;
 import dev.rushgate.DeadLetter;
 import dev.rushgate.Finish;
 import dev.rushgate.Finished;
-import dev.rushgate.InvalidException;
 import dev.rushgate.Missed;
 import dev.rushgate.PastEnd;
 import dev.rushgate.PastRun;
@@ -180,7 +178,7 @@ final class Records {
     static Recurrence recurrence(String text) {
         try {
             return recurrence((Map<?, ?>) Json.read(text));
-        } catch (CorruptException | InvalidException | IllegalArgumentException | ClassCastException unknown) {
+        } catch (RuntimeException unknown) {
             return null;
         }
     }

@@ -42,6 +42,7 @@ import dev.rushgate.internal.Transport.Failure;
 import dev.rushgate.internal.Transport.Heartbeat;
 import dev.rushgate.internal.Transport.Queues;
 import dev.rushgate.internal.Transport.Release;
+import dev.rushgate.internal.Transport.Unreadable;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.time.Instant;
@@ -51,7 +52,6 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.function.BiConsumer;
 import java.util.function.Supplier;
 
 /** Queues by the function library. */
@@ -484,7 +484,7 @@ final class RedisQueues implements Queues {
     }
 
     @Override
-    public Optional<Duration> fireSchedules(String queue, BiConsumer<Schedule, InvalidException> unreadable) {
+    public Optional<Duration> fireSchedules(String queue, Unreadable unreadable) {
         Answer answer = new Answer(store.call("queue_due_schedules", List.of(Group.schedules(queue)),
                 List.of(Long.toString(Contract.BATCH.max()))));
         Instant now = Times.instant(answer.number());
@@ -493,18 +493,33 @@ final class RedisQueues implements Queues {
         while (!answer.isEmpty()) {
             String id = answer.text();
             byte[] record = answer.bytes();
-            Schedule schedule = Records.schedule(id, record);
-            try {
-                List<Object> step = step(schedule, record.length, now);
-                store.call("queue_fire", List.of(Group.queue(queue), Group.schedules(queue)), step);
+            if (fire(queue, id, record, now, unreadable)) {
                 // More occurrences may be due.
                 wait = Duration.ZERO;
-            } catch (InvalidException failed) {
-                unreadable.accept(schedule, failed);
+            } else {
                 wait = wait.compareTo(UNREADABLE) < 0 ? UNREADABLE : wait;
             }
         }
         return Optional.of(wait);
+    }
+
+    /** Returns false for a schedule that cannot be read, or that the server refuses: the others fire. */
+    private boolean fire(String queue, String id, byte[] record, Instant now, Unreadable unreadable) {
+        long revision = 0;
+        List<Object> step = null;
+        try {
+            Schedule schedule = Records.schedule(id, record);
+            revision = schedule.revision();
+            step = step(schedule, record.length, now);
+            store.call("queue_fire", List.of(Group.queue(queue), Group.schedules(queue)), step);
+            return true;
+        } catch (RuntimeException failed) {
+            if (step != null && !(failed instanceof InvalidException)) {
+                throw failed;
+            }
+            unreadable.report(id, revision, failed);
+            return false;
+        }
     }
 
     private static List<Object> step(Schedule schedule, int bytes, Instant now) {
