@@ -498,7 +498,7 @@ async function raiseAlarms(browser, directory) {
   const wall = await open(browser, '/sales/ink/drop', { viewport: desk });
   await wall.locator('.sold').waitFor();
   assert.equal(await wall.locator('.alarm').count(), 0);
-  // Another program holds the ledger's file until it is told to go.
+  // Another program holds the file of the ledger until it is stopped.
   const script = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None); c.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.read()";
   const holder = spawn('python3', ['-c', script, join(directory, 'orders.db')], { stdio: ['pipe', 'pipe', 'inherit'] });
   await new Promise((resolve) => { holder.stdout.once('data', resolve); });
