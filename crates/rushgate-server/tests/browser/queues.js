@@ -1,6 +1,6 @@
 // Queues: lists, filters, verbs on one and on many tasks, tasks in every state, schedules, workers and locks.
 'use strict';
-const { accessible, assert, at, confirm, has, open, picture, post, press, put, refuse, rowOf, state } = require('./stand.js');
+const { accessible, assert, at, confirm, has, open, picture, post, press, put, refuse, rowOf, state, titled } = require('./stand.js');
 
 const view = (page, name) => page.locator('.views').getByRole('link', { name: new RegExp(`^${name}`) }).click();
 /** Waits until the list has this number of rows. */
@@ -11,7 +11,7 @@ async function lookAtQueues(page) {
   await page.click('header nav >> text=Queues');
   await at(page, '/queues');
   await rowOf(page, 'mail').waitFor();
-  assert.equal(await page.title(), 'Queues · Rushgate');
+  await titled(page, 'Queues · Rushgate');
   await accessible(page, 'queues');
   await picture(page, 'queues');
   await post('/v1/queues/busy/batch', { tasks: Array.from({ length: 9 }, (_, n) => ({ id: `b-${n}` })) });
@@ -32,7 +32,7 @@ async function lookAtQueues(page) {
   await showTask(page, 'to:bob', ['<b>hi</b>']);
   await view(page, 'dead');
   await at(page, '/queues/mail?state=dead');
-  assert.equal(await page.title(), 'dead · mail · Rushgate');
+  await titled(page, 'dead · mail · Rushgate');
   await has(page, 'no luck');
   await command(page, 'Requeue all matches');
   await confirm(page);

@@ -1,7 +1,7 @@
 // Sales as operators see them: lists, status, verbs, waiting rooms, attempts, the drop view, and what goes wrong.
 'use strict';
 const {
-  accessible, assert, at, confirm, desk, end, fits, has, join, open, patience, phone, picture, post, press, put, readFileSync, refuse, rushgate, serve, spawn, spawnSync, state,
+  accessible, assert, at, confirm, desk, end, fits, has, join, open, patience, phone, picture, post, press, put, readFileSync, refuse, rushgate, serve, spawn, spawnSync, state, titled,
 } = require('./stand.js');
 
 const openSale = (browser, id, options = { viewport: desk }) => open(browser, `/sales/${id}`, options);
@@ -20,7 +20,7 @@ async function lookAtSales(page) {
   await picture(page, 'overview');
   await page.click('header nav >> text=Sales');
   await at(page, '/sales');
-  assert.equal(await page.title(), 'Sales · Rushgate');
+  await titled(page, 'Sales · Rushgate');
   await accessible(page, 'sales');
   await picture(page, 'sales');
   await page.getByRole('link', { name: 'phones', exact: true }).click();

@@ -96,6 +96,9 @@ async function press(place, name) {
 /** Waits until the page has this path and query. */
 const at = (page, path) => page.waitForURL((now) => now.pathname + now.search === path);
 
+/** Waits until the page has this title. */
+const titled = (page, title) => page.waitForFunction((wanted) => document.title === wanted, title);
+
 const rowOf = (page, text) => page.locator('tbody tr:visible').filter({ hasText: text });
 
 /** Elements that cannot be reached without horizontal scrolling. */
@@ -123,5 +126,5 @@ async function accessible(page, what) {
 module.exports = {
   accessible, assert, at, confirm, desk, elsewhere, end, faults, fits, has, join, mkdtempSync, open, patience,
   phone, picture, pictures, post, press, put, refuse, readFileSync, rmSync, rowOf, rushgate, serve, spawn, spawnSync,
-  start, state, tmpdir,
+  start, state, titled, tmpdir,
 };
