@@ -80,7 +80,7 @@ def test_an_extension_to_an_earlier_end_signals_the_loss_at_that_end_without_an_
     client, direct = connect(proxy.url, timeout=3), connect()
     held = client.lock(unique("lock"), lease=30, renew=False).acquire()
     proxy.stall_after(VERBS["extend_lock"][IS_HTTP])
-    extension = Thread(lambda: held.extend(0.5))
+    extension = Thread(lambda: held.extend(1.5))
     with direct.lock(held.name).acquire(wait=20):
         assert held.lost.is_set()
     with pytest.raises(LockLost):
