@@ -249,7 +249,8 @@ impl TokenFile {
     /// signed.
     ///
     /// # Errors
-    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written; the token stays valid then.
+    /// [`is_misconfigured`](Error::is_misconfigured) if the file cannot be read or written, and
+    /// [`is_unavailable`](Error::is_unavailable) if another process keeps it locked for 10 s. The token stays valid then.
     pub fn revoke(&self, id: &str) -> Result<bool, Error> {
         self.change(|known| {
             let before = known.len();

@@ -313,7 +313,8 @@ impl<T> Queue<T> {
     /// Changes when a waiting task is due, earlier or later. Everything else about the task stays.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a bad ID or a delay of more than 400 days.
+    /// [`is_invalid`](Error::is_invalid) for a bad ID or a delay of more than 400 days; nothing was sent. Otherwise the
+    /// store could not answer, and the task may be due at the new time. To call it again is safe.
     pub async fn reschedule(&self, id: impl AsRef<str>, due: Due) -> Result<Rescheduled> {
         let (op, id) = (self.gate.op(), TaskId::new(id)?);
         let answer = self.gate.ask(|| self.gate.store().reschedule(op, &self.name, &id, due)).await;
@@ -348,7 +349,11 @@ impl<T> Queue<T> {
         answer
     }
 
-    /// Up to `n` live tasks (1 to 1,000) that still wait for this one.
+    /// Up to `n` live tasks (1 to 1,000) that still wait for this one: by the policy for a dead dependency, then by arrival.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a bad ID or an `n` outside its range. Otherwise the store could not answer.
+    /// Nothing was changed.
     pub async fn dependents(&self, id: impl AsRef<str>, n: u32) -> Result<Vec<TaskId>> {
         let id = TaskId::new(id)?;
         self.gate.ask(|| self.gate.store().dependents(&self.name, &id, n)).await
