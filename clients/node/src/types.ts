@@ -133,6 +133,8 @@ export interface Task extends Payload {
   revision: number
   /** Fencing token of the claim. Absent if the task was only read. */
   fence?: number
+  /** When it was claimed, exact to the duration of the claiming call. Absent if the task was only read. */
+  claimedUs?: number
   priority: number
   /** Number of claims so far, this one included. */
   attempt: number
@@ -297,6 +299,8 @@ export interface Schedule extends Payload {
   priority: number
   maxAttempts: number
   nextUs?: number
+  /** Its next occurrences, at most five. */
+  upcomingUs: number[]
   previousUs?: number
   paused: boolean
   revision: number

@@ -5,6 +5,7 @@ import { FIELD_BYTES, LAYOUTS, LIMITS, MISSED, NO_PERCENT, OUTCOMES, PRIORITY_FL
 import { decode, type Encoded } from '../payload.js'
 import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited } from '../types.js'
 import { meaning, Packed } from './packed.js'
+import { upcoming } from './recurrence.js'
 
 type ShortType = keyof typeof SHORT_CONTENT_TYPES
 
@@ -89,6 +90,8 @@ export function readRow(id: string, record: Buffer, run: Buffer): Row {
     ticket: ticketOf(task.revision, fence ?? 0, due, id),
     dueUs: due,
     fence,
+    // Claims are numbered by the time.
+    claimedUs: fence,
     attempt: attempts,
     waits,
     leased,
@@ -189,6 +192,7 @@ export function readSchedule(id: string, bytes: Buffer): Schedule {
     priority,
     maxAttempts,
     nextUs: next || undefined,
+    upcomingUs: upcoming(recurrence, next || undefined),
     previousUs: previous || undefined,
     paused: paused === 1,
     revision,

@@ -5,6 +5,8 @@ import { LIMITS } from '../contract.js'
 import type { Recurrence } from '../types.js'
 import { Pattern } from './cron.js'
 
+/** How many occurrences a schedule lists. */
+const UPCOMING = 5
 /** How late an occurrence may be noticed before it counts as missed. */
 const LATE_US = 60_000_000
 
@@ -26,6 +28,20 @@ export function nextAfter(recurrence: Recurrence, moment: number): number {
   const next = find(recurrence, moment)
   if (next === undefined) throw invalid('cron', `\`${recurrence.cron}\` never matches`)
   return next
+}
+
+/** The next occurrences of a schedule, from its next one on. A recurrence that cannot be read has no others. */
+export function upcoming(recurrence: Recurrence, next: number | undefined): number[] {
+  const moments: number[] = []
+  try {
+    while (next !== undefined && moments.length < UPCOMING) {
+      moments.push(next)
+      next = find(recurrence, next)
+    }
+  } catch {
+    // Another client's recurrence.
+  }
+  return moments
 }
 
 /** What a schedule does at `now` whose next occurrence is `first`. At most `most` runs; the rest is due again at once. */
