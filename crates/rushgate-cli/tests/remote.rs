@@ -179,6 +179,8 @@ queue cron run reports nightly
 queue cron next --every 1m -n 1
 queue cron rm reports nightly
 queue cron rm reports nightly
+queue worker ls reports
+queue worker set reports nobody stop
 queue delete reports --dry-run
 queue delete reports
 queue stats reports

@@ -1,5 +1,5 @@
 //! `rushgate work` with its defaults: several workers, tasks of random length, and one worker that is killed.
-//! Its task passes to another worker after the default lease.
+//! Its task passes to another worker after the default lease. Operators list workers, quiet and stop them.
 //!
 //! `RUSHGATE_SEED` repeats a run.
 
@@ -14,7 +14,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 
 const WORKERS: usize = 5;
 const TASKS: usize = 48;
@@ -162,4 +162,74 @@ fn workers_do_every_task_once_on_redis() {
 #[test]
 fn workers_do_every_task_once_on_valkey() {
     on_a_server(Kind::Valkey);
+}
+
+/// With the default times: a worker announces itself every 10 s, and is listed for 30 s.
+fn an_operator_lists_quiets_and_stops_workers(store: Option<&str>) {
+    let shop = Shop::new();
+    let command = |args: &[&str]| {
+        let mut command = shop.command(args);
+        if let Some(store) = store {
+            command.env("RUSHGATE_STORE", store);
+        }
+        command
+    };
+    let run = |args: &[&str]| {
+        let output = command(&[&["--json", "queue", "worker"], args].concat()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(), said)
+    };
+    let until = |wish: &dyn Fn(&[Value]) -> bool| {
+        let start = Instant::now();
+        loop {
+            let (status, workers, said) = run(&["ls", "mail"]);
+            assert_eq!(status, Some(0), "{said}");
+            let workers = workers.as_array().unwrap().clone();
+            if wish(&workers) {
+                return workers;
+            }
+            assert!(start.elapsed() < RUN_MAX, "{workers:?}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    };
+    let start = || Running::of(command(&["work", "mail", "--exec", "true"]));
+    let [stopped, killed] = [start(), start()];
+    let listed = until(&|workers| workers.len() == 2);
+    let id = |of: &Running| {
+        let ends = format!(":{}", of.child.id());
+        let found = listed.iter().find(|worker| worker["name"].as_str().unwrap().ends_with(&ends));
+        found.unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    assert!(listed.iter().all(|worker| worker["version"].as_str().unwrap().starts_with("rushgate ")));
+    assert!(listed.iter().all(|worker| worker["mode"] == "work" && worker["running"] == 0), "{listed:?}");
+
+    let [stops, dies] = [id(&stopped), id(&killed)];
+    assert_eq!(run(&["set", "mail", &dies, "quiet"]).1["mode"], "quiet");
+    assert_eq!(run(&["set", "mail", &stops, "stop"]).0, Some(0));
+    let said = stopped.end();
+    assert_eq!(said.status, 0, "{}", said.err);
+    let left = until(&|workers| workers.len() == 1);
+    assert_eq!((&left[0]["id"], &left[0]["mode"]), (&json!(dies), &json!("quiet")));
+    assert_eq!(run(&["set", "mail", &stops, "work"]).0, Some(1), "it has ended");
+
+    killed.signal(Signal::KILL);
+    drop(killed);
+    until(&|workers| workers.is_empty());
+}
+
+#[test]
+fn an_operator_lists_quiets_and_stops_workers_on_sqlite() {
+    an_operator_lists_quiets_and_stops_workers(None);
+}
+
+#[test]
+fn an_operator_lists_quiets_and_stops_workers_on_redis() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    an_operator_lists_quiets_and_stops_workers(Some(&server.url()));
+}
+
+#[test]
+fn an_operator_lists_quiets_and_stops_workers_on_valkey() {
+    let server = RedisSetup::new(Kind::Valkey).start();
+    an_operator_lists_quiets_and_stops_workers(Some(&server.url()));
 }

@@ -1,6 +1,8 @@
 //! The numbers by which stores keep enums.
 
-use crate::{EventKind, Finish, HaltReason, HoldState, IfDead, Overflow, PastEnd, SaleStatus, TaskEnd};
+use crate::{
+    EventKind, Finish, HaltReason, HoldState, IfDead, Overflow, PastEnd, SaleStatus, TaskEnd, WorkerMode,
+};
 
 /// An enum that stores keep as a number: the position of the variant in [`ALL`](Self::ALL).
 ///
@@ -64,6 +66,7 @@ coded! {
     PastEnd: Failed Lost Snoozed;
     IfDead: Wait Fail Run;
     Overflow: Refuse DropNew DropOldest;
+    WorkerMode: Work Quiet Stop;
     SaleStatus: Created Open Ended;
     HaltReason: LostWrites Operator Rebuilding;
     HoldState: Held Confirming Cancelling Expiring Confirmed Cancelled Expired Rejected;

@@ -39,6 +39,7 @@ mod units;
 pub mod verb;
 mod wait;
 mod wire;
+mod worker;
 
 pub use audit::{
     Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
@@ -59,7 +60,7 @@ pub use lock::{
 };
 pub use name::{
     BuyerId, ContentType, IdempotencyKey, LockName, MAX_NAME_BYTES, OutboxId, QueueName, SaleId, ScheduleId,
-    Sku, TaskId, TaskKey, normalized,
+    Sku, TaskId, TaskKey, WorkerId, normalized,
 };
 pub use outbox::{Relay, Relayed};
 pub use pass::{BadPass, Pass};
@@ -90,3 +91,4 @@ pub use units::{UnitNumber, UnitRange};
 pub use verb::{Reply, Request, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
 pub use wire::WIRE_VERSION;
+pub use worker::{Announce, WorkerInfo, WorkerMode};

@@ -183,6 +183,8 @@ names! {
     TaskKey = "the task key";
     /// ID of a schedule. A queue holds at most one schedule per ID.
     ScheduleId = "the schedule ID";
+    /// ID of a running worker, new at every start.
+    WorkerId = "the worker ID";
     /// ID of an outbox, assigned by its database.
     OutboxId = "the outbox ID";
     /// ID of a sale.

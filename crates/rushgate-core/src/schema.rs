@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
 use crate::{
     Beacon, BuyerId, Commitment, ContentType, DrawSecret, IdempotencyKey, Kind, LockName, OutboxId, Priority,
-    QueueName, ReservationId, SaleId, ScheduleId, Sku, TaskId, TaskKey, Ticket, Token, TraceParent,
+    QueueName, ReservationId, SaleId, ScheduleId, Sku, TaskId, TaskKey, Ticket, Token, TraceParent, WorkerId,
 };
 
 /// Pattern of a label for operators: at most 200 bytes without control characters.
@@ -44,7 +44,8 @@ macro_rules! inline {
     )*};
 }
 
-inline!(BuyerId ContentType IdempotencyKey LockName OutboxId QueueName SaleId ScheduleId Sku TaskId TaskKey = {
+inline!(BuyerId ContentType IdempotencyKey LockName OutboxId QueueName SaleId ScheduleId Sku TaskId TaskKey
+    WorkerId = {
     "type": "string", "minLength": 1, "maxLength": 200, "pattern": concat!("^", name!()),
 });
 // Three numbers and the task ID.

@@ -12,7 +12,7 @@ use crate::{
     Receipt, Relayed, Released, ReleasedWith, Rescheduled, ReservationId, Reserved, Restored, Result,
     Retried, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection,
     Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket,
-    Timestamp, Token, Topic, UniqueCleared, Verdict,
+    Timestamp, Token, Topic, UniqueCleared, Verdict, WorkerId, WorkerInfo, WorkerMode,
 };
 
 verbs! {
@@ -389,6 +389,23 @@ verbs! {
     /// the queue's capacity does not apply. A repeated call is stale.
     Write Fire fire(queue: ref '_ QueueName, fire: crate::Fire) -> Fired,
         "fire a schedule", |v| v.fire.check();
+
+    // Workers
+    /// Records that a worker lives, or that it has ended, and returns what an operator [asked](Self::set_worker) of it.
+    /// A worker does so every few seconds, busy or idle.
+    ///
+    /// A queue lists at most [`LISTED_MAX`](crate::Announce::LISTED_MAX) workers; others are always told to work.
+    Idempotent Announce announce(queue: ref '_ QueueName, worker: crate::Announce) -> WorkerMode,
+        "announce a worker", |v| v.worker.check();
+
+    /// Lists the workers that live, by ID.
+    Read Workers workers(queue: ref '_ QueueName, page: Page) -> Vec<WorkerInfo>,
+        "list workers", |v| v.page.check();
+
+    /// Asks a worker to work, to be quiet or to stop. It learns of it at its next announcement. Returns whether it is
+    /// listed.
+    Idempotent SetWorker set_worker(queue: ref '_ QueueName, id: ref '_ WorkerId, mode: WorkerMode) -> bool,
+        "set the mode of a worker";
 
     // Outboxes
     /// Enqueues tasks in order, up to the first for which the queue has no room, and returns how far it got. A

@@ -238,7 +238,7 @@ impl Wire for Payload {
     }
 }
 
-names! { BuyerId ContentType LockName OutboxId QueueName SaleId ScheduleId Sku TaskId TaskKey }
+names! { BuyerId ContentType LockName OutboxId QueueName SaleId ScheduleId Sku TaskId TaskKey WorkerId }
 
 as_serde! {
     () bool u8 u32 u64 String Duration
@@ -246,11 +246,12 @@ as_serde! {
     Enqueued EventKind Fence Fired Finish Grant HaltReason HoldState HoldTime IfDead Lease Left Op OrderIntent Overflow
     Owner PastRun Priority Queued Rebuilt Released Rescheduled ReservationId Retried Revision RoomOrder SaleSecret SaleStatus
     Scheduled Settled StockChange StockChanged TaskEnd TaskEvents TaskExtended TaskProgress TaskReleased TaskState
-    Ticket Timestamp Token UnitChoice UnitRange UniqueCleared Verdict Waits
+    Ticket Timestamp Token UnitChoice UnitRange UniqueCleared Verdict Waits WorkerMode
 }
 
 structs! {
     Acquire { name token lease wait barging owner }
+    Announce { id name version concurrency running lease }
     Books {
         spec status generation seq halted rebuilt_by since receipts_until skus reservations units buyers deadlines
         events through failed contradictions
@@ -321,6 +322,7 @@ structs! {
     UnitRow { sku unit reservation }
     Waited { id end at result error }
     WaiterState { token owner since wait_until }
+    WorkerInfo { id name version concurrency running since seen lease_until mode }
 }
 
 enums! {
@@ -363,6 +365,7 @@ impl Request {
             Self::Waited(waited) => Some(&mut waited.page),
             Self::Dead(dead) => Some(&mut dead.page),
             Self::Schedules(schedules) => Some(&mut schedules.page),
+            Self::Workers(workers) => Some(&mut workers.page),
             _ => None,
         }
     }

@@ -1,11 +1,12 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 24067d970ccf2af9
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '24067d970ccf2af9'
+-- Rushgate 0.1.0, protocol 1, build 4d07f42ff0565052
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '4d07f42ff0565052'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
   answers = { 'young', 'old' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
+  workers = { 'workers', 'worker_ids', 'worker_ends' },
   unique = { 'unique' },
   room = { 'room', 'tickets' },
   home = { 'home' },
@@ -390,6 +391,7 @@ local FIRST_KEYS = {
   lock = { '^(rg:{l:(.*)}:)lock$', 'rg:{l:NAME}:lock' },
   queue = { '^(rg:{q:(.*)}:)meta$', 'rg:{q:NAME}:meta' },
   schedules = { '^(rg:{q:(.*)}:)schedules$', 'rg:{q:NAME}:schedules' },
+  workers = { '^(rg:{q:(.*)}:)workers$', 'rg:{q:NAME}:workers' },
   unique = { '^(rg:{q:(.*)}:)unique$', 'rg:{q:NAME}:unique' },
   sale = { '^(rg:{s:(.*)}:)row$', 'rg:{s:SALE}:row' },
   home = { '^(rg:{s:(.*)}:)home$', 'rg:{s:SALE}:home' },
@@ -1398,6 +1400,27 @@ end)
 end
 
 do
+
+-- The workers of a queue. Their three keys, in this order:
+--   workers      HASH  id -> since(7) seen(7) lease until(7) mode(1) concurrency(3) running(3) name's length(1) name
+--                      version. Mode: 0 work, 1 quiet, 2 stop
+--   worker_ids   ZSET  id -> 0
+--   worker_ends  ZSET  id -> lease until
+--
+-- A worker announces itself every 10 s with a lease of 30 s. After its lease it is listed no more.
+local WORKER, WORKER_TERMS = '>I7I7I7I1I3I3', '>I7I7I7I1'
+
+local function worker_keys(first)
+  return { workers = KEYS[first], ids = KEYS[first + 1], ends = KEYS[first + 2] }
+end
+
+local function read_worker(of, id)
+  local packed = redis.call('HGET', of.workers, id)
+  if not packed then return nil end
+  local since, seen, till, mode, rest_from = struct.unpack(WORKER_TERMS, packed)
+  if till <= now then return nil end
+  return { since = since, seen = seen, till = till, mode = mode, rest = string.sub(packed, rest_from), packed = packed }
+end
 
 -- A queue. Its 36 keys, in this order:
 --   meta          HASH  counters and settings, such as paused (1 if it is), capacity, limits and latest_event
@@ -2830,6 +2853,67 @@ local function next_revision(q)
   q.revision, q.turn, q.changed = q.revision + 1, nil, true
   return q.revision
 end
+
+-- Records that a worker lives, or that it has ended.
+--
+-- KEYS[1-3]  the workers
+-- ARGV[1]    id: name
+-- ARGV[2]    name: label; the name under which it claims
+-- ARGV[3]    version: label
+-- ARGV[4]    concurrency: 1 to 1,000,000
+-- ARGV[5]    running: 0 to 1,000,000; how many tasks of this queue
+-- ARGV[6]    lease: 0 to 86,400,000,000 µs; 0 if it has ended
+--
+-- 0  it is to work
+-- 1  it is to claim nothing
+-- 2  it is to stop
+--
+-- flags: allow-oom
+verb('queue_announce', { 'allow-oom' }, { 'workers' }, function()
+  do
+    if #ARGV ~= 6 then return wrong.count('arguments', #ARGV, 6) end
+    if not is.name(ARGV[1]) then
+      return wrong.argument(1, 'id', LIMITS.name)
+    end
+    if not is.label(ARGV[2]) then
+      return wrong.argument(2, 'name', LIMITS.label)
+    end
+    if not is.label(ARGV[3]) then
+      return wrong.argument(3, 'version', LIMITS.label)
+    end
+    if not is.whole(ARGV[4], 1, 1000000) then
+      return wrong.argument(4, 'concurrency', '1 to 1,000,000')
+    end
+    if not is.whole(ARGV[5], 0, 1000000) then
+      return wrong.argument(5, 'running', '0 to 1,000,000')
+    end
+    if not is.whole(ARGV[6], 0, 86400000000) then
+      return wrong.argument(6, 'lease', '0 to 86,400,000,000 µs')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local WORKERS_MAX = 1000
+  local id, name, lease = ARGV[1], ARGV[2], tonumber(ARGV[6])
+  local of = worker_keys(1)
+  local worker = read_worker(of, id)
+  local gone = redis.call('ZRANGEBYSCORE', of.ends, '-inf', now_text())
+  if lease == 0 then gone[#gone + 1] = id end
+  for _, other in ipairs(gone) do
+    redis.call('HDEL', of.workers, other)
+    redis.call('ZREM', of.ids, other)
+    redis.call('ZREM', of.ends, other)
+  end
+  if lease == 0 then return worker and worker.mode or 0 end
+  if not worker and redis.call('HLEN', of.workers) >= WORKERS_MAX then return 0 end
+  worker = worker or { since = now, mode = 0 }
+  local till = now + lease
+  local packed = struct.pack(WORKER, worker.since, now, till, worker.mode, tonumber(ARGV[4]), tonumber(ARGV[5]))
+  redis.call('HSET', of.workers, id, packed .. string.char(#name) .. name .. ARGV[3])
+  redis.call('ZADD', of.ids, 0, id)
+  redis.call('ZADD', of.ends, int(till), id)
+  return worker.mode
+end)
 
 -- Deletes dead letters.
 --
@@ -4484,6 +4568,36 @@ verb('queue_schedules', { 'no-writes' }, { 'schedules' }, function()
   return answer
 end)
 
+-- Asks a worker to work, to claim nothing or to stop. It learns of it when it announces itself.
+--
+-- KEYS[1-3]  the workers
+-- ARGV[1]    id: name
+-- ARGV[2]    mode: 0 or 1 or 2; work, quiet, stop
+--
+-- 1  the worker is listed
+-- 0  not found
+--
+-- flags: allow-oom
+verb('queue_set_worker', { 'allow-oom' }, { 'workers' }, function()
+  do
+    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if not is.name(ARGV[1]) then
+      return wrong.argument(1, 'id', LIMITS.name)
+    end
+    if not (ARGV[2] == '0' or ARGV[2] == '1' or ARGV[2] == '2') then
+      return wrong.argument(2, 'mode', '0 or 1 or 2')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local of = worker_keys(1)
+  local worker = read_worker(of, ARGV[1])
+  if not worker then return 0 end
+  local packed = struct.pack(WORKER_TERMS, worker.since, worker.seen, worker.till, tonumber(ARGV[2])) .. worker.rest
+  redis.call('HSET', of.workers, ARGV[1], packed)
+  return 1
+end)
+
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
 -- KEYS[1-36]  the queue
@@ -4779,6 +4893,38 @@ verb('queue_watch', { 'allow-oom' }, { 'queue' }, function()
   if awaited then events.leave_inbox(q, ARGV[2], ARGV[1]) end
   finish(q)
   return awaited and 1 or 0
+end)
+
+-- Returns workers that live, ordered by id.
+--
+-- KEYS[1-3]  the workers
+-- ARGV[1]    after: name or ''; only ids greater than this
+-- ARGV[2]    limit: 1 to 10,000
+--
+-- {id, worker, ...}
+--
+-- flags: no-writes
+verb('queue_workers', { 'no-writes' }, { 'workers' }, function()
+  do
+    if #ARGV ~= 2 then return wrong.count('arguments', #ARGV, 2) end
+    if not (ARGV[1] == '' or is.name(ARGV[1])) then
+      return wrong.argument(1, 'after', LIMITS.name)
+    end
+    if not is.whole(ARGV[2], 1, 10000) then
+      return wrong.argument(2, 'limit', '1 to 10,000')
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local of = worker_keys(1)
+  local after, limit = ARGV[1] == '' and '-' or '(' .. ARGV[1], tonumber(ARGV[2])
+  local answer = {}
+  for _, id in ipairs(redis.call('ZRANGEBYLEX', of.ids, after, '+')) do
+    local worker = read_worker(of, id)
+    if worker then answer[#answer + 1], answer[#answer + 2] = id, worker.packed end
+    if #answer == 2 * limit then break end
+  end
+  return answer
 end)
 
 -- Releases a lock and enqueues a task, in one atomic step. Changes nothing if the token does not hold the lock or the

@@ -63,6 +63,7 @@ functions! {
         LockShow = "show" + reads
     }
     queue {
+        QueueAnnounce = "announce"
         QueueDeleteDead = "delete_dead"
         QueueCancel = "cancel"
         QueueClaim = "claim"
@@ -94,6 +95,7 @@ functions! {
         QueueRing = "ring"
         QueueSchedule = "schedule"
         QueueSchedules = "schedules" + reads
+        QueueSetWorker = "set_worker"
         QueueStats = "stats"
         QueueTasks = "tasks"
         QueueTop = "top"
@@ -102,6 +104,7 @@ functions! {
         QueueWaited = "waited"
         QueueWaits = "waits"
         QueueWatch = "watch"
+        QueueWorkers = "workers" + reads
     }
     room {
         RoomClose = "close"

@@ -132,6 +132,11 @@ pub(crate) fn schedules(queue: &QueueName) -> Group {
     Group::new(queue_tag(queue), &["schedules", "schedule_ids", "schedule_moments"])
 }
 
+/// The keys of a queue's workers, in the order of `lua/include/worker.lua`.
+pub(crate) fn workers(queue: &QueueName) -> Group {
+    Group::new(queue_tag(queue), &["workers", "worker_ids", "worker_ends"])
+}
+
 /// The uniqueness windows of a queue, as in `lua/include/unique.lua`.
 pub(crate) fn unique(queue: &QueueName) -> Group {
     Group::new(queue_tag(queue), &["unique"])

@@ -57,6 +57,7 @@ mod url;
 mod verbs;
 mod way;
 mod work;
+mod worker;
 
 pub use check::UNSEEN_SETTINGS;
 pub use store::RedisStore;

@@ -8,7 +8,7 @@ use crate::command::Call;
 use crate::reply::Reply as Raw;
 use crate::sale::{self, Home};
 use crate::store::RedisStore;
-use crate::{lock, outbox, queue, room, schedule};
+use crate::{lock, outbox, queue, room, schedule, worker};
 
 impl RedisStore {
     pub(crate) fn carry(&self, request: Request) -> Answer<'static, Reply> {
@@ -157,6 +157,17 @@ impl RedisStore {
             Request::Fire(v) => {
                 let call = schedule::fire(&v.queue, &v.fire);
                 self.change(&v.queue, call, schedule::read_fired, Reply::Fire)
+            }
+            // Workers
+            Request::Announce(v) => {
+                self.send(worker::announce(&v.queue, &v.worker), worker::read_mode, Reply::Announce)
+            }
+            Request::Workers(v) => {
+                self.send(worker::workers(&v.queue, &v.page), worker::read_workers, Reply::Workers)
+            }
+            Request::SetWorker(v) => {
+                let call = worker::set_worker(&v.queue, &v.id, v.mode);
+                self.send(call, worker::read_set, Reply::SetWorker)
             }
             // Outboxes
             Request::Relay(v) => {

@@ -196,36 +196,64 @@ function Limits({ queue: { queue: name, limits }, base }) {
 
 // ── Workers and schedules ───────────────────────────────────────────────────────────────────────────────────────────
 
+/** The workers of a queue by name: those that announced themselves, and others that hold tasks. */
 async function readWorkers(base) {
-  const { found, next } = await find({ base, state: 'leased', prefix: '', filter: '', after: '' }, SCAN_MAX);
-  const workers = new Map();
-  for (const task of found) workers.set(task.worker, [...(workers.get(task.worker) ?? []), task]);
-  return { workers: [...workers].sort(([one], [two]) => (one < two ? -1 : 1)), isMore: next !== undefined };
+  const [{ items }, { found, next }] = await Promise.all([
+    api('GET', `${base}/workers?${new URLSearchParams({ limit: READ })}`, { cache: 'no-cache' }),
+    find({ base, state: 'leased', prefix: '', filter: '', after: '' }, SCAN_MAX),
+  ]);
+  const tasks = Map.groupBy(found, (task) => task.worker);
+  const workers = items.map((worker) => ({ ...worker, tasks: tasks.get(worker.name) ?? [] }));
+  const announced = new Set(items.map((worker) => worker.name));
+  for (const [name, held] of tasks) if (!announced.has(name)) workers.push({ id: `?${name}`, name, running: held.length, tasks: held });
+  return { workers: workers.sort((one, two) => (one.name < two.name ? -1 : 1)), isMore: next !== undefined };
 }
+
+const modeOf = ({ mode }) => html`<${Tag} kind=${{ work: 'open', quiet: 'stopped', stop: 'stopped' }[mode] ?? ''}>${t(`mode_${mode ?? 'unknown'}`)}<//>`;
+
+function WorkerVerbs({ base, worker: { id, name, mode }, small }) {
+  if (!mode) return null;
+  const set = (next) => () => api('PUT', `${base}/workers/${path(id)}/mode`, { body: { mode: next } });
+  return html`${mode === 'work' ? html`<${Verb} key="quiet" word="quietWorker" title=${name} small=${small} says=${() => t('quietWorkerSays')} work=${set('quiet')} />`
+    : html`<${Verb} key="work" word="letWork" title=${name} small=${small} says=${() => t('letWorkSays')} work=${set('work')} />`}
+    ${mode !== 'stop' && html`<${Verb} word="stopWorker" title=${name} small=${small} danger says=${() => t('stopWorkerSays')} work=${set('stop')} />`}`;
+}
+
+const longestOf = (tasks, at) => (tasks.length ? spoken(at - Math.min(...tasks.map((task) => task.claimed_us))) : '–');
 
 function WorkersList({ queue, base }) {
   const { said } = usePolled(() => readWorkers(base), [base], 1000);
   const at = now.value;
   if (!said) return html`<p class="soft">${t('loading')}</p>`;
   if (!said.workers.length) return html`<${Nothing} word="noWorkers" />`;
-  const rows = said.workers.slice(0, 200).map(([id, tasks]) => ({
-    key: id,
-    cells: [html`<${Name} to=${['queues', queue, 'workers', id]} />`, number(tasks.length), spoken(at - Math.min(...tasks.map((task) => task.claimed_us))),
-      spoken(Math.min(...tasks.map((task) => task.lease_until_us)) - at), tasks.slice(0, 3).map((task) => html`<span key=${task.id}><${Name} to=${['queues', queue, 'tasks', task.id]} /> </span>`)],
+  const rows = said.workers.slice(0, 200).map((worker) => ({
+    key: worker.id,
+    cells: [html`<${Name} to=${['queues', queue, 'workers', worker.name]} />`, modeOf(worker), worker.concurrency ? `${number(worker.running)} / ${number(worker.concurrency)}` : number(worker.running),
+      longestOf(worker.tasks, at), worker.since_us ? relative(worker.since_us, at) : '–', worker.version || '–',
+      html`<span class="row"><${WorkerVerbs} base=${base} worker=${worker} small /></span>`],
   }));
   return html`<p class="soft count" role="status">${t('found', number(said.workers.length))}</p>
-    <div class="card"><${Table} heads=${[['worker'], ['tasks', 'n'], ['longestRun', 'n'], ['leaseLeft', 'n'], ['worksOn']]} rows=${rows} label=${t('workers')} /></div>
+    <div class="card"><${Table} heads=${[['worker'], ['state'], ['leased', 'n'], ['longestRun', 'n'], ['since', 'n'], ['version'], ['verbs', 'verbs']]} rows=${rows} label=${t('workers')} /></div>
     <p class="soft">${t('workersOf')}</p>`;
 }
 
-export function Worker({ queue, worker }) {
-  useTitle(worker, queue);
+/** All workers of one name: programs may share it. */
+export function Worker({ queue, worker: name }) {
+  useTitle(name, queue);
   const base = `/v1/queues/${path(queue)}`;
   const { said } = usePolled(() => readWorkers(base), [base], 1000);
-  const tasks = said?.workers.find(([id]) => id === worker)?.[1] ?? [];
+  const at = now.value;
+  const workers = (said?.workers ?? []).filter((worker) => worker.name === name);
+  const tasks = workers[0]?.tasks ?? [];
   const of = { queue, base, state: 'leased' };
-  return html`<${Crumbs} queue=${queue} /><div class="row head"><h1>${worker}</h1><${Tag}>${t('worker')}<//></div>
-    ${!said ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks.slice(0, 200)} selected=${new Set()} select=${() => {}} /></div>` : html`<${Nothing} word="idleWorker" />`}`;
+  const facts = (worker) => [
+    ['state', modeOf(worker)], ['leased', worker.concurrency && `${number(worker.running)} / ${number(worker.concurrency)}`],
+    ['since', worker.since_us && timed(worker.since_us, at)], ['announced', worker.seen_us && timed(worker.seen_us, at)], ['version', worker.version], ['id', worker.mode && worker.id],
+  ];
+  return html`<${Crumbs} queue=${queue} /><div class="row head"><h1>${name}</h1><${Tag}>${t('worker')}<//></div>
+    ${!said ? html`<p class="soft">${t('loading')}</p>` : !workers.length ? html`<${Nothing} word="goneWorker" />` : html`
+      <div class="grid two">${workers.map((worker) => html`<${Card} key=${worker.id} title=${t('facts')} aside=${html`<span class="row ends"><${WorkerVerbs} base=${base} worker=${worker} /></span>`}><${Facts} of=${facts(worker)} /><//>`)}</div>
+      ${tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks.slice(0, 200)} selected=${new Set()} select=${() => {}} /></div>` : html`<${Nothing} word="idleWorker" />`}`}`;
 }
 
 const steerSchedule = (base, id, word) => () => api('POST', `${base}/schedules/${path(id)}/${word}`, { body: {} });

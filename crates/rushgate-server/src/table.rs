@@ -12,7 +12,7 @@ use crate::openapi::Description;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
 use crate::snapshot::SnapshotView;
-use crate::verbs::{lock, look, queue, room, sale, schedule, store, token};
+use crate::verbs::{lock, look, queue, room, sale, schedule, store, token, worker};
 
 /// Body limit for one task: its content has up to 1 MiB, and base64 adds a third.
 const TASK_MAX: usize = 2 << 20;
@@ -42,6 +42,7 @@ pub(crate) fn routes() -> Vec<Route> {
         lock_routes(),
         queue_routes(),
         dead_routes(),
+        worker_routes(),
         schedule_routes(),
         sale_routes(),
         room_routes(),
@@ -276,6 +277,32 @@ fn dead_routes() -> Vec<Route> {
         post("/v1/queues/{queue}/dead/delete", "delete_dead", "Delete dead letters")
             .body_max(BATCH_MAX)
             .work(queue::delete_dead),
+    ]
+}
+
+fn worker_routes() -> Vec<Route> {
+    vec![
+        get("/v1/queues/{queue}/workers", "workers", "List the workers of a queue, busy and idle")
+            .tagged(&[])
+            .needs(Worker)
+            .work(worker::workers),
+        put(
+            "/v1/queues/{queue}/workers/{worker}",
+            "announce",
+            "Announce a worker, and learn what it is to do",
+        )
+        .needs(Worker)
+        .work(worker::announce),
+        delete("/v1/queues/{queue}/workers/{worker}", "end_worker", "Say that a worker has ended")
+            .needs(Worker)
+            .work(worker::end_worker),
+        put(
+            "/v1/queues/{queue}/workers/{worker}/mode",
+            "set_worker",
+            "Quiet or stop a worker, or let it work",
+        )
+        .refuses(&[Code::NotFound])
+        .work(worker::set_worker),
     ]
 }
 

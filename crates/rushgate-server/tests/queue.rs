@@ -399,6 +399,50 @@ async fn a_paused_queue_gives_nothing_out() {
 }
 
 #[tokio::test]
+async fn a_worker_is_announced_listed_set_and_ended() {
+    let stand = Stand::open().await;
+    let (workers, path) = (format!("{QUEUE}/workers"), format!("{QUEUE}/workers/w1"));
+    let put = async |path: &str, body: Value| stand.ask(Ask::new("PUT", path).json(&body)).await;
+    assert_eq!(stand.get(&workers).await.ok(200)["items"], json!([]));
+    let about = json!({ "name": "mailer 7", "version": "shop 1.2", "concurrency": 4, "running": 2 });
+    assert_eq!(put(&path, about).await.ok(200), json!({ "mode": "work" }));
+    assert_eq!(put(&format!("{workers}/w2"), json!({})).await.ok(200)["mode"], "work");
+    let listed = stand.get(&workers).await.ok(200)["items"].clone();
+    let worker = &listed[0];
+    assert_eq!(
+        (&worker["id"], &worker["name"], &worker["version"]),
+        (&json!("w1"), &json!("mailer 7"), &json!("shop 1.2"))
+    );
+    assert_eq!(
+        (&worker["concurrency"], &worker["running"], &worker["mode"]),
+        (&json!(4), &json!(2), &json!("work"))
+    );
+    let us = |field: &str| worker[field].as_u64().unwrap();
+    assert_eq!((us("since_us"), us("lease_until_us")), (us("seen_us"), us("seen_us") + 30_000_000));
+    let page = stand.get(&format!("{workers}?limit=1")).await.ok(200);
+    assert_eq!((&page["items"][0]["id"], &page["next"]), (&json!("w1"), &json!("w1")));
+    assert_eq!(stand.get(&format!("{workers}?after=w1")).await.ok(200)["items"][0]["id"], "w2");
+
+    let mode = format!("{path}/mode");
+    assert_eq!(put(&mode, json!({ "mode": "quiet" })).await.ok(200), json!({ "mode": "quiet" }));
+    assert_eq!(put(&path, json!({})).await.ok(200)["mode"], "quiet");
+    assert_eq!(put(&mode, json!({ "mode": "sleep" })).await.code(), "invalid");
+    assert_eq!(put(&format!("{workers}/unknown/mode"), json!({ "mode": "stop" })).await.code(), "not_found");
+    for wrong in [
+        json!({ "concurrency": 0 }),
+        json!({ "lease_ms": 9 }),
+        json!({ "name": "a\nb" }),
+        json!({ "more": 1 }),
+    ] {
+        assert_eq!(put(&path, wrong.clone()).await.code(), "invalid", "{wrong}");
+    }
+    assert_eq!(stand.ask(Ask::new("DELETE", &path)).await.ok(200)["outcome"], "ended");
+    assert_eq!(stand.ask(Ask::new("DELETE", &path)).await.ok(200)["outcome"], "ended", "again");
+    assert_eq!(stand.get(&workers).await.ok(200)["items"][0]["id"], "w2");
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_schedule_is_entered_run_paused_and_taken_out() {
     let stand = Stand::open().await;
     let path = format!("{QUEUE}/schedules/nightly");

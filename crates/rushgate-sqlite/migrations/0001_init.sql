@@ -277,6 +277,22 @@ CREATE TABLE schedule (
 ) WITHOUT ROWID;
 CREATE INDEX schedule_next ON schedule (queue, next_us) WHERE paused = 0 AND next_us IS NOT NULL;
 
+-- Workers that announced themselves to a queue. One whose lease has ended is listed by none.
+CREATE TABLE worker (
+    queue          TEXT NOT NULL,
+    id             TEXT NOT NULL,
+    name           TEXT NOT NULL,
+    version        TEXT NOT NULL,
+    concurrency    INTEGER NOT NULL,
+    running        INTEGER NOT NULL,
+    since_us       INTEGER NOT NULL,
+    seen_us        INTEGER NOT NULL,
+    lease_until_us INTEGER NOT NULL,
+    mode           INTEGER NOT NULL,   -- 0 work, 1 quiet, 2 stop
+    PRIMARY KEY (queue, id)
+) WITHOUT ROWID;
+CREATE INDEX worker_ends ON worker (queue, lease_until_us);
+
 -- The highest task number that a queue has from each outbox.
 CREATE TABLE relayed (
     queue  INTEGER NOT NULL,

@@ -13,6 +13,7 @@ pub(crate) mod row;
 pub(crate) mod schedule;
 pub(crate) mod unique;
 pub(crate) mod wait;
+pub(crate) mod worker;
 
 use rushgate_core::{
     DeadLetter, Log, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, TaskChange, TaskEnd,

@@ -2,7 +2,7 @@
 
 use rushgate_core::{Answer, Claimed, QueueName, Reply, Request, Task, Verb};
 
-use crate::queue::{outbox, schedule};
+use crate::queue::{outbox, schedule, worker};
 use crate::read::Reader;
 use crate::step::Step;
 use crate::store::SqliteStore;
@@ -111,6 +111,12 @@ impl SqliteStore {
                 self.look(v, |reader, v| schedule::due_schedules(reader, &v.queue, v.n))
             }
             Request::Fire(v) => self.change(v, |step, v| schedule::fire(step, &v.queue, &v.fire)),
+            // Workers
+            Request::Announce(v) => self.change(v, |step, v| worker::announce(step, &v.queue, &v.worker)),
+            Request::Workers(v) => self.look(v, |reader, v| worker::workers(reader, &v.queue, &v.page)),
+            Request::SetWorker(v) => {
+                self.change(v, |step, v| worker::set_worker(step, &v.queue, &v.id, v.mode))
+            }
             // Outboxes
             Request::Relay(v) => self.change(v, |step, v| outbox::relay(step, &v.queue, &v.relay)),
             // Sales

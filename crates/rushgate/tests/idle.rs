@@ -22,9 +22,9 @@ const WORKERS: u64 = 1_000;
 const CLIENTS: u64 = 10;
 /// Longer than a worker sleeps without a notification.
 const STRETCH: Duration = Duration::from_secs(6);
-/// Upper limit of idle calls: a sleeping worker polls every 5 s for tasks and for schedules, in case a
-/// notification was lost.
-const LOOKS: u64 = 2 * WORKERS * 2;
+/// Upper limit of idle calls: a sleeping worker polls every 5 s for tasks and for schedules, in case a notification was
+/// lost, and announces itself every 10 s.
+const LOOKS: u64 = 2 * WORKERS * 2 + WORKERS;
 /// Tasks enqueued one after the other while all workers are idle.
 const TASKS: u64 = 100;
 

@@ -10,7 +10,7 @@ use common::{Bench, eventually, ms, secs};
 use rushgate::lock::Fence;
 use rushgate::queue::{
     ContentType, Dequeued, Finish, Over, Payload, Priority, QueueLimits, QueueName, Retention, Selection,
-    TaskKey, TaskProgress, Ticket, TraceParent,
+    TaskKey, TaskProgress, Ticket, TraceParent, WorkerInfo, WorkerMode,
 };
 use rushgate::store::Page;
 use rushgate::worker::{Attempt, Backoff, Outcome, Output, Progress, State, WorkerReport};
@@ -54,10 +54,96 @@ on_each_store! {
     a_result_reaches_whoever_waits_for_it
     whoever_waits_hears_of_every_other_end_too
     progress_travels_with_the_lease
+    a_worker_is_listed_while_it_lives
+    a_quiet_worker_continues_its_task_and_claims_no_other
+    a_worker_stops_in_order_when_an_operator_asks
 }
 
 on_a_cluster! {
     tasks_are_done_once_each
+}
+
+/// The workers at the queue, by name.
+async fn listed(queue: &Queue<u32>) -> Vec<WorkerInfo> {
+    let mut workers = queue.workers(Page::default()).await.unwrap();
+    workers.sort_by(|one, other| one.name.cmp(&other.name));
+    workers
+}
+
+async fn a_worker_is_listed_while_it_lives(bench: Bench) {
+    let queue = numbers(&bench.client());
+    let other: Queue<u32> = bench.client().queue_of("others").unwrap();
+    let worker = |name: &str| Worker::new(&numbers(&bench.client())).queue(&other, 1).label(name);
+    let idle = Running::start(worker("idle").concurrency(3), async |_| ());
+    let busy = Running::start(worker("mailer on h1").version("shop 7"), async |_| ());
+    eventually(async || listed(&queue).await.len() == 2 && listed(&other).await.len() == 2).await;
+    let [first, second] = <[_; 2]>::try_from(listed(&queue).await).expect("there are two");
+    assert_eq!((first.name.as_str(), first.concurrency, first.running), ("idle", 3, 0));
+    assert_eq!(first.version, concat!("rushgate ", env!("CARGO_PKG_VERSION")));
+    assert_eq!((second.name.as_str(), second.version.as_str()), ("mailer on h1", "shop 7"));
+    assert_eq!(first.lease_until, first.seen + secs(30));
+    assert_eq!(listed(&other).await[0].id, first.id, "a worker has one ID");
+    idle.stop().await;
+    assert_eq!(listed(&queue).await.len(), 1);
+    busy.stop().await;
+    assert!(listed(&queue).await.is_empty() && listed(&other).await.is_empty());
+}
+
+/// With the default times: a worker announces itself every 10 s.
+async fn a_quiet_worker_continues_its_task_and_claims_no_other(bench: Bench) {
+    let queue = numbers(&bench.client());
+    let (go, claimed) = (Arc::new(Notify::new()), Arc::new(AtomicU64::new(0)));
+    let running = Running::start(Worker::new(&numbers(&bench.client())).concurrency(2), {
+        let (go, claimed) = (Arc::clone(&go), Arc::clone(&claimed));
+        move |job| {
+            let (go, claimed) = (Arc::clone(&go), Arc::clone(&claimed));
+            async move {
+                match job.payload {
+                    0 => go.notified().await,
+                    _ => claimed.store(job.fence().as_u64(), Ordering::SeqCst),
+                }
+            }
+        }
+    });
+    fill(&queue, 1).await;
+    eventually(async || queue.stats().await.unwrap().leased == 1 && listed(&queue).await.len() == 1).await;
+    let [worker] = <[_; 1]>::try_from(listed(&queue).await).expect("there is one");
+    assert!(queue.set_worker(&worker.id, WorkerMode::Quiet).await.unwrap());
+    eventually(async || listed(&queue).await[0].seen > worker.seen).await;
+    let quiet = listed(&queue).await.remove(0);
+    assert_eq!((quiet.running, quiet.mode), (1, WorkerMode::Quiet), "the running task continues");
+
+    queue.enqueue("later", 1).send().await.unwrap();
+    assert!(queue.set_worker(&worker.id, WorkerMode::Work).await.unwrap());
+    eventually(async || queue.stats().await.unwrap().ready == 0).await;
+    let works = listed(&queue).await.remove(0);
+    assert!(works.seen > quiet.seen, "the task waited until the worker was told to work");
+    eventually(async || claimed.load(Ordering::SeqCst) > 0).await;
+    assert!(claimed.load(Ordering::SeqCst) >= works.seen.as_micros());
+    go.notify_one();
+    assert_eq!(running.stop().await.done, 2);
+}
+
+async fn a_worker_stops_in_order_when_an_operator_asks(bench: Bench) {
+    let queue = numbers(&bench.client());
+    let go = Arc::new(Notify::new());
+    let running = Running::start(Worker::new(&numbers(&bench.client())).concurrency(1), {
+        let go = Arc::clone(&go);
+        move |_| {
+            let go = Arc::clone(&go);
+            async move { go.notified().await }
+        }
+    });
+    fill(&queue, 2).await;
+    eventually(async || queue.stats().await.unwrap().leased == 1 && listed(&queue).await.len() == 1).await;
+    let [worker] = <[_; 1]>::try_from(listed(&queue).await).expect("there is one");
+    assert!(queue.set_worker(&worker.id, WorkerMode::Stop).await.unwrap());
+    eventually(async || listed(&queue).await[0].seen > worker.seen).await;
+    go.notify_one();
+    let report = running.worker.await.unwrap().unwrap();
+    assert_eq!((report.claimed, report.done, report.released), (1, 1, 0));
+    assert!(listed(&queue).await.is_empty());
+    assert!(!queue.set_worker(&worker.id, WorkerMode::Work).await.unwrap());
 }
 
 const QUICK: Backoff =

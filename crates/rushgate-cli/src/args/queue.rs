@@ -1,5 +1,6 @@
 mod cron;
 mod dead;
+mod worker;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,6 +14,7 @@ use crate::{duration, moments};
 
 pub(crate) use cron::{CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, WhenArgs, WhichSchedule};
 pub(crate) use dead::{DeadVerb, Which};
+pub(crate) use worker::{SetWorkerArgs, WorkerVerb};
 
 /// Enqueue, claim, inspect and manage tasks.
 #[derive(Debug, Subcommand)]
@@ -47,6 +49,8 @@ pub(crate) enum QueueVerb {
     Dead(DeadVerb),
     #[command(subcommand)]
     Cron(CronVerb),
+    #[command(subcommand)]
+    Worker(WorkerVerb),
 }
 
 impl QueueVerb {
@@ -65,6 +69,7 @@ impl QueueVerb {
                 | Self::Export(_)
                 | Self::Dead(DeadVerb::Ls(_))
                 | Self::Cron(CronVerb::Ls(_))
+                | Self::Worker(WorkerVerb::Ls(_))
         )
     }
 }

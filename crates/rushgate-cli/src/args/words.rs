@@ -1,7 +1,7 @@
 //! Options whose values are words of the library's types. A word is the type's JSON, with hyphens.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use rushgate::queue::{IfDead, Overflow, TaskState};
+use rushgate::queue::{IfDead, Overflow, TaskState, WorkerMode};
 use rushgate::schedule::Missed;
 use rushgate_server::Role;
 use serde::de::DeserializeOwned;
@@ -48,6 +48,14 @@ pub(super) fn role() -> impl TypedValueParser<Value = Role> {
     ])
 }
 
+pub(super) fn worker_mode() -> impl TypedValueParser<Value = WorkerMode> {
+    words(&[
+        ("work", "Claim and run tasks"),
+        ("quiet", "Claim no tasks from this queue; running ones continue"),
+        ("stop", "Let running tasks end, then exit"),
+    ])
+}
+
 /// A parser for these words, each with its help.
 fn words<T>(words: &'static [(&'static str, &'static str)]) -> impl TypedValueParser<Value = T>
 where
@@ -77,5 +85,6 @@ mod tests {
         check(&overflow());
         check(&missed());
         check(&role());
+        check(&worker_mode());
     }
 }

@@ -16,6 +16,7 @@ mod take;
 mod wait;
 mod watch;
 mod why;
+mod worker;
 
 use anyhow::Result;
 
@@ -63,6 +64,7 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Dead(DeadVerb::Requeue(args)) => dead::requeue(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Delete(args)) => dead::delete(&gate, args, out).await,
             QueueVerb::Cron(verb) => cron::run(&gate, verb, out).await,
+            QueueVerb::Worker(verb) => worker::run(&gate, verb, out).await,
         })
         .await
 }

@@ -45,6 +45,7 @@ fn groups() -> Value {
         "queue": of("q", &keys::queue(&queue)),
         "answers": of("q", &keys::replays(&queue, nobody)),
         "schedules": of("q", &keys::schedules(&queue)),
+        "workers": of("q", &keys::workers(&queue)),
         "unique": of("q", &keys::unique(&queue)),
         "sale": of("s", &keys::sale(&sale)),
         "home": of("s", &keys::sale_home(&sale)),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rushgate_core::{
     ClientId, Coded, EventKind, HaltReason, HoldState, LockName, Overflow, PastEnd, QueueName, SaleId,
-    TaskEnd,
+    TaskEnd, WorkerMode,
 };
 use serde::Serialize;
 
@@ -189,6 +189,7 @@ fn codes(of: &str) -> String {
         "TaskEnd" => variants::<TaskEnd>(),
         "PastEnd" => variants::<PastEnd>(),
         "Overflow" => variants::<Overflow>(),
+        "WorkerMode" => variants::<WorkerMode>(),
         "HoldState" => variants::<HoldState>(),
         "EventKind" => variants::<EventKind>(),
         "HaltReason" => variants::<HaltReason>(),
@@ -239,6 +240,7 @@ fn group_name(group: Group) -> &'static str {
         Group::Queue => "queue",
         Group::Answers => "answers",
         Group::Schedules => "schedules",
+        Group::Workers => "workers",
         Group::Unique => "unique",
         Group::Sale => "sale",
         Group::Staged => "staged",
@@ -341,12 +343,13 @@ fn endings() -> String {
     let queue = QueueName::new(name).expect("it is a name");
     let sale = SaleId::new(name).expect("it is a name");
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  unique = {},\n  room = {},\n  \
-         home = {},\n  sale = {},\n}}\n",
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  workers = {},\n  unique = {},\n  \
+         room = {},\n  home = {},\n  sale = {},\n}}\n",
         ends(keys::lock(&lock)),
         ends(keys::queue(&queue)),
         ends(keys::replays(&queue, ClientId::from_u64(0))),
         ends(keys::schedules(&queue)),
+        ends(keys::workers(&queue)),
         ends(keys::unique(&queue)),
         ends(keys::room(&sale)),
         ends(keys::sale_home(&sale)),

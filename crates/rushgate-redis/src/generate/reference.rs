@@ -45,7 +45,7 @@ pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
 }
 
 /// Each group of keys: its heading, the file that describes it, and its keys.
-pub(super) fn groups() -> [(&'static str, &'static str, Group); 7] {
+pub(super) fn groups() -> [(&'static str, &'static str, Group); 8] {
     let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
     let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
         unreachable!("they are names")
@@ -55,6 +55,7 @@ pub(super) fn groups() -> [(&'static str, &'static str, Group); 7] {
         ("The queue", "queue", keys::queue(&queue)),
         ("The replay cache", "once", keys::replays(&queue, ClientId::from_u64(0))),
         ("The schedules", "schedule", keys::schedules(&queue)),
+        ("The workers", "worker", keys::workers(&queue)),
         ("The uniqueness windows", "unique", keys::unique(&queue)),
         ("The sale", "sale", keys::sale(&sale)),
         ("The room", "room", keys::room(&sale)),

@@ -8,6 +8,7 @@ pub(crate) mod sale;
 pub(crate) mod schedule;
 pub(crate) mod store;
 pub(crate) mod token;
+pub(crate) mod worker;
 
 use std::time::Duration;
 

@@ -53,6 +53,8 @@ const OF_WORKERS: &[&str] = &[
     "waits",
     "waited",
     "dependents",
+    "announce",
+    "workers",
     "task",
     "tasks",
     "stats",
@@ -339,6 +341,9 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
         | R::Schedules(verb::Schedules { queue, .. })
         | R::DueSchedules(verb::DueSchedules { queue, .. })
         | R::Fire(verb::Fire { queue, .. })
+        | R::Announce(verb::Announce { queue, .. })
+        | R::Workers(verb::Workers { queue, .. })
+        | R::SetWorker(verb::SetWorker { queue, .. })
         | R::Relay(verb::Relay { queue, .. }) => (Kind::Queue, queue.as_str()),
         R::Create(verb::Create { sale }) => (Kind::Sale, sale.id.as_str()),
         R::Reserve(verb::Reserve { request }) => (Kind::Sale, request.sale.as_str()),

@@ -33,6 +33,7 @@ mod sale;
 mod schedule;
 mod unique;
 mod wait;
+mod worker;
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -487,6 +488,14 @@ macro_rules! contract_suite {
                 schedules_are_listed_by_id_in_pages
                 schedules_outside_the_limits_are_refused
                 sixteen_who_look_after_a_schedule_fire_it_once
+            }
+            worker {
+                an_idle_worker_is_listed_as_it_announced_itself
+                a_worker_that_is_silent_or_has_ended_is_not_listed
+                a_worker_learns_its_mode_when_it_announces_itself
+                workers_are_listed_by_id_in_pages_and_for_their_queue_alone
+                a_thousand_workers_are_listed_and_others_work_too
+                announcements_outside_the_limits_are_refused
             }
             orders {
                 a_worker_gets_each_reservation_once_with_its_current_decision

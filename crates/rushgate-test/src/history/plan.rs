@@ -5,13 +5,14 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, Delivery, DrawSecret, Due,
-    Enter, Extend, Failure, Fire, Follow, HaltReason, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead,
-    KeyLimits, Lease, Line, Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OrderBatch, OutboxId,
-    Overflow, Owner, Page, Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith,
-    Request, ReservationId, ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId,
-    SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange, Switch, TaskId,
-    TaskKey, TaskProgress, TaskRelease, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict, verb,
+    Acquire, Announce, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, Delivery,
+    DrawSecret, Due, Enter, Extend, Failure, Fire, Follow, HaltReason, Heartbeat, Hold, HoldTime,
+    IdempotencyKey, IfDead, KeyLimits, Lease, Line, Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op,
+    OrderBatch, OutboxId, Overflow, Owner, Page, Payload, Priority, QueueLimits, QueueName, Rate, Receipt,
+    Relay, ReleaseWith, Request, ReservationId, ReservationRow, Reserve, Retention, Retry, RoomOrder,
+    RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange,
+    Switch, TaskId, TaskKey, TaskProgress, TaskRelease, TaskState, Ticket, Timestamp, Token, UnitChoice,
+    Verdict, WorkerId, WorkerMode, verb,
 };
 
 use super::call::Answer;
@@ -58,6 +59,7 @@ const LOCKS: [&str; 2] = ["left", "right"];
 const QUEUES: [&str; 2] = ["work", "orders"];
 const TASKS: [&str; 5] = ["a", "b", "c", "d", "e"];
 const SCHEDULES: [&str; 3] = ["m", "n", "o"];
+const WORKERS: [&str; 2] = ["p", "q"];
 const OUTBOXES: [&str; 2] = ["shop", "depot"];
 const KEYS: [&str; 2] = ["x", "y"];
 const SKUS: [&str; 2] = ["seat", "meal"];
@@ -83,6 +85,7 @@ named! {
     task: TaskId;
     key: TaskKey;
     schedule: ScheduleId;
+    worker: WorkerId;
     outbox: OutboxId;
     sku: Sku;
     sale: SaleId;
@@ -547,13 +550,34 @@ impl Plan {
 
     fn source_call(&mut self) -> Request {
         let name = queue(if self.chance(75) { "work" } else { "orders" });
-        match self.rng.random_range(0..16) {
+        match self.rng.random_range(0..20) {
             0..=3 => Request::schedule(name, self.new_schedule()),
             4..=6 => Request::due_schedules(name, self.rng.random_range(1..=3)),
             7..=10 => self.fire(),
             11 => Request::unschedule(name, schedule(self.word(&SCHEDULES))),
             12 => Request::schedules(name, Page::default()),
+            13..=14 => {
+                let worker = self.announcement();
+                Request::announce(name, worker)
+            }
+            15 => Request::workers(name, Page { after: String::new(), limit: self.rng.random_range(1..=3) }),
+            16 => {
+                let modes = [WorkerMode::Work, WorkerMode::Quiet, WorkerMode::Stop];
+                let mode = *modes.choose(&mut self.rng).expect("there are some");
+                Request::set_worker(name, worker(self.word(&WORKERS)), mode)
+            }
             _ => Request::relay(name, self.relay()),
+        }
+    }
+
+    fn announcement(&mut self) -> Announce {
+        Announce {
+            id: worker(self.word(&WORKERS)),
+            name: "history".into(),
+            version: String::new(),
+            concurrency: 1,
+            running: self.rng.random_range(0..=1),
+            lease: self.chance(80).then(|| self.lease()),
         }
     }
 

@@ -7,7 +7,7 @@ use rushgate_core::{
     PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Rescheduled,
     Result, Retried, Retry, Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd,
     TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
-    Timestamp, UniqueCleared,
+    Timestamp, UniqueCleared, WorkerId, WorkerInfo,
 };
 
 use super::{Model, Planted};
@@ -21,6 +21,7 @@ mod outbox;
 mod schedule;
 mod unique;
 mod wait;
+mod worker;
 
 use event::Events;
 use line::{Line, Seat};
@@ -31,6 +32,7 @@ use wait::{Ended, Waiting};
 pub(super) struct Queues {
     pub(super) by_name: BTreeMap<QueueName, Queue>,
     answers: BTreeMap<Op, Reply>,
+    workers: BTreeMap<(QueueName, WorkerId), WorkerInfo>,
     /// Queues with tasks that became available in the last step, once per task.
     pub(super) woken: Vec<QueueName>,
 }

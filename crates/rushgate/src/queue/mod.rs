@@ -20,12 +20,12 @@ pub use follow::{Followed, Follower};
 pub use over::Over;
 #[doc(inline)]
 pub use rushgate_core::{
-    Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
-    Finish, Finished, Heartbeat, IfDead, KeyLimits, Kind, Listing, NewTask, OnDuplicate, Overflow, PastEnd,
-    PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Rescheduled, Retention, Retried,
-    Retry, Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended, TaskId,
-    TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent,
-    UniqueCleared, Unmet, Waited, Waits, WaitsFor,
+    Announce, Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
+    Enqueued, Finish, Finished, Heartbeat, IfDead, KeyLimits, Kind, Listing, NewTask, OnDuplicate, Overflow,
+    PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Rescheduled, Retention,
+    Retried, Retry, Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended,
+    TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent,
+    UniqueCleared, Unmet, Waited, Waits, WaitsFor, WorkerId, WorkerInfo, WorkerMode,
 };
 pub use why::{KeyRun, Why};
 
@@ -347,6 +347,35 @@ impl<T> Queue<T> {
         let answer = self.gate.ask(|| self.gate.store().close_batch(op, &self.name, &id)).await;
         self.gate.next_due_changed(&self.name);
         answer
+    }
+
+    /// The workers of the queue that live, by ID, busy or idle. A [`Worker`](crate::Worker) announces itself every 10 s,
+    /// and one that died is listed for up to 30 s.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a page limit outside its range. Otherwise the store could not answer. Nothing
+    /// was changed.
+    pub async fn workers(&self, page: Page) -> Result<Vec<WorkerInfo>> {
+        self.gate.ask(|| self.gate.store().workers(&self.name, page.clone())).await
+    }
+
+    /// Asks a worker to work, to be quiet or to stop. It does so at its next announcement, within 10 s. `false` if it is
+    /// not listed.
+    ///
+    /// # Errors
+    /// The store could not answer. The worker may have been asked; asking again is safe.
+    pub async fn set_worker(&self, id: &WorkerId, mode: WorkerMode) -> Result<bool> {
+        self.gate.ask(|| self.gate.store().set_worker(&self.name, id, mode)).await
+    }
+
+    /// Announces a worker that is no [`Worker`](crate::Worker), such as a program in another language, and returns what
+    /// an operator asked of it. A repeated announcement is safe.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a value outside its limits. Otherwise the store could not answer; the worker
+    /// may be listed.
+    pub async fn announce(&self, worker: Announce) -> Result<WorkerMode> {
+        self.gate.ask(|| self.gate.store().announce(&self.name, worker.clone())).await
     }
 
     /// Up to `n` live tasks (1 to 1,000) that still wait for this one: by the policy for a dead dependency, then by arrival.

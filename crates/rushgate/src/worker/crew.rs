@@ -6,7 +6,7 @@ use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Poll;
 
-use rushgate_core::{Claim, Claimed, Lease, Result, Task};
+use rushgate_core::{Claim, Claimed, Lease, Result, Task, WorkerId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use super::flusher::{Flusher, Lanes, lanes};
 use super::heartbeat::{Leases, beat};
 use super::metrics::{QueueMeter, WorkerMetrics};
+use super::presence::Presence;
 use super::report::count;
 use super::route::{Hand, Route, Routes};
 use super::shop::{Item, Line, Shop, time_of};
@@ -51,8 +52,9 @@ impl Crew {
         plan: Plan,
         lease: Lease,
         metrics: WorkerMetrics,
-    ) -> Self {
-        let hurry = CancellationToken::new();
+    ) -> Result<Self> {
+        let (hurry, id) =
+            (CancellationToken::new(), WorkerId::new(format!("{:016x}", rand::random::<u64>()))?);
         let (mut lines, mut flushers) = (Vec::new(), Vec::new());
         for (queue, _) in &queues {
             let (answers, lanes) = lanes();
@@ -66,10 +68,11 @@ impl Crew {
                 hurry: hurry.clone(),
             };
             flushers.push((flusher, lanes));
-            lines.push(Arc::new(Line { queue: queue.clone(), answers, leases, meter }));
+            let presence = Arc::new(Presence::new(id.clone(), queue.clone(), Arc::clone(&leases), &plan)?);
+            lines.push(Arc::new(Line { queue: queue.clone(), answers, leases, meter, presence }));
         }
         let slots = (plan.concurrency + plan.prefetch) as usize;
-        Self {
+        Ok(Self {
             slots: Slots::new(slots, queues.iter().map(|(_, weight)| *weight)),
             work: Mutex::default(),
             flushers,
@@ -86,17 +89,19 @@ impl Crew {
                 routes,
             }),
             plan,
-        }
+        })
     }
 
     pub async fn work(mut self, shutdown: CancellationToken) -> Result<WorkerReport> {
         let metrics = self.metrics.clone();
         metrics.start(
-            self.label(&self.lines[0]),
+            self.lines[0].presence.name.clone(),
             self.lines.iter().map(|line| Arc::clone(&line.meter)).collect(),
         );
+        let stop = CancellationToken::new();
+        let presences: Vec<_> = self.lines.iter().map(|line| Arc::clone(&line.presence)).collect();
         // The heartbeats continue until the last answer is sent.
-        let _staff = self.staff();
+        let mut staff = self.staff(&stop);
         let mut flushing = JoinSet::new();
         for (flusher, lanes) in self.flushers.drain(..) {
             flushing.spawn(flusher.flush(lanes));
@@ -104,6 +109,7 @@ impl Crew {
         let claimed = tokio::select! {
             biased;
             () = shutdown.cancelled() => Ok(()),
+            () = stop.cancelled() => Ok(()),
             claimed = self.claim_all() => claimed,
         };
         self.finish().await;
@@ -115,24 +121,28 @@ impl Crew {
             hurry.cancel();
             let _ = timeout(FLUSH_MAX, flushed).await;
         }
+        staff.shutdown().await;
+        let mut leaving = JoinSet::new();
+        for presence in presences {
+            leaving.spawn(async move { presence.leave().await });
+        }
+        leaving.join_all().await;
         claimed.map(|()| metrics.snapshot().total())
     }
 
-    /// Starts the heartbeats and the schedulers.
-    fn staff(&self) -> JoinSet<()> {
+    /// Starts the heartbeats, the announcements and the schedulers.
+    fn staff(&self, stop: &CancellationToken) -> JoinSet<()> {
         let mut staff = JoinSet::new();
         for line in &self.lines {
             let (gate, queue) = (line.queue.gate().clone(), line.queue.name().clone());
             staff.spawn(beat(gate, queue, Arc::clone(&line.leases), Arc::clone(&line.meter)));
+            let (presence, stop) = (Arc::clone(&line.presence), stop.clone());
+            staff.spawn(async move { presence.announce(stop).await });
             if self.plan.schedules {
                 staff.spawn(fire_schedules(line.queue.clone(), self.shop.stopping.clone()));
             }
         }
         staff
-    }
-
-    fn label(&self, line: &Line) -> String {
-        self.plan.label.clone().unwrap_or_else(|| line.queue.gate().who())
     }
 
     /// Claims from all queues concurrently. Returns only on a lasting error of one of them.
@@ -157,6 +167,7 @@ impl Crew {
         let most = (Claim::BATCH_MAX as u32).div_ceil(per_slot) as usize;
         let mut pauses = Pauses::new();
         loop {
+            line.presence.until(false).await;
             let slots = self.slots.take(at, most).await;
             self.reap();
             let wanted = (slots.len() as u32).saturating_mul(per_slot).min(Claim::BATCH_MAX as u32);
@@ -173,9 +184,12 @@ impl Crew {
                     self.hand_out(line, claimed.tasks, slots, sent);
                     if n == 0 {
                         self.slots.idle(at);
-                        ready.within(next_due.clamp(Duration::from_millis(1), IDLE_MAX)).await;
-                        if !self.slots.any_free() {
-                            // This worker has no free slot for the task: pass the notification on.
+                        tokio::select! {
+                            () = ready.within(next_due.clamp(Duration::from_millis(1), IDLE_MAX)) => {}
+                            () = line.presence.until(true) => {}
+                        }
+                        if line.presence.is_quiet() || !self.slots.any_free() {
+                            // This worker does not claim the task: pass the notification on.
                             ready.more_is_due();
                         }
                     }
@@ -194,7 +208,7 @@ impl Crew {
 
     async fn claim_once(&self, line: &Line, n: u32) -> Result<Claimed> {
         let asked = Instant::now();
-        let claimed = line.queue.claim_now(n, self.plan.lease, self.label(line)).await;
+        let claimed = line.queue.claim_now(n, self.plan.lease, line.presence.name.clone()).await;
         line.meter.claim.record(asked.elapsed());
         claimed
     }

@@ -62,6 +62,11 @@ impl Leases {
         Self { lease, held: Mutex::default(), changed: Notify::new() }
     }
 
+    /// Number of claims.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.held().len()).unwrap_or(u32::MAX)
+    }
+
     fn held(&self) -> MutexGuard<'_, HashMap<Key, Leased>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

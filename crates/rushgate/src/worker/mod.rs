@@ -8,6 +8,7 @@ mod handler;
 mod heartbeat;
 mod job;
 mod metrics;
+mod presence;
 mod progress;
 mod report;
 mod results;
@@ -20,7 +21,7 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use rushgate_core::{Claim, Error, Field, Lease, Result, check_range};
+use rushgate_core::{Claim, Error, Field, Lease, Result, check_label, check_range};
 use tokio_util::sync::CancellationToken;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -48,6 +49,9 @@ use service::Wrap;
 /// Delivery is at least once: if a worker dies, its tasks become available again when their leases expire.
 /// Make handlers idempotent, or fence their writes with [`Job::fence`]. While a handler runs, the worker
 /// extends its lease after each third of it.
+///
+/// Every 10 s, busy or idle, a worker announces itself to its queues: [`Queue::workers`](crate::Queue::workers) lists it,
+/// and [`Queue::set_worker`](crate::Queue::set_worker) quiets or stops it.
 ///
 /// Panics and timeouts are failed attempts. Failed attempts are retried with [`Backoff`]; after the last one
 /// the task becomes a dead letter. While the store is unreachable or full, the worker waits, then continues.
@@ -116,6 +120,7 @@ struct Plan {
     timeout: Option<Duration>,
     grace: Duration,
     label: Option<String>,
+    version: String,
     schedules: bool,
 }
 
@@ -139,6 +144,7 @@ impl Worker {
             timeout: None,
             grace: Duration::from_secs(10),
             label: None,
+            version: concat!("rushgate ", env!("CARGO_PKG_VERSION")).to_owned(),
             schedules: true,
         };
         Self {
@@ -354,6 +360,12 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self
     }
 
+    /// Program and version, as shown to operators: at most 200 bytes. Default: `rushgate` and its version.
+    pub fn version(mut self, version: impl Into<String>) -> Self {
+        self.plan.version = version.into();
+        self
+    }
+
     /// Whether the worker also fires its queues' [schedules](crate::Queue::schedule). Default: true.
     pub fn schedules(mut self, fires: bool) -> Self {
         self.plan.schedules = fires;
@@ -365,7 +377,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         self.metrics.clone()
     }
 
-    /// Runs until `shutdown` is canceled, then shuts down in order: it stops claiming, returns tasks that were
+    /// Runs until `shutdown` is canceled or an operator asks it to stop ([`Queue::set_worker`](crate::Queue::set_worker)).
+    /// Then it shuts down in order: it stops claiming, returns tasks that were
     /// not started, waits for running handlers within the grace, returns those that did not end, and sends
     /// every answer.
     ///
@@ -384,7 +397,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         for (_, weight) in &queues {
             check_range("the weight of a queue", (*weight).into(), 1, 1_000)?;
         }
-        Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics).work(shutdown).await
+        Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics)?.work(shutdown).await
     }
 }
 
@@ -392,6 +405,8 @@ impl Plan {
     fn check(&self) -> Result<Lease> {
         check_range(Field::Concurrency, self.concurrency.into(), 1, 10_000)?;
         check_range("the prefetch", self.prefetch.into(), 0, self.concurrency.into())?;
+        check_label(Field::Worker, self.label.as_deref().unwrap_or_default())?;
+        check_label("the version", &self.version)?;
         Lease::new(self.lease)
     }
 }

@@ -17,6 +17,7 @@ use tracing::{Instrument, Span};
 use super::flusher::{Answers, Ending};
 use super::heartbeat::{Leases, Signals};
 use super::metrics::{Meter, QueueMeter};
+use super::presence::Presence;
 use super::report::count;
 use super::route::{Hand, Route, Routes, Terms};
 use super::{Backoff, Job, Outcome, Results};
@@ -41,6 +42,7 @@ pub(super) struct Line {
     pub answers: Answers,
     pub leases: Arc<Leases>,
     pub meter: Arc<QueueMeter>,
+    pub presence: Arc<Presence>,
 }
 
 /// One claimed task.
