@@ -87,7 +87,7 @@ fn every_task_is_done_once(store: Option<&str>) {
     let queue = |verb: &str| {
         let output = command(&["--json", "queue", verb, "mail"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+        serde_json::from_slice::<Value>(&output.stdout).unwrap()
     };
     let lines = (0..TASKS).map(|n| {
         let seconds = f64::from(rng.random_range(500..4_000)) / 1e3;
@@ -192,6 +192,7 @@ fn an_operator_lists_quiets_and_stops_workers(store: Option<&str>) {
             std::thread::sleep(Duration::from_millis(100));
         }
     };
+    assert!(command(&["queue", "resume", "mail"]).status().unwrap().success());
     let start = || Running::of(command(&["work", "mail", "--exec", "true"]));
     let [stopped, killed] = [start(), start()];
     let listed = until(&|workers| workers.len() == 2);

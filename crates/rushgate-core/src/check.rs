@@ -269,6 +269,25 @@ impl Relay {
     }
 }
 
+/// Checks counts of attempts by answer.
+pub(crate) fn check_attempts(answers: &[(String, u64)]) -> Result<()> {
+    check_range("the number of answers", answers.len() as u64, 0, 32)?;
+    for (answer, n) in answers {
+        let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        if !(1..=40).contains(&answer.len()) || !answer.bytes().all(is_plain) {
+            return Err(Error::invalid(
+                "the answer",
+                format_args!(
+                    "must be 1 to 40 lower-case letters, digits and underscores, not `{}`",
+                    answer.escape_debug()
+                ),
+            ));
+        }
+        check_range("the number of attempts", *n, 0, (1 << 53) - 1)?;
+    }
+    Ok(())
+}
+
 impl Claim {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {

@@ -76,11 +76,11 @@ pub use room::{
     ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
 };
 pub use sale::{
-    Created, DamagedSale, Decision, Delivery, Event, EventKind, FailedOrder, Failure, Follow, Followed, Halt,
-    HaltReason, Hold, HoldState, LedgerEntry, Line, ListedSale, Load, MAX_LINES, MAX_UNITS,
-    MAX_UNITS_PER_LINE, OrderBatch, OrderIntent, OrdersState, Rebuilt, Reserve, Reserved, Restored, SaleSpec,
-    SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged, Stocktake, Switch,
-    UnitChoice, Verdict,
+    ATTEMPT_ANSWERS_MAX, ATTEMPT_SERVERS_MAX, Created, DamagedSale, Decision, Delivery, Event, EventKind,
+    FailedOrder, Failure, Follow, Followed, Halt, HaltReason, Hold, HoldState, LedgerEntry, Line, ListedSale,
+    Load, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, OrderBatch, OrderIntent, OrdersState, Rebuilt, Reserve,
+    Reserved, Restored, SaleSpec, SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange,
+    StockChanged, Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
 pub use store::{Answer, Durability, Log, Page, Store, StoreCalls, StoreInfo, Topic, Warning};

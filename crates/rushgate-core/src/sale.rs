@@ -15,6 +15,10 @@ pub use orders::{
 
 /// Maximum number of units per line.
 pub const MAX_UNITS_PER_LINE: u32 = 1_000;
+/// Maximum number of answers by which the attempts at a sale are counted.
+pub const ATTEMPT_ANSWERS_MAX: u32 = 64;
+/// Maximum number of servers of which the attempts at a sale are counted apart.
+pub const ATTEMPT_SERVERS_MAX: u32 = 256;
 /// Maximum number of lines per reservation.
 pub const MAX_LINES: usize = 32;
 /// Maximum number of units per reservation.

@@ -1,7 +1,7 @@
 //! Every operation on a lock, a queue, a schedule, an outbox, a sale or a waiting room, declared once. The macro is in
 //! `declare.rs`; a backend carries the requests out in [`Store::step`].
 
-use crate::check::{check_all, check_batch, check_tasks};
+use crate::check::{check_all, check_attempts, check_batch, check_tasks};
 use crate::declare::{Effect, Verb, field, own, verbs};
 use crate::wire::{Fields, Wire, object};
 use crate::{
@@ -475,6 +475,16 @@ verbs! {
     /// Makes all failed entries due now, and returns how many there are. An idle order worker asks every few seconds.
     Idempotent RetryOrders retry_orders(sale: ref '_ SaleId) -> u32,
         "retry failed orders";
+
+    /// Records how many attempts at the sale a server has answered since it started, by answer: up to 32, each a name
+    /// of 1 to 40 lower-case letters, digits and underscores. Returns the sums over all servers by answer, also over those
+    /// that have ended. A repeated or older count changes nothing.
+    ///
+    /// A sale has at most [`ATTEMPT_ANSWERS_MAX`](crate::ATTEMPT_ANSWERS_MAX) answers; others are ignored. Of more than
+    /// [`ATTEMPT_SERVERS_MAX`](crate::ATTEMPT_SERVERS_MAX) servers, the one whose counts are oldest is taken for ended: if it
+    /// counts again, all of its attempts are added once more. The sale need not exist.
+    Idempotent CountAttempts count_attempts(sale: ref '_ SaleId, server: ClientId, answers: Vec<(String, u64)>) -> Vec<(String, u64)>,
+        "count attempts at a sale", |v| check_attempts(&v.answers);
 
     /// Adds units (numbered from the last one on) or withdraws the highest free ones permanently, all or nothing.
     ///

@@ -370,6 +370,7 @@ local FIRST_KEYS = {
   lock = { '^(rg:{l:(.*)}:)lock$', 'rg:{l:NAME}:lock' },
   queue = { '^(rg:{q:(.*)}:)meta$', 'rg:{q:NAME}:meta' },
   schedules = { '^(rg:{q:(.*)}:)schedules$', 'rg:{q:NAME}:schedules' },
+  attempts = { '^(rg:{s:(.*)}:)attempts$', 'rg:{s:SALE}:attempts' },
   workers = { '^(rg:{q:(.*)}:)workers$', 'rg:{q:NAME}:workers' },
   unique = { '^(rg:{q:(.*)}:)unique$', 'rg:{q:NAME}:unique' },
   sale = { '^(rg:{s:(.*)}:)row$', 'rg:{s:SALE}:row' },

@@ -1,12 +1,13 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 4d07f42ff0565052
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '4d07f42ff0565052'
+-- Rushgate 0.1.0, protocol 1, build 9b66a5cbaad8c9ab
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '9b66a5cbaad8c9ab'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
   answers = { 'young', 'old' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   workers = { 'workers', 'worker_ids', 'worker_ends' },
+  attempts = { 'attempts', 'attempts_of', 'attempt_servers' },
   unique = { 'unique' },
   room = { 'room', 'tickets' },
   home = { 'home' },
@@ -391,6 +392,7 @@ local FIRST_KEYS = {
   lock = { '^(rg:{l:(.*)}:)lock$', 'rg:{l:NAME}:lock' },
   queue = { '^(rg:{q:(.*)}:)meta$', 'rg:{q:NAME}:meta' },
   schedules = { '^(rg:{q:(.*)}:)schedules$', 'rg:{q:NAME}:schedules' },
+  attempts = { '^(rg:{s:(.*)}:)attempts$', 'rg:{s:SALE}:attempts' },
   workers = { '^(rg:{q:(.*)}:)workers$', 'rg:{q:NAME}:workers' },
   unique = { '^(rg:{q:(.*)}:)unique$', 'rg:{q:NAME}:unique' },
   sale = { '^(rg:{s:(.*)}:)row$', 'rg:{s:SALE}:row' },
@@ -5703,6 +5705,12 @@ local function decide_each(s, ids, intent)
   return answers
 end
 
+-- The attempts at a sale, as its servers count them. Their three keys, in this order:
+--   attempts         HASH  answer -> sum over all servers
+--   attempts_of      HASH  server(8) answer -> count of that server
+--   attempt_servers  ZSET  server(8) -> when its count grew last
+local function attempt_keys(first) return KEYS[first], KEYS[first + 1], KEYS[first + 2] end
+
 -- Entries of the sale's log that the ledger could not record.
 local FAILED_ORDER, FAILED_ORDER_BYTES = '>I7I7I4', 18
 
@@ -5980,6 +5988,63 @@ verb('sale_confirm', { 'allow-oom' }, { 'sale' }, function()
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
   return decide_each(s, arguments(2, 1), 'confirm')
+end)
+
+-- Records how many attempts at a sale a server has answered since it started, by answer. Returns the sums over all servers,
+-- also over those that have ended.
+--
+-- KEYS[1-3]  the attempts
+-- ARGV[1]    server: 8 bytes; random, new at every start
+-- ARGV[2..]  for each answer, 0 to 32 of them:
+--              answer: name
+--              count: 0 to 2^53 - 1
+--
+-- {answer, sum, ...}  in no order
+--
+-- flags: allow-oom
+verb('sale_count_attempts', { 'allow-oom' }, { 'attempts' }, function()
+  do
+    local times = (#ARGV - 1) / 2
+    if times % 1 ~= 0 or times < 0 or times > 32 then
+      return wrong.count('arguments', #ARGV, '1 and 2 for each answer, 0 to 32 of them')
+    end
+    if #ARGV[1] ~= 8 then
+      return wrong.argument(1, 'server', '8 bytes')
+    end
+    for at = 2, #ARGV, 2 do
+      if not is.name(ARGV[at]) then
+        return wrong.argument(at, 'answer', LIMITS.name)
+      end
+      if not is.whole(ARGV[at + 1], 0, 9007199254740991) then
+        return wrong.argument(at + 1, 'count', '0 to 2^53 - 1')
+      end
+    end
+  end
+  local clock = redis.call('TIME')
+  now = clock[1] * 1000000 + clock[2]
+  local ANSWERS_MAX, SERVERS_MAX = 64, 256
+  local totals, counted, servers = attempt_keys(1)
+  local server, is_counted = ARGV[1], false
+  for at = 2, #ARGV, 2 do
+    local answer, count = ARGV[at], tonumber(ARGV[at + 1])
+    local before = tonumber(redis.call('HGET', counted, server .. answer)) or 0
+    local is_known = count <= before or redis.call('HLEN', totals) < ANSWERS_MAX or redis.call('HGET', totals, answer)
+    if is_known and count > before then
+      redis.call('HSET', counted, server .. answer, int(count))
+      redis.call('HINCRBY', totals, answer, int(count - before))
+      is_counted = true
+    end
+  end
+  if is_counted then
+    redis.call('ZADD', servers, now_text(), server)
+    if redis.call('ZCARD', servers) > SERVERS_MAX then
+      -- Its attempts stay in the sums.
+      local oldest = redis.call('ZRANGE', servers, 0, 0)[1]
+      for _, answer in ipairs(redis.call('HKEYS', totals)) do redis.call('HDEL', counted, oldest .. answer) end
+      redis.call('ZREM', servers, oldest)
+    end
+  end
+  return redis.call('HGETALL', totals)
 end)
 
 -- Creates a sale, if its id is free. Creating it again changes nothing.

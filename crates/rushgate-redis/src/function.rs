@@ -119,6 +119,7 @@ functions! {
         SaleBeginRebuild = "begin_rebuild"
         SaleCancelHold = "cancel_hold"
         SaleConfirm = "confirm"
+        SaleCountAttempts = "count_attempts"
         SaleCreate = "create"
         SaleEnd = "end"
         SaleEvents = "events" + reads

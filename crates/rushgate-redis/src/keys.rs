@@ -208,6 +208,11 @@ pub(crate) fn stock_replays(id: &SaleId, client: ClientId) -> Group {
     Group::replays(&sale_tag(id), client)
 }
 
+/// The keys of the attempts at a sale, in the order of `lua/include/attempts.lua`.
+pub(crate) fn attempts(sale: &SaleId) -> Group {
+    Group::new(sale_tag(sale), &["attempts", "attempts_of", "attempt_servers"])
+}
+
 /// The keys of a sale's waiting room, in the order of `lua/include/room.lua`. A rebuild of the sale does not touch it.
 pub(crate) fn room(sale: &SaleId) -> Group {
     Group::new(sale_tag(sale), &["room", "tickets"])

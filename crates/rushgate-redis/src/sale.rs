@@ -1,5 +1,6 @@
 //! Sale operations: encodes requests and decodes answers.
 
+mod attempts;
 mod books;
 mod orders;
 
@@ -13,6 +14,7 @@ use rushgate_core::{
     StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
 };
 
+pub(crate) use attempts::{count_attempts, read_attempts};
 pub(crate) use books::{books, read_books};
 pub(crate) use orders::{
     failed_orders, follow_orders, read_failed, read_followed, read_retried, retry_orders,

@@ -233,6 +233,9 @@ impl RedisStore {
                 |home, v| Ok(sale::failed_orders(home, &v.page)),
                 |_, _, raw| sale::read_failed(raw),
             ),
+            Request::CountAttempts(v) => {
+                self.send(sale::count_attempts(&v), sale::read_attempts, Reply::CountAttempts)
+            }
             Request::RetryOrders(v) => self.on_sale(
                 v,
                 |v| &v.sale,

@@ -1,15 +1,23 @@
-//! Attempts to reserve that this process has answered: per sale and answer, with their latency.
+//! Attempts to reserve: those that this process has answered, per sale and answer, with their latency; and the sums over
+//! all servers, which the store adds up.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rushgate::sale::{GateStats, SaleId};
+use rushgate::{Result, Rushgate};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::problem::Code;
+
 /// Maximum number of counted sales. Beyond it, the sale with the oldest attempt starts over.
 const SALES_MAX: usize = 1_000;
+/// Name under which the attempts that reached the store are counted, beside the answers.
+const AT_STORE: &str = "at_store";
+/// Maximum number of answers that a server counts per sale.
+const ANSWERS_MAX: usize = 31;
 /// Number of latest snapshots that quantiles cover. There is one per second.
 const LOOKS: usize = 10;
 
@@ -181,16 +189,17 @@ impl Recently {
     }
 }
 
-/// Reservation attempts that this process has answered since it started. Each process counts its own.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+/// Reservation attempts at a sale that all servers of the store have answered.
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(crate) struct AttemptsView {
     /// The sale.
     pub sale: String,
     /// Attempts by answer: `reserved`, `replayed`, or the code of the refusal.
     answers: BTreeMap<&'static str, u64>,
-    /// Attempts that reached the store. The others were answered from the admission cache.
+    /// Attempts that reached the store. The others were answered from an admission cache.
     at_store: u64,
-    /// Median latency of the last ten seconds, in microseconds, rounded up to an eighth. Absent without attempts.
+    /// Median latency at this server over the last ten seconds, in microseconds, rounded up to an eighth. Absent without
+    /// attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_us: Option<u64>,
     /// 99th percentile, likewise.
@@ -203,6 +212,25 @@ impl AttemptsView {
     pub fn answers(&self) -> &BTreeMap<&'static str, u64> {
         &self.answers
     }
+
+    /// Has the store add up the attempts of all servers. `None` if there were none.
+    pub async fn everywhere(self, gate: &Rushgate, sale: &SaleId) -> Result<Option<Self>> {
+        let own = self.answers.iter().map(|(answer, n)| ((*answer).to_owned(), *n)).take(ANSWERS_MAX);
+        let counts = own.chain((self.at_store > 0).then(|| (AT_STORE.to_owned(), self.at_store))).collect();
+        let mut sums = gate.sale(sale)?.count_attempts(counts).await?;
+        let at_store = sums.remove(AT_STORE).unwrap_or_default();
+        // A newer server may know other answers.
+        let known = |(answer, n): (String, u64)| Some((word_of(&answer)?, n));
+        let answers: BTreeMap<_, _> = sums.into_iter().filter_map(known).collect();
+        let view = Self { sale: sale.to_string(), answers, at_store, ..self };
+        Ok((!view.answers.is_empty()).then_some(view))
+    }
+}
+
+/// The answer of that name, if this server knows it.
+fn word_of(answer: &str) -> Option<&'static str> {
+    let refusals = Code::ALL.iter().map(|code| code.word());
+    ["reserved", "replayed"].into_iter().chain(refusals).find(|word| *word == answer)
 }
 
 #[cfg(test)]

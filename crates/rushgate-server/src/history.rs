@@ -1,6 +1,6 @@
 //! The recent past of each sale and queue for the pages: one sample per second, in memory.
 //!
-//! Figures of the store are the same on every server. Attempts are those that this process has answered.
+//! The figures are those of the store, so they are the same on every server. Attempts are those at all servers.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,7 +49,7 @@ pub(crate) struct History(Mutex<HashMap<(Kind, String), Series>>);
 struct Series {
     samples: VecDeque<Sample>,
     /// Attempts so far by answer, to find how many came since the previous sample.
-    counted: BTreeMap<&'static str, u64>,
+    counted: Option<BTreeMap<&'static str, u64>>,
 }
 
 #[derive(Clone, PartialEq, Eq)]
@@ -84,10 +84,10 @@ impl Series {
         self.samples.drain(..above);
     }
 
-    /// The attempts since the previous sample. A process that was restarted, or a sale that was dropped, counts from
-    /// zero.
+    /// The attempts since the previous sample. Those before the first sample count for none, and those at a store that
+    /// was emptied count from zero.
     fn grown(&mut self, answers: &BTreeMap<&'static str, u64>) -> Box<[(&'static str, u32)]> {
-        let before = std::mem::replace(&mut self.counted, answers.clone());
+        let Some(before) = self.counted.replace(answers.clone()) else { return Box::default() };
         let since = answers.iter().map(|(answer, n)| {
             let grown = n.checked_sub(before.get(answer).copied().unwrap_or_default()).unwrap_or(*n);
             (*answer, narrowed(grown))
@@ -159,7 +159,7 @@ pub(crate) struct HistoryView {
     /// `lag_ms` and `behind` (of the ledger); of a queue `ready`, `scheduled`, `leased`, `blocked`, `dead`, `lag_ms`
     /// and `done` (retained).
     gauges: BTreeMap<&'static str, Vec<u32>>,
-    /// What happened since the previous point: attempts at a sale that this process has answered, by answer, or
+    /// What happened since the previous point: attempts at a sale, by answer, or
     /// events of a queue that keeps events, by name.
     counts: BTreeMap<&'static str, Vec<u32>>,
 }
@@ -176,7 +176,7 @@ impl History {
             let waiting = room.map_or(0, |(_, room)| room.joined.saturating_sub(room.served));
             let series = series_of(&mut all, Kind::Sale, id);
             let attempts = snapshot.attempts.iter().find(|of| of.sale == id).map(AttemptsView::answers);
-            let counts = attempts.map(|answers| series.grown(answers)).unwrap_or_default();
+            let counts = series.grown(attempts.unwrap_or(&BTreeMap::new()));
             series.add(Sample { at_ms, gauges: gauges_of(sale, waiting), counts }, most);
         }
         for QueueReport { queue, stats } in &snapshot.queues {
@@ -437,10 +437,10 @@ mod tests {
     }
 
     #[test]
-    fn attempts_are_counted_from_the_previous_sample_and_from_zero_after_a_restart() {
+    fn attempts_are_counted_from_the_previous_sample_and_from_zero_at_an_emptied_store() {
         let mut series = Series::default();
         let grown = |series: &mut Series, n| series.grown(&[("sold_out", n)].into()).to_vec();
-        assert_eq!(grown(&mut series, 5), [("sold_out", 5)]);
+        assert_eq!(grown(&mut series, 5), [], "they were before");
         assert_eq!(grown(&mut series, 5), []);
         assert_eq!(grown(&mut series, 9), [("sold_out", 4)]);
         assert_eq!(grown(&mut series, 3), [("sold_out", 3)]);

@@ -1,6 +1,7 @@
 //! The snapshot of everything: one task takes it every second, sends it to all watchers and records it in the
 //! [history](crate::history).
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -59,7 +60,7 @@ pub(crate) struct SnapshotView {
     damaged: Vec<DamagedSale>,
     /// The waiting rooms of these sales.
     rooms: Vec<RoomReport>,
-    /// Reservation attempts that this process has answered since it started, for each of these sales with attempts.
+    /// Reservation attempts that all servers of the store have answered, for each of these sales with attempts.
     attempts: Vec<AttemptsView>,
     /// When they were counted, by the same clock. Compute rates from the time between two counts.
     counted_us: u64,
@@ -109,6 +110,7 @@ impl Snapshot {
         };
         let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
         let attempts = recently.look(&live.attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
+        let attempts = everywhere(gate, &sales, attempts, is_watched).await?;
         Ok(Self { sales, damaged, rooms, attempts, counted_us: now_us(), queues, flows, locks })
     }
 
@@ -138,6 +140,25 @@ impl Snapshot {
 async fn room(gate: &Rushgate, id: SaleId) -> Result<Option<(SaleId, RoomState)>> {
     let room = gate.sale(&id)?.room().state().await?;
     Ok(room.map(|room| (id, room)))
+}
+
+/// The attempts at sales that are open, watched or asked for here, added up over all servers.
+async fn everywhere(
+    gate: &Rushgate,
+    sales: &[SaleState],
+    own: Vec<AttemptsView>,
+    is_watched: bool,
+) -> Result<Vec<AttemptsView>> {
+    let mut own: HashMap<_, _> = own.into_iter().map(|view| (view.sale.clone(), view)).collect();
+    let wanted = sales.iter().filter_map(|sale| {
+        let id = &sale.spec.id;
+        let own = own.remove(id.as_str());
+        let is_wanted = own.is_some() || is_watched || sale.status == SaleStatus::Open;
+        is_wanted.then(|| own.unwrap_or_default().everywhere(gate, id))
+    });
+    let wanted: Vec<_> = wanted.collect();
+    let all: Vec<Result<_>> = stream::iter(wanted).buffered(AT_A_TIME).collect().await;
+    all.into_iter().filter_map(Result::transpose).collect()
 }
 
 async fn queues_of(

@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Ask, Stand};
+use common::{Ask, Stand, eventually};
 use rushgate::Ledger;
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
@@ -184,7 +184,7 @@ async fn a_wait_is_ended(fleet: Fleet) {
             .await
     });
     let one = &fleet.one;
-    common::eventually(async || {
+    eventually(async || {
         one.get("/v1/locks/door").await.ok(200)["waiters"].as_array().is_some_and(|line| line.len() == 1)
     })
     .await;
@@ -245,6 +245,28 @@ async fn one_may_go(fleet: Fleet) {
     fleet.end().await;
 }
 
+async fn attempts_are_added_up(fleet: Fleet) {
+    fleet.opened(4).await;
+    let path = "/v1/sales/phones/history?window_s=600&points=600";
+    let stands = [&fleet.one, &fleet.two];
+    for stand in stands {
+        // What comes before the first sample is in no history.
+        eventually(async || stand.get(path).await.ok(200)["at_ms"][0].is_u64()).await;
+    }
+    assert_eq!(crowd(&fleet, 20).await.len(), 4);
+    for stand in stands {
+        eventually(async || {
+            let history = stand.get(path).await.ok(200);
+            let counts = history["counts"].as_object().unwrap();
+            let sum = |of: &Value| of.as_array().unwrap().iter().map(|n| n.as_u64().unwrap()).sum::<u64>();
+            let of = |answer| counts.get(answer).map_or(0, sum);
+            of("reserved") == 4 && counts.values().map(sum).sum::<u64>() == 20
+        })
+        .await;
+    }
+    fleet.end().await;
+}
+
 macro_rules! on_both {
     ($($name:ident => $test:ident;)*) => {
         mod redis {
@@ -271,4 +293,5 @@ on_both! {
     a_wait_at_one_server_is_ended_by_a_release_at_another => a_wait_is_ended;
     buyers_at_two_servers_get_exactly_what_there_is => exactly_what_there_is;
     a_server_that_goes_takes_no_reservation_with_it => one_may_go;
+    the_histories_of_all_servers_have_the_attempts_at_all_of_them => attempts_are_added_up;
 }

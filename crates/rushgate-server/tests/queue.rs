@@ -432,7 +432,7 @@ async fn a_worker_is_announced_listed_set_and_ended() {
         json!({ "concurrency": 0 }),
         json!({ "lease_ms": 9 }),
         json!({ "name": "a\nb" }),
-        json!({ "more": 1 }),
+        json!({ "version": "v".repeat(201) }),
     ] {
         assert_eq!(put(&path, wrong.clone()).await.code(), "invalid", "{wrong}");
     }

@@ -181,6 +181,12 @@ async fn a_damaged_sale_does_not_hide_the_others() {
     records.busy_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(records.execute("UPDATE sale SET status = 99 WHERE id = 'adrift'", ()).unwrap(), 1);
 
+    // A write to the damaged sale fails, and stops no other write.
+    let open = Ask::new("POST", "/v1/sales/adrift/open").json(&json!({})).bearer(&operator);
+    assert_eq!(stand.ask(open).await.status, 500);
+    let enqueue = Ask::new("POST", "/v1/queues/mail/tasks").json(&json!({ "id": "a" })).bearer(&operator);
+    stand.ask(enqueue).await.ok(201);
+
     assert_eq!(stand.get("/readyz").await.ok(200)["status"], "ready");
     let listed = async |token: &str, path: &str| {
         stand.ask(Ask::new("GET", path).bearer(token)).await.ok(200)["items"].clone()

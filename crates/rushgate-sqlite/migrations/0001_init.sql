@@ -431,6 +431,16 @@ CREATE INDEX stock_change_at ON stock_change (at_us);
 
 -- ── waiting rooms ────────────────────────────────────────────────────────────────────────────────────────────────────
 -- AUTOINCREMENT never reuses a number: the tickets of a closed room are deleted later, by its number.
+-- Attempts to reserve that each server has answered. Those of servers that have ended may be under an empty name.
+CREATE TABLE attempt (
+    sale   TEXT NOT NULL,
+    answer TEXT NOT NULL,
+    server TEXT NOT NULL,
+    n      INTEGER NOT NULL,
+    at_us  INTEGER NOT NULL,   -- when it grew last
+    PRIMARY KEY (sale, answer, server)
+) WITHOUT ROWID;
+
 CREATE TABLE room (
     no        INTEGER PRIMARY KEY AUTOINCREMENT,
     sale      TEXT NOT NULL UNIQUE,

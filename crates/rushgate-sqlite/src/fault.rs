@@ -97,6 +97,13 @@ pub(crate) fn translate(fault: rusqlite::Error, path: &str) -> Error {
     error.caused_by(fault)
 }
 
+/// Whether SQLite found the file itself damaged. A value that cannot be read concerns only what it belongs to.
+pub(crate) fn is_damaged_file(error: &Error) -> bool {
+    let fault = std::error::Error::source(error).and_then(|source| source.downcast_ref::<rusqlite::Error>());
+    let code = fault.and_then(rusqlite::Error::sqlite_error_code);
+    matches!(code, Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
 fn damaged(why: &str) -> Error {
     Error::corrupt(why).hint("restore it from a backup, or recover it with `sqlite3 FILE .recover`")
 }

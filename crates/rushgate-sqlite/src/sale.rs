@@ -1,5 +1,6 @@
 //! The sale methods, each one step.
 
+pub(crate) mod attempts;
 mod books;
 pub(crate) mod orders;
 mod rebuild;

@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 use crate::busy::patiently;
 use crate::clock::Clock;
 use crate::counters::Counters;
-use crate::fault::{Result, explain, translate, translate_commit};
+use crate::fault::{Result, explain, is_damaged_file, translate, translate_commit};
 use crate::job::{Call, Job};
 use crate::open::SameFile;
 use crate::queue;
@@ -188,7 +188,7 @@ impl Writer {
         self.roll_back();
         match failed {
             Failed::Unknown(error) => self.stop_after_unknown(error),
-            Failed::Before(error) if error.is_corrupt() => self.stop(error, error.duplicate()),
+            Failed::Before(error) if is_damaged_file(error) => self.stop(error, error.duplicate()),
             Failed::Before(_) | Failed::Known(_) => {}
         }
     }

@@ -46,6 +46,7 @@ fn groups() -> Value {
         "answers": of("q", &keys::replays(&queue, nobody)),
         "schedules": of("q", &keys::schedules(&queue)),
         "workers": of("q", &keys::workers(&queue)),
+        "attempts": of("s", &keys::attempts(&sale)),
         "unique": of("q", &keys::unique(&queue)),
         "sale": of("s", &keys::sale(&sale)),
         "home": of("s", &keys::sale_home(&sale)),

@@ -241,6 +241,7 @@ fn group_name(group: Group) -> &'static str {
         Group::Answers => "answers",
         Group::Schedules => "schedules",
         Group::Workers => "workers",
+        Group::Attempts => "attempts",
         Group::Unique => "unique",
         Group::Sale => "sale",
         Group::Staged => "staged",
@@ -343,13 +344,14 @@ fn endings() -> String {
     let queue = QueueName::new(name).expect("it is a name");
     let sale = SaleId::new(name).expect("it is a name");
     format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  workers = {},\n  unique = {},\n  \
+        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  workers = {},\n  attempts = {},\n  unique = {},\n  \
          room = {},\n  home = {},\n  sale = {},\n}}\n",
         ends(keys::lock(&lock)),
         ends(keys::queue(&queue)),
         ends(keys::replays(&queue, ClientId::from_u64(0))),
         ends(keys::schedules(&queue)),
         ends(keys::workers(&queue)),
+        ends(keys::attempts(&sale)),
         ends(keys::unique(&queue)),
         ends(keys::room(&sale)),
         ends(keys::sale_home(&sale)),

@@ -12,10 +12,11 @@ use crate::function::Function;
 use crate::keys::{self, Group};
 
 /// Called by Rushgate's own services, and by programs with a ledger of their own. Clients do not need them.
-const FOR_SERVICES: [Function; 11] = [
+const FOR_SERVICES: [Function; 12] = [
     Function::QueueReap,
     Function::QueueRelay,
     Function::SaleBeginRebuild,
+    Function::SaleCountAttempts,
     Function::SaleFailedOrders,
     Function::SaleFollowOrders,
     Function::SaleHalt,
@@ -45,7 +46,7 @@ pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
 }
 
 /// Each group of keys: its heading, the file that describes it, and its keys.
-pub(super) fn groups() -> [(&'static str, &'static str, Group); 8] {
+pub(super) fn groups() -> [(&'static str, &'static str, Group); 9] {
     let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
     let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
         unreachable!("they are names")
@@ -58,6 +59,7 @@ pub(super) fn groups() -> [(&'static str, &'static str, Group); 8] {
         ("The workers", "worker", keys::workers(&queue)),
         ("The uniqueness windows", "unique", keys::unique(&queue)),
         ("The sale", "sale", keys::sale(&sale)),
+        ("The attempts at the sale", "attempts", keys::attempts(&sale)),
         ("The room", "room", keys::room(&sale)),
     ]
 }

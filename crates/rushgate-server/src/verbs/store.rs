@@ -357,6 +357,7 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
         | R::Expire(verb::Expire { sale, .. })
         | R::Settle(verb::Settle { sale, .. })
         | R::FailedOrders(verb::FailedOrders { sale, .. })
+        | R::CountAttempts(verb::CountAttempts { sale, .. })
         | R::RetryOrders(verb::RetryOrders { sale })
         | R::Stock(verb::Stock { sale, .. })
         | R::HaltSale(verb::HaltSale { sale, .. })

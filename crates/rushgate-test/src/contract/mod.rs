@@ -557,6 +557,10 @@ macro_rules! contract_suite {
                 parts_of_an_unknown_sku_are_refused
             }
             sale {
+                attempts_are_added_up_over_servers_that_count_them
+                attempts_of_servers_that_have_ended_stay_in_the_sums
+                attempts_have_a_limited_number_of_answers
+                counts_of_attempts_outside_the_limits_are_refused
                 a_sale_is_made_once_and_the_same_call_is_answered_the_same
                 a_sale_opens_and_ends_once
                 a_sale_that_is_not_open_sells_nothing

@@ -1,5 +1,6 @@
 //! Contract of sales.
 
+mod attempts;
 mod stock;
 
 use std::collections::BTreeSet;
@@ -12,6 +13,7 @@ use rushgate_core::{
 };
 
 use super::desk::*;
+pub(super) use attempts::*;
 pub(super) use stock::*;
 
 fn id() -> SaleId {

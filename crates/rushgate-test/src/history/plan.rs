@@ -684,9 +684,14 @@ impl Plan {
     fn sale_call(&mut self) -> Request {
         let s = the_sale();
         let id = self.wish().id;
-        match self.rng.random_range(0..50) {
+        match self.rng.random_range(0..51) {
             42..=48 => Request::follow_orders(self.follow()),
             49 => Request::retry_orders(s),
+            50 => {
+                let server = ClientId::from_u64(self.rng.random_range(1..=3));
+                let mut count = |answer: &str| (answer.to_owned(), self.rng.random_range(0..100));
+                Request::count_attempts(s, server, vec![count("reserved"), count("sold_out")])
+            }
             0..=13 => Request::reserve(self.wish()),
             14..=17 => Request::confirm(s, id),
             18..=21 => Request::cancel_hold(s, id),

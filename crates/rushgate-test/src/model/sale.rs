@@ -1,13 +1,15 @@
+mod attempts;
 mod orders;
 mod rebuild;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Created, Deadline, Decision, Error, Event, EventKind, Halt, HaltReason, Hold,
-    HoldState, Line, ListedSale, Op, OrderIntent, Page, Reply, ReservationId, ReservationRow, Reserve,
-    Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState,
-    StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
+    Books, BuyerCount, BuyerId, ClientId, Created, Deadline, Decision, Error, Event, EventKind, Halt,
+    HaltReason, Hold, HoldState, Line, ListedSale, Op, OrderIntent, Page, Reply, ReservationId,
+    ReservationRow, Reserve, Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku,
+    SkuCounters, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
+    Verdict,
 };
 
 use super::{Model, Planted};
@@ -19,6 +21,8 @@ pub(super) struct Sales {
     by_id: BTreeMap<SaleId, Sale>,
     /// The requests of stock changes, to compare with a later one of the same `Op`.
     asked: BTreeMap<Op, (SaleId, Sku, StockChange)>,
+    /// Attempts by answer and server.
+    attempts: BTreeMap<SaleId, BTreeMap<String, BTreeMap<ClientId, u64>>>,
 }
 
 #[derive(Clone, Debug)]

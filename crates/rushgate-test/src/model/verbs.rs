@@ -72,6 +72,7 @@ impl Model {
             Request::Settle(v) => self.settle(now, &v.sale, v.generation, v.verdicts).map(Reply::Settle),
             Request::FollowOrders(v) => self.follow_orders(now, v.follow).map(Reply::FollowOrders),
             Request::FailedOrders(v) => self.failed_orders(&v.sale, &v.page).map(Reply::FailedOrders),
+            Request::CountAttempts(v) => Ok(Reply::CountAttempts(self.count_attempts(v))),
             Request::RetryOrders(v) => self.retry_orders(now, &v.sale).map(Reply::RetryOrders),
             Request::HaltSale(v) => self.halt_sale(now, &v.sale, v.generation, v.reason).map(Reply::HaltSale),
             Request::BeginRebuild(v) => self.begin_rebuild(now, v.by, &v.sale).map(Reply::BeginRebuild),

@@ -10,7 +10,7 @@ mod room;
 mod seen;
 mod sweeper;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -452,6 +452,20 @@ impl Sale {
     /// retries them within a third of its lease.
     pub async fn retry_orders(&self) -> Result<u32> {
         self.gate.ask(|| self.gate.store().retry_orders(self.id())).await
+    }
+
+    /// Adds up the attempts that servers have answered from memory and from the store: records those of this client
+    /// since it started, by answer, and returns the sums over all clients, also over those that have ended. At most 32
+    /// answers, each named by 1 to 40 lower-case letters, digits and underscores.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for a name or number outside its limits. Otherwise the store could not answer. The
+    /// counts may be recorded; recording them again is safe.
+    pub async fn count_attempts(&self, answers: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>> {
+        let client = self.gate.client_id();
+        let sums =
+            self.gate.ask(|| self.gate.store().count_attempts(self.id(), client, answers.clone())).await?;
+        Ok(sums.into_iter().collect())
     }
 
     /// Snapshot of everything that the store knows about the sale.
