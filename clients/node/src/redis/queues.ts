@@ -2,10 +2,10 @@ import { invalid } from '../check.js'
 import { LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
 import { InvalidError } from '../errors.js'
 import type {
-  ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+  ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
-  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Retried, Schedule, Scheduled, Task,
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
   TaskExtended, TaskInfo, TaskReleased, Waited, Why,
 } from '../types.js'
 import { now } from '../wait.js'
@@ -131,6 +131,17 @@ export class RedisQueues implements Queues {
     return meaning(OUTCOMES.cancelled, new List(await this.#once(queue, 'cancel', [id])).number())
   }
 
+  async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {
+    const when = 'dueUs' in due ? [String(due.dueUs), '0'] : [us(due.delayMs), '1']
+    const list = new List(await this.#once(queue, 'reschedule', [id, ...when]))
+    const [outcome, time] = [meaning(OUTCOMES.rescheduled, list.number()), list.number()]
+    switch (outcome) {
+      case 'rescheduled': return { outcome, dueUs: time }
+      case 'too_late': return { outcome, deadlineUs: time }
+      default: return { outcome }
+    }
+  }
+
   async task(queue: string, id: string): Promise<TaskInfo | undefined> {
     return (await this.tasks(queue, [id])).tasks[0]
   }
@@ -228,6 +239,13 @@ export class RedisQueues implements Queues {
     const list = new List(await this.#once(queue, 'close_batch', [id]))
     const outcome = meaning(OUTCOMES.closed, list.number())
     return outcome === 'closed' ? { outcome, left: list.number() } : { outcome }
+  }
+
+  async dependents(queue: string, id: string, n: number): Promise<string[]> {
+    const list = new List(await this.#call(queue, 'dependents', [id, String(n)]))
+    const ids: string[] = []
+    while (!list.isEmpty) ids.push(list.text())
+    return ids
   }
 
   async waited(queue: string, id: string, { after, limit }: Part): Promise<Waited[]> {
