@@ -174,7 +174,8 @@ func (s Schedule) upcoming() []time.Time {
 		if err != nil {
 			break
 		}
-		moments = append(moments, next)
+		// Without the zone of the pattern, as all other times.
+		moments = append(moments, time.UnixMicro(next.UnixMicro()))
 	}
 	return moments
 }
