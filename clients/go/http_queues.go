@@ -185,6 +185,29 @@ func (t *httpTransport) cancelTask(ctx context.Context, queue, id string) (Cance
 	return view.Outcome, err
 }
 
+func (t *httpTransport) reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error) {
+	body := object{}
+	body.setDuration("delay_ms", options.Delay)
+	body.setMoment("due_us", options.DueAt)
+	path := pathOf("queues", queue, "tasks", id, "reschedule")
+	answer, err := t.send(ctx, request{method: http.MethodPost, path: path, body: body, key: newKey()})
+	var rescheduled Rescheduled
+	var refusal *problem
+	switch {
+	case err == nil:
+		return rescheduled, fromWire(answer.body, &rescheduled)
+	case !errors.As(err, &refusal):
+		return rescheduled, err
+	case refusal.Code == "leased" || refusal.Code == "not_found":
+		return Rescheduled{Outcome: RescheduleOutcome(refusal.Code)}, nil
+	}
+	if err := fromWire(refusal.body, &rescheduled); err != nil || rescheduled.Deadline.IsZero() {
+		return Rescheduled{}, httpError(refusal)
+	}
+	rescheduled.Outcome = RescheduleTooLate
+	return rescheduled, nil
+}
+
 func (t *httpTransport) task(ctx context.Context, queue, id string) (*TaskInfo, error) {
 	ended, live, err := t.look(ctx, queue, id, 0)
 	if live != nil {
@@ -268,6 +291,15 @@ func (t *httpTransport) closeBatch(ctx context.Context, queue, id string) (Close
 	}
 	var closed Closed
 	return closed, fromWire(answer.body, &closed)
+}
+
+func (t *httpTransport) dependents(ctx context.Context, queue, id string, n int) ([]string, error) {
+	var view struct {
+		IDs []string `wire:"ids"`
+	}
+	path := pathOf("queues", queue, "tasks", id, "dependents") + "?n=" + strconv.Itoa(n)
+	err := t.ask(ctx, request{method: http.MethodGet, path: path}, &view)
+	return view.IDs, err
 }
 
 func (t *httpTransport) waited(ctx context.Context, queue, id string, page Page) ([]Waited, error) {

@@ -264,6 +264,57 @@ func (q *Queue) Cancel(ctx context.Context, id string) (CancelOutcome, error) {
 	return q.queues.cancelTask(ctx, q.name, id)
 }
 
+// RescheduleOptions tell when a task is due. The zero value is now.
+type RescheduleOptions struct {
+	// Delay from now: 0 to 400 days. Over HTTP, it is rounded up to whole milliseconds.
+	Delay time.Duration
+	// DueAt is when the task is due, on the store's clock, instead of Delay.
+	DueAt time.Time
+}
+
+func (o RescheduleOptions) check() error {
+	if o.DueAt.IsZero() {
+		return checkDuration("delay", o.Delay, contract.Delay)
+	}
+	if o.Delay != 0 {
+		return invalid("delay", "cannot be set together with dueAt")
+	}
+	return checkMoment("dueAt", o.DueAt)
+}
+
+// Rescheduled is the outcome of rescheduling a task.
+type Rescheduled struct {
+	Outcome RescheduleOutcome
+	// Due is when the task is due, if it was rescheduled.
+	Due time.Time
+	// Deadline of the task, if the new due time is too late.
+	Deadline time.Time
+}
+
+// RescheduleOutcome tells what happened to a task that was rescheduled.
+type RescheduleOutcome string
+
+// Outcomes of rescheduling.
+const (
+	// RescheduleDone: the task has a new due time.
+	RescheduleDone RescheduleOutcome = "rescheduled"
+	// RescheduleLeased: a worker runs the task. Nothing was changed.
+	RescheduleLeased RescheduleOutcome = "leased"
+	// RescheduleTooLate: the new due time is not before the deadline of the task. Nothing was changed.
+	RescheduleTooLate RescheduleOutcome = "too_late"
+	// RescheduleNotFound: there is no live task with the ID.
+	RescheduleNotFound RescheduleOutcome = "not_found"
+)
+
+// Reschedule changes when a waiting task is due, earlier or later. Everything else about the task stays.
+func (q *Queue) Reschedule(ctx context.Context, id string, options RescheduleOptions) (Rescheduled, error) {
+	id, err := q.checkTask(id)
+	if err = firstError(err, options.check()); err != nil {
+		return Rescheduled{}, err
+	}
+	return q.queues.reschedule(ctx, q.name, id, options)
+}
+
 func (q *Queue) checkTask(id string) (string, error) {
 	if q.err != nil {
 		return "", q.err
@@ -333,6 +384,16 @@ func (q *Queue) checkPage(page Page, limits contract.Range) (Page, error) {
 		page.After, err = checkName("after", page.After, contract.NameBytes)
 	}
 	return page, err
+}
+
+// Dependents returns the IDs of at most n live tasks (1 to 1,000) that still wait for a task: by their policy for a dead
+// dependency, IfDead, and then by arrival.
+func (q *Queue) Dependents(ctx context.Context, id string, n int) ([]string, error) {
+	id, err := q.checkTask(id)
+	if err = firstError(err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+		return nil, err
+	}
+	return q.queues.dependents(ctx, q.name, id, n)
 }
 
 // Waited returns the finished dependencies of a live task, with their results. A page has at most 100.

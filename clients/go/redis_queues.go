@@ -350,6 +350,29 @@ func (t *redisTransport) cancelTask(ctx context.Context, queue, id string) (Canc
 	return CancelOutcome(answer.word(contract.Canceled)), answer.err
 }
 
+func (t *redisTransport) reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error) {
+	args := arguments{[]byte(id)}
+	if options.DueAt.IsZero() {
+		args.number(uint64(options.Delay.Microseconds()))
+		args.number(1)
+	} else {
+		args.number(uint64(options.DueAt.UnixMicro()))
+		args.number(0)
+	}
+	answer, err := listFrom(t.once(ctx, queue, "reschedule", args))
+	if err != nil {
+		return Rescheduled{}, err
+	}
+	rescheduled := Rescheduled{Outcome: RescheduleOutcome(answer.word(contract.Rescheduled))}
+	switch at := answer.moment(); rescheduled.Outcome {
+	case RescheduleDone:
+		rescheduled.Due = at
+	case RescheduleTooLate:
+		rescheduled.Deadline = at
+	}
+	return rescheduled, answer.err
+}
+
 func (t *redisTransport) task(ctx context.Context, queue, id string) (*TaskInfo, error) {
 	_, tasks, err := t.tasks(ctx, queue, []string{id})
 	if err != nil || len(tasks) == 0 {
@@ -519,6 +542,20 @@ func (t *redisTransport) closeBatch(ctx context.Context, queue, id string) (Clos
 		closed.Left = answer.number()
 	}
 	return closed, answer.err
+}
+
+func (t *redisTransport) dependents(ctx context.Context, queue, id string, n int) ([]string, error) {
+	args := arguments{[]byte(id)}
+	args.number(uint64(n))
+	answer, err := listFrom(t.ask(ctx, queue, "dependents", args))
+	if err != nil {
+		return nil, err
+	}
+	var ids []string
+	for answer.more() {
+		ids = append(ids, answer.text())
+	}
+	return ids, answer.err
 }
 
 func (t *redisTransport) waited(ctx context.Context, queue, id string, page Page) ([]Waited, error) {
@@ -716,7 +753,11 @@ func (t *redisTransport) clock(ctx context.Context, queue string) (time.Time, er
 
 func (t *redisTransport) schedules(ctx context.Context, queue string, page Page) ([]Schedule, error) {
 	reply, err := t.call(ctx, "queue_schedules", []group{scheduleGroup(queue)}, pageArgs(page))
-	return readEntries(reply, err, readSchedule)
+	schedules, err := readEntries(reply, err, readSchedule)
+	for at := range schedules {
+		schedules[at].Upcoming = schedules[at].upcoming()
+	}
+	return schedules, err
 }
 
 func (t *redisTransport) deleteSchedule(ctx context.Context, queue, id string) (bool, error) {

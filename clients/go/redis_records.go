@@ -101,6 +101,8 @@ func readRun(task *TaskInfo, run []byte) (uint64, error) {
 	task.Canceled, task.Replaced = flags&contract.RunCanceled != 0, flags&contract.RunReplaced != 0
 	if flags&contract.RunLeased != 0 {
 		task.State, task.Fence, task.LeaseUntil = Leased, fields["claim"]+fields["turn"], fields.moment("leaseUntil")
+		// Claims are numbered by the time.
+		task.ClaimedAt = moment(task.Fence)
 	}
 	if flags&contract.RunProgress != 0 {
 		task.Progress = readProgress(&p)

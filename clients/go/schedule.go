@@ -8,6 +8,9 @@ import (
 	"github.com/rushgate/rushgate/clients/go/internal/cron"
 )
 
+// Number of occurrences that a schedule lists.
+const listedOccurrences = 5
+
 // NewSchedule is a schedule to save: it enqueues a task at each occurrence. Set Cron or Every.
 type NewSchedule struct {
 	// ID of the schedule: a name of at most 170 bytes. The IDs of its tasks begin with it.
@@ -57,8 +60,10 @@ type Schedule struct {
 	MaxAttempts int
 	// Next is zero if the schedule does not fire again. Previous is zero if it never fired.
 	Next, Previous time.Time
-	Paused         bool
-	Revision       uint64
+	// Upcoming are its next occurrences: at most five, and none while the schedule is paused.
+	Upcoming []time.Time `wire:"upcoming_us"`
+	Paused   bool
+	Revision uint64
 }
 
 // ScheduleOutcome tells what happened to a schedule that was saved.
@@ -156,6 +161,23 @@ func (r Recurrence) next(after time.Time) (time.Time, error) {
 		return time.Time{}, invalid("cron", "%v", err)
 	}
 	return next, nil
+}
+
+// upcoming returns the next occurrences, from the next one on. A recurrence that cannot be read has no others.
+func (s Schedule) upcoming() []time.Time {
+	if s.Next.IsZero() || s.Paused {
+		return nil
+	}
+	moments := []time.Time{s.Next}
+	for s.Recurrence.check() == nil && len(moments) < listedOccurrences {
+		next, err := s.Recurrence.next(moments[len(moments)-1])
+		if err != nil {
+			break
+		}
+		// Without the zone of the pattern, as all other times.
+		moments = append(moments, time.UnixMicro(next.UnixMicro()))
+	}
+	return moments
 }
 
 // Schedules returns the schedules of the queue. A page has at most 10,000.

@@ -200,8 +200,10 @@ type Task struct {
 	// Revision increases with each change of the task.
 	Revision uint64
 	// Fence is the fencing token of the claim. 0 if the task is not claimed.
-	Fence    uint64
-	Priority int
+	Fence uint64
+	// ClaimedAt is when the task was claimed, exact to the duration of the claiming call. Zero if it is not claimed.
+	ClaimedAt time.Time `wire:"claimed_us"`
+	Priority  int
 	// Attempt is the number of claims so far, this one included.
 	Attempt     int
 	MaxAttempts int

@@ -52,11 +52,13 @@ type queues interface {
 	release(ctx context.Context, queue string, releases []release) ([]ReleaseOutcome, error)
 	extend(ctx context.Context, queue string, lease time.Duration, heartbeats []heartbeat) ([]ExtendOutcome, error)
 	cancelTask(ctx context.Context, queue, id string) (CancelOutcome, error)
+	reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error)
 	// task returns nil if the task is neither live nor retained.
 	task(ctx context.Context, queue, id string) (*TaskInfo, error)
 	waitFor(ctx context.Context, queue, id string, wait time.Duration) (Ended, error)
 	why(ctx context.Context, queue, id string) ([]Why, error)
 	closeBatch(ctx context.Context, queue, id string) (Closed, error)
+	dependents(ctx context.Context, queue, id string, n int) ([]string, error)
 	waited(ctx context.Context, queue, id string, page Page) ([]Waited, error)
 	// clearUnique reports whether the ID had a window.
 	clearUnique(ctx context.Context, queue, id string) (bool, error)

@@ -351,6 +351,87 @@ func TestATaskRunsAfterItsDependencies(t *testing.T) {
 	})
 }
 
+func TestAWaitingTaskIsRescheduled(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
+		expect := func(options rushgate.RescheduleOptions, want rushgate.RescheduleOutcome) rushgate.Rescheduled {
+			t.Helper()
+			rescheduled := testenv.Must[rushgate.Rescheduled](t)(queue.Reschedule(ctx, "a", options))
+			if rescheduled.Outcome != want {
+				t.Fatalf("%+v", rescheduled)
+			}
+			return rescheduled
+		}
+		enqueue(t, queue, rushgate.NewTask{ID: "a", Delay: 10 * time.Minute, DeadlineAfter: time.Hour}, rushgate.Added)
+		moved := expect(rushgate.RescheduleOptions{Delay: time.Minute}, rushgate.RescheduleDone)
+		task := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a"))
+		if left := task.Deadline.Sub(task.Due) - 59*time.Minute; !task.Due.Equal(moved.Due) || left < -time.Minute || left > time.Minute {
+			t.Errorf("%+v and %+v", moved, task)
+		}
+		late := expect(rushgate.RescheduleOptions{Delay: 2 * time.Hour}, rushgate.RescheduleTooLate)
+		if !late.Deadline.Equal(task.Deadline) || !late.Due.IsZero() {
+			t.Errorf("%+v", late)
+		}
+		at := moved.Due.Add(1_000_001 * time.Microsecond)
+		moved = expect(rushgate.RescheduleOptions{DueAt: at}, rushgate.RescheduleDone)
+		if task := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a")); !moved.Due.Equal(at) || !task.Due.Equal(at) {
+			t.Errorf("%+v and %+v", moved, task)
+		}
+		expect(rushgate.RescheduleOptions{}, rushgate.RescheduleDone)
+		claimed := claimOne(t, queue)
+		if claimed.Attempt != 1 {
+			t.Errorf("%+v", claimed.Task)
+		}
+		expect(rushgate.RescheduleOptions{}, rushgate.RescheduleLeased)
+		fail(t, claimed.Complete(ctx, nil))
+		expect(rushgate.RescheduleOptions{}, rushgate.RescheduleNotFound)
+		for _, bad := range []rushgate.RescheduleOptions{
+			{Delay: -1}, {Delay: 401 * 24 * time.Hour}, {DueAt: time.Unix(-1, 0)}, {Delay: 1, DueAt: at},
+		} {
+			if _, err := queue.Reschedule(ctx, "a", bad); !errors.Is(err, rushgate.ErrInvalid) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+	})
+}
+
+func TestATaskSaysWhenItWasClaimed(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
+		enqueue(t, queue, rushgate.NewTask{ID: "a"}, rushgate.Added)
+		if task := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a")); !task.ClaimedAt.IsZero() {
+			t.Errorf("%+v", task)
+		}
+		claimed := claimOne(t, queue)
+		task := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a"))
+		age := time.Since(claimed.ClaimedAt)
+		if age < -time.Minute || age > time.Minute || !task.ClaimedAt.Equal(claimed.ClaimedAt) {
+			t.Errorf("%v and %v", claimed.ClaimedAt, task.ClaimedAt)
+		}
+	})
+}
+
+func TestTheTasksThatWaitForATaskAreListed(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
+		expect := func(n int, want ...string) {
+			t.Helper()
+			if ids := testenv.Must[[]string](t)(queue.Dependents(ctx, "a", n)); len(ids) != len(want) || len(ids) > 0 && !reflect.DeepEqual(ids, want) {
+				t.Errorf("%v", ids)
+			}
+		}
+		expect(100)
+		testenv.Must[[]rushgate.Enqueued](t)(queue.EnqueueAll(ctx, []rushgate.NewTask{
+			{ID: "a"}, {ID: "z", After: []string{"a"}, IfDead: rushgate.IfDeadFail}, {ID: "y", After: []string{"a"}, IfDead: rushgate.IfDeadFail},
+			{ID: "x", After: []string{"a"}},
+		}))
+		expect(100, "x", "z", "y")
+		expect(2, "x", "z")
+		for _, n := range []int{0, 1_001} {
+			if _, err := queue.Dependents(ctx, "a", n); !errors.Is(err, rushgate.ErrInvalid) {
+				t.Errorf("%d: %v", n, err)
+			}
+		}
+	})
+}
+
 func TestABatchCallsBackWhenItIsClosedAndItsMembersAreDone(t *testing.T) {
 	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
 		enqueue(t, queue, rushgate.NewTask{ID: "batch", HeldOpen: true}, rushgate.Added)
@@ -398,7 +479,18 @@ func TestSchedulesAreSavedListedAndDeleted(t *testing.T) {
 			first.Priority != 0 || first.MaxAttempts != 3 || first.Recurrence.Cron != nightly.Cron || first.Paused {
 			t.Errorf("%+v", first)
 		}
-		page := testenv.Must[[]rushgate.Schedule](t)(queue.Schedules(ctx, rushgate.Page{After: "nightly", Limit: 1}))
+		if len(first.Upcoming) != 5 || !first.Upcoming[0].Equal(first.Next) || len(schedules[1].Upcoming) != 0 {
+			t.Errorf("%v and %v", first.Upcoming, schedules[1].Upcoming)
+		}
+		often.Paused = rushgate.Ptr(false)
+		testenv.Must[rushgate.ScheduleOutcome](t)(queue.SaveSchedule(ctx, often))
+		page := testenv.Must[[]rushgate.Schedule](t)(queue.Schedules(ctx, rushgate.Page{After: "nightly"}))
+		for at, moment := range page[0].Upcoming {
+			if len(page[0].Upcoming) != 5 || !moment.Equal(page[0].Next.Add(time.Duration(at)*time.Minute)) {
+				t.Errorf("%v", page[0].Upcoming)
+			}
+		}
+		page = testenv.Must[[]rushgate.Schedule](t)(queue.Schedules(ctx, rushgate.Page{After: "nightly", Limit: 1}))
 		if len(page) != 1 || page[0].ID != "often" {
 			t.Errorf("%+v", page)
 		}

@@ -33,6 +33,7 @@ import dev.rushgate.Queue;
 import dev.rushgate.QueueLimits;
 import dev.rushgate.Rate;
 import dev.rushgate.Recurrence;
+import dev.rushgate.Rescheduled;
 import dev.rushgate.Retried;
 import dev.rushgate.Schedule;
 import dev.rushgate.Scheduled;
@@ -47,6 +48,7 @@ import dev.rushgate.WaitInterruptedException;
 import dev.rushgate.internal.Cron;
 import java.time.Duration;
 import java.time.Instant;
+import java.time.temporal.ChronoUnit;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -256,6 +258,54 @@ class QueuesTest extends Suite {
     }
 
     @Test
+    void aWaitingTaskIsRescheduled() {
+        queue.enqueue(NewTask.builder("a").delay(Duration.ofMinutes(10)).deadlineAfter(Duration.ofHours(1)).build());
+        Instant due = assertInstanceOf(Rescheduled.Done.class, queue.reschedule("a", Duration.ofMinutes(1))).due();
+        Task task = queue.task("a").orElseThrow().task();
+        assertEquals(due, task.due());
+        Duration left = Duration.between(due, task.deadline()).minusMinutes(59);
+        assertTrue(left.abs().compareTo(Duration.ofMinutes(1)) < 0, left.toString());
+        assertEquals(new Rescheduled.TooLate(task.deadline()), queue.reschedule("a", Duration.ofHours(2)));
+        Instant later = due.plus(1_000_001, ChronoUnit.MICROS);
+        assertEquals(new Rescheduled.Done(later), queue.reschedule("a", later));
+        assertEquals(later, queue.task("a").orElseThrow().task().due());
+        assertTrue(queue.claim(Duration.ZERO).isEmpty(), "not due");
+        assertInstanceOf(Rescheduled.Done.class, queue.reschedule("a", Duration.ZERO));
+        ClaimedTask claimed = claim();
+        assertEquals(1, claimed.task().attempt());
+        assertEquals(new Rescheduled.Leased(), queue.reschedule("a", Duration.ZERO));
+        claimed.complete();
+        assertEquals(new Rescheduled.NotFound(), queue.reschedule("a", Duration.ZERO));
+        assertThrows(InvalidException.class, () -> queue.reschedule("a", Duration.ofMillis(-1)));
+        assertThrows(InvalidException.class, () -> queue.reschedule("a", Duration.ofDays(401)));
+        assertThrows(InvalidException.class, () -> queue.reschedule("a", Instant.ofEpochSecond(-1)));
+        assertThrows(InvalidException.class, () -> queue.reschedule("a", (Instant) null));
+    }
+
+    @Test
+    void aTaskSaysWhenItWasClaimed() {
+        queue.enqueue("a", Content.empty());
+        assertNull(queue.task("a").orElseThrow().task().claimed());
+        Instant claimed = claim().task().claimed();
+        assertEquals(claimed, queue.task("a").orElseThrow().task().claimed());
+        assertTrue(Duration.between(claimed, Instant.now()).abs().compareTo(Duration.ofMinutes(1)) < 0, claimed.toString());
+    }
+
+    @Test
+    void theTasksThatWaitForATaskAreListed() {
+        assertEquals(List.of(), queue.dependents("a", 100));
+        queue.enqueueAll(List.of(NewTask.of("a", Content.empty()),
+                NewTask.builder("z").after(List.of("a")).ifDead(IfDead.FAIL).build(),
+                NewTask.builder("y").after(List.of("a")).ifDead(IfDead.FAIL).build(),
+                NewTask.builder("x").after(List.of("a")).build()));
+        assertEquals(List.of("x", "z", "y"), queue.dependents("a", 100));
+        assertEquals(List.of("x", "z"), queue.dependents("a", 2));
+        assertThrows(InvalidException.class, () -> queue.dependents("a", 0));
+        assertThrows(InvalidException.class, () -> queue.dependents("a", 1_001));
+        assertThrows(InvalidException.class, () -> queue.dependents("a b", 1));
+    }
+
+    @Test
     void aClientWaitsForTheResultOfATask() throws Exception {
         queue.limit(QueueLimits.builder().retention(Duration.ofHours(1), 100).build());
         queue.enqueue("a", Content.empty());
@@ -401,7 +451,10 @@ class QueuesTest extends Suite {
         assertEquals(List.of(3, 4), List.of(saved.priority(), saved.maxAttempts()));
         assertEquals(Cron.next(nightly, Instant.now()), saved.next());
         assertNull(saved.previous());
+        assertEquals(List.of(saved.next(), Cron.next(nightly, saved.next())), saved.upcoming().subList(0, 2));
+        assertEquals(5, saved.upcoming().size());
         assertTrue(schedules.get(0).paused());
+        assertEquals(List.of(), schedules.get(0).upcoming());
         assertTrue(queue.deleteSchedule("nightly"));
         assertFalse(queue.deleteSchedule("nightly"));
         assertThrows(InvalidException.class,

@@ -93,6 +93,7 @@ export const OUTCOMES = {
   taskReleased: ['stale', 'waiting', 'cancelled'],
   extended: ['lost', 'extended', 'cancelled'],
   cancelled: ['not_found', 'removed', 'marked'],
+  rescheduled: ['not_found', 'rescheduled', 'leased', 'too_late'],
   closed: ['not_found', 'closed', 'not_open'],
   scheduled: [undefined, 'added', 'changed', 'unchanged', 'full', 'stale'],
   created: ['exists', 'created'],

@@ -71,7 +71,9 @@ export class HeldLock {
   readonly token: string
   readonly #locks: Locks
   readonly #settings: Settings
-  readonly #lost = new AbortController()
+  /** Made when the signal is first asked for. Until then, `#isLost` suffices. */
+  #lost: AbortController | undefined
+  #isLost = false
   readonly #unwatch: () => void
   #heldUntil: number
   /** The lease of renewals: that of the latest extension. */
@@ -96,6 +98,10 @@ export class HeldLock {
 
   /** Aborted, with a `LockLostError`, before the store can grant the lock to another client: stop the work then. */
   get signal(): AbortSignal {
+    if (!this.#lost) {
+      this.#lost = new AbortController()
+      if (this.#isLost) this.#lost.abort(lost(this.name))
+    }
     return this.#lost.signal
   }
 
@@ -106,7 +112,7 @@ export class HeldLock {
 
   /** How long the lock is certainly held, in ms, unless it is renewed. 0 if it was lost or released. */
   get leaseLeftMs(): number {
-    return this.signal.aborted || this.#release ? 0 : Math.max(0, this.#heldUntil - now())
+    return this.#isLost || this.#release ? 0 : Math.max(0, this.#heldUntil - now())
   }
 
   /**
@@ -115,9 +121,13 @@ export class HeldLock {
    */
   async extend(leaseMs: number = this.#settings.leaseMs): Promise<void> {
     lease(leaseMs)
-    this.signal.throwIfAborted()
+    this.#throwIfLost()
     this.#leaseMs = leaseMs
     await this.#extend()
+  }
+
+  #throwIfLost(): void {
+    if (this.#isLost) throw lost(this.name)
   }
 
   #extend(): Promise<void> {
@@ -127,7 +137,7 @@ export class HeldLock {
   }
 
   async #extendNow(): Promise<void> {
-    this.signal.throwIfAborted()
+    this.#throwIfLost()
     const leaseMs = this.#leaseMs
     // Without an answer, the lease ends at the old or the new time.
     this.#heldUntil = Math.min(this.#heldUntil, now() + leaseMs)
@@ -155,7 +165,7 @@ export class HeldLock {
 
   async #releaseOnce(): Promise<boolean> {
     this.#stop()
-    return await this.#locks.release(this.name, this.token) && !this.signal.aborted
+    return await this.#locks.release(this.name, this.token) && !this.#isLost
   }
 
   /** Releases the lock at the end of an `await using` block. */
@@ -167,7 +177,7 @@ export class HeldLock {
   #schedule(): void {
     clearTimeout(this.#renewal)
     clearTimeout(this.#expiry)
-    if (this.signal.aborted || this.#release) return
+    if (this.#isLost || this.#release) return
     if (this.#settings.renew) this.#renewIn(this.#leaseMs / 3)
     this.#expiry = setTimeout(() => this.#expire(), Math.min(this.leaseLeftMs, MAX_TIMER_MS))
   }
@@ -184,13 +194,14 @@ export class HeldLock {
 
   /** After a failed extension. The old lease may still run, so a third of the new one could be too late. */
   #renewSoon(): void {
-    if (this.#settings.renew && !this.signal.aborted && !this.#release) this.#renewIn(Math.min(this.#leaseMs / 20, RENEW_AGAIN_MS))
+    if (this.#settings.renew && !this.#isLost && !this.#release) this.#renewIn(Math.min(this.#leaseMs / 20, RENEW_AGAIN_MS))
   }
 
   #lose(): void {
-    if (this.#release || this.signal.aborted) return
+    if (this.#release || this.#isLost) return
+    this.#isLost = true
     this.#stop()
-    this.#lost.abort(lost(this.name))
+    this.#lost?.abort(lost(this.name))
   }
 
   #stop(): void {

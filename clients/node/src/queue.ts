@@ -4,7 +4,7 @@ import { encode } from './payload.js'
 import type { EncodedTask, Queues, Transport } from './transport.js'
 import type {
   Cancelled, Closed, Completed, Content, DeadLetter, Ended, Enqueued, NewSchedule, NewTask, Page, Progress, QueueLimits, QueueStats, Rate,
-  Recurrence, Retried, Schedule, Scheduled, Task, TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+  Recurrence, Rescheduled, Retried, Schedule, Scheduled, Task, TaskExtended, TaskInfo, TaskReleased, Waited, Why,
 } from './types.js'
 
 /** How to claim tasks. */
@@ -74,6 +74,17 @@ export class Queue {
     return this.queues.cancel(this.name, check.name('id', id))
   }
 
+  /**
+   * Changes when a waiting task is due, earlier or later: `delayMs` from now, which is 0 to 400 days, or at `dueUs`. Default:
+   * now. Everything else about the task stays.
+   */
+  async reschedule(id: string, { delayMs, dueUs }: { delayMs?: number; dueUs?: number } = {}): Promise<Rescheduled> {
+    check.oneOf('delayMs', delayMs !== undefined, 'dueUs', dueUs !== undefined)
+    check.delay('delayMs', delayMs ?? 0)
+    const due = dueUs === undefined ? { delayMs: delayMs ?? 0 } : { dueUs: check.moment('dueUs', dueUs) }
+    return this.queues.reschedule(this.name, check.name('id', id), due)
+  }
+
   /** Waits until a task has ended. `null` if it is live after the wait. The queue needs a retention. */
   async waitFor(id: string, { waitMs = 0, signal }: WaitOptions = {}): Promise<Ended | null> {
     check.wait(waitMs)
@@ -89,6 +100,14 @@ export class Queue {
   /** Closes an open batch: its callback runs when all members have finished. */
   async closeBatch(id: string): Promise<Closed> {
     return this.queues.closeBatch(this.name, check.name('id', id))
+  }
+
+  /**
+   * IDs of the live tasks that still wait for a task: by their policy for a dead dependency, `ifDead`, and then by arrival. At
+   * most `n`: 1 to 1,000. Default: 100.
+   */
+  async dependents(id: string, { n = 100 }: { n?: number } = {}): Promise<string[]> {
+    return this.queues.dependents(this.name, check.name('id', id), check.whole('n', n, { min: 1, max: LIMITS.batch }))
   }
 
   /** Finished tasks that a live task waited for, by ID, with their results. `limit`: 1 to 100. Default: 100. */
@@ -164,6 +183,7 @@ export class ClaimedTask implements Task {
   declare readonly dueUs: number
   declare readonly revision: number
   declare readonly fence: number
+  declare readonly claimedUs: number
   declare readonly payload: any
   declare readonly contentType: string
   declare readonly kind?: string

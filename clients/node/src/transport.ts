@@ -3,7 +3,7 @@
 import type { Encoded } from './payload.js'
 import type {
   Cancelled, Closed, Completed, DeadLetter, Decision, Ended, Enqueued, Hold, Holder, LockState, NewSale, NewTask, Progress, QueueLimits,
-  QueueStats, Recurrence, Reservation, Reserved, Restored, Retried, SaleState, Schedule, Scheduled, Task, TaskExtended, TaskInfo,
+  QueueStats, Recurrence, Rescheduled, Reservation, Reserved, Restored, Retried, SaleState, Schedule, Scheduled, Task, TaskExtended, TaskInfo,
   TaskReleased, Waited, Why,
 } from './types.js'
 
@@ -81,6 +81,9 @@ export interface EncodedSchedule {
   paused?: boolean
 }
 
+/** When a task is due: at a moment, or after a delay. */
+export type Due = { dueUs: number } | { delayMs: number }
+
 export interface Part {
   after: string
   limit: number
@@ -94,11 +97,14 @@ export interface Queues {
   release(queue: string, releases: readonly Release[]): Promise<TaskReleased[]>
   extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]>
   cancel(queue: string, id: string): Promise<Cancelled>
+  reschedule(queue: string, id: string, due: Due): Promise<Rescheduled>
   task(queue: string, id: string): Promise<TaskInfo | undefined>
   /** Nothing if the task is live after the wait. */
   waitFor(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<Ended | undefined>
   why(queue: string, id: string): Promise<Why[]>
   closeBatch(queue: string, id: string): Promise<Closed>
+  /** IDs of up to `n` live tasks that wait for a task. */
+  dependents(queue: string, id: string, n: number): Promise<string[]>
   /** Finished tasks that a live task waited for, by ID. */
   waited(queue: string, id: string, part: Part): Promise<Waited[]>
   stats(queue: string): Promise<QueueStats>

@@ -299,7 +299,7 @@ export interface Schedule extends Payload {
   priority: number
   maxAttempts: number
   nextUs?: number
-  /** Its next occurrences, at most five. */
+  /** Its next occurrences: at most five, and none while the schedule is paused. */
   upcomingUs: number[]
   previousUs?: number
   paused: boolean
@@ -353,6 +353,11 @@ export type Retried =
 export type TaskReleased = 'waiting' | 'cancelled' | 'stale'
 export type TaskExtended = 'extended' | 'cancelled' | 'lost'
 export type Cancelled = 'removed' | 'marked' | 'not_found'
+/** Outcome of rescheduling a task. `too_late`: the new due time is not before the deadline of the task. */
+export type Rescheduled =
+  | { outcome: 'rescheduled'; dueUs: number }
+  | { outcome: 'too_late'; deadlineUs: number }
+  | { outcome: 'leased' | 'not_found' }
 export type Closed = { outcome: 'closed'; left: number } | { outcome: 'not_open' | 'not_found' }
 
 // ── Sales ────────────────────────────────────────────────────────────────────────────────────────────────────────────

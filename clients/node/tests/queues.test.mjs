@@ -234,6 +234,39 @@ test('a canceled task is removed, or marked while it runs', async () => {
   assert.deepEqual(await task.retry('x'), { outcome: 'cancelled' })
 })
 
+test('a waiting task is rescheduled', async () => {
+  const queue = await fresh()
+  await queue.enqueue({ id: 'a', delayMs: 600_000, deadlineAfterMs: 3_600_000 })
+  const { deadlineUs } = await queue.task('a')
+  const moved = await queue.reschedule('a', { delayMs: 60_000 })
+  assert.equal(moved.outcome, 'rescheduled')
+  assert.equal((await queue.task('a')).dueUs, moved.dueUs)
+  assert.ok(Math.abs(deadlineUs - moved.dueUs - 3_540_000_000) < 60_000_000)
+  assert.deepEqual(await queue.reschedule('a', { delayMs: 7_200_000 }), { outcome: 'too_late', deadlineUs })
+  const dueUs = moved.dueUs + 1_000_001
+  assert.deepEqual(await queue.reschedule('a', { dueUs }), { outcome: 'rescheduled', dueUs })
+  assert.deepEqual(await queue.claim(), [])
+  assert.equal((await queue.reschedule('a')).outcome, 'rescheduled')
+  const task = await claimOne(queue)
+  assert.equal(task.attempt, 1)
+  assert.deepEqual(await queue.reschedule('a'), { outcome: 'leased' })
+  await task.complete()
+  assert.deepEqual(await queue.reschedule('a'), { outcome: 'not_found' })
+  for (const bad of [{ delayMs: -1 }, { delayMs: 34_560_000_001 }, { dueUs: -1 }, { dueUs: 1.5 }, { delayMs: 1, dueUs: 1 }]) {
+    await assert.rejects(queue.reschedule('a', bad), InvalidError)
+  }
+})
+
+test('a task says when it was claimed', async () => {
+  const queue = await fresh()
+  await queue.enqueue({ id: 'a' })
+  assert.equal((await queue.task('a')).claimedUs, undefined)
+  const { claimedUs, fence } = await claimOne(queue)
+  assert.equal(claimedUs, fence)
+  assert.equal((await queue.task('a')).claimedUs, claimedUs)
+  assert.ok(Math.abs(claimedUs / 1_000 - Date.now()) < 60_000)
+})
+
 test('a client waits for a result', async () => {
   const queue = await fresh(true)
   await enqueueAll(queue, 'a', 'b', 'c', 'd')
@@ -287,6 +320,18 @@ test('a task waits for others and sees their results', async () => {
   assert.deepEqual(waited.map(({ id, end, result, error }) => [id, end, result?.payload, error]), [['a', 'done', 1, undefined], ['b', 'dead', undefined, 'broken']])
 })
 
+test('the tasks that wait for a task are listed', async () => {
+  const queue = await fresh()
+  assert.deepEqual(await queue.dependents('a'), [])
+  await queue.enqueueAll([
+    { id: 'a' }, { id: 'z', after: ['a'], ifDead: 'fail' }, { id: 'y', after: ['a'], ifDead: 'fail' }, { id: 'x', after: ['a'] },
+  ])
+  assert.deepEqual(await queue.dependents('a'), ['x', 'z', 'y'])
+  assert.deepEqual(await queue.dependents('a', { n: 2 }), ['x', 'z'])
+  for (const n of [0, 1_001, 1.5]) await assert.rejects(queue.dependents('a', { n }), InvalidError)
+  await assert.rejects(queue.dependents('a b'), InvalidError)
+})
+
 test('the callback of a batch runs after the batch is closed and its members have finished', async () => {
   const queue = await fresh()
   await queue.enqueueAll([{ id: 'all', heldOpen: true }, { id: 'a', partOf: 'all' }])
@@ -314,6 +359,10 @@ test('schedules are saved, listed and deleted', async () => {
   const next = new Intl.DateTimeFormat('en-GB', { timeZone: 'Europe/Berlin', timeStyle: 'short' }).format(first.nextUs / 1_000)
   assert.equal(next, '03:30')
   assert.deepEqual([second.id, second.recurrence, second.paused], ['often', { everyMs: 60_000, missed: 'all' }, true])
+  assert.deepEqual([first.upcomingUs.length, first.upcomingUs[0], second.upcomingUs], [5, first.nextUs, []])
+  assert.equal((await queue.saveSchedule('often', { everyMs: 60_000, missed: 'all', paused: false })).outcome, 'changed')
+  const [, often] = await queue.schedules()
+  assert.deepEqual(often.upcomingUs, [0, 1, 2, 3, 4].map((minutes) => often.nextUs + minutes * 60_000_000))
   assert.deepEqual((await queue.schedules({ after: 'nightly' })).map(({ id }) => id), ['often'])
   assert.deepEqual([await queue.deleteSchedule('often'), await queue.deleteSchedule('often')], [true, false])
   for (const wrong of [{}, { cron: 'soon' }, { cron: '0 0 31 2 *' }, { everyMs: 999 }, { everyMs: 1_000, zone: 'UTC' }, { cron: '* * * * *', everyMs: 1_000 }, { cron: '* * * * *', zone: 'Mars/Base' }]) {

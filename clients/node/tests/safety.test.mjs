@@ -28,6 +28,36 @@ async function losing(proxy, verb, call) {
   return result
 }
 
+test('calls of the same turn get their own answers', async () => {
+  const client = await connect()
+  const names = Array.from({ length: 300 }, () => unique('lock'))
+  const all = await Promise.all([...names, names[0]].map((name) => client.lock(name).acquire()))
+  const [first, second] = [all[0], all.pop()]
+  assert.equal([first, second].filter(Boolean).length, 1)
+  assert.ok(all.slice(1).every((held, at) => held.name === names[at + 1] && held.fence > 0))
+  const released = await Promise.all([first ?? second, ...all.slice(1)].map((held) => held.release()))
+  assert.deepEqual(new Set(released), new Set([true]))
+  const queue = client.queue(unique('queue'))
+  const tasks = Array.from({ length: 300 }, (_, at) => ({ id: `${at}`, payload: 'x'.repeat(at % 50 ? 1 : 400_000) }))
+  const added = await Promise.all([...tasks.map((task) => queue.enqueue(task)), queue.enqueue(tasks[7])])
+  assert.equal(added.pop().outcome, 'kept')
+  assert.deepEqual(new Set(added.map(({ outcome }) => outcome)), new Set(['added']))
+  assert.equal(new Set(added.map(({ revision }) => revision)).size, 300)
+  const claimed = await queue.claim({ n: 100 })
+  const completed = await Promise.all(claimed.map((task, at) => at % 2 ? task.complete() : task.complete({ at })))
+  assert.deepEqual(new Set(completed), new Set(['done']))
+  assert.equal((await queue.stats()).ready, 200)
+})
+
+test('a call that is refused does not spoil the others of its turn', async () => {
+  const queue = (await connect()).queue(unique('queue'))
+  const calls = [{ id: 'a' }, { id: 'b', deadlineUs: 1 }, { id: 'c' }].map((task) => queue.enqueue(task))
+  const [a, b, c] = await Promise.allSettled(calls)
+  assert.deepEqual([a.value?.outcome, c.value?.outcome], ['added', 'added'])
+  assert.ok(b.reason instanceof InvalidError, String(b.reason))
+  assert.equal((await queue.stats()).ready, 2)
+})
+
 if (isSingle) {
   test('a call whose connection ends before the answer is executed once', async () => {
     const { proxy, client } = await proxied()

@@ -58,6 +58,7 @@ final class Contract
         'queue_dead' => ['queue'],
         'queue_dead_letter' => ['queue'],
         'queue_delete_dead' => ['queue', 'replay_cache'],
+        'queue_dependents' => ['queue'],
         'queue_dequeue' => ['queue', 'replay_cache'],
         'queue_due_schedules' => ['schedules'],
         'queue_enqueue' => ['queue', 'replay_cache', 'unique'],
@@ -71,6 +72,7 @@ final class Contract
         'queue_release' => ['queue', 'replay_cache'],
         'queue_replay' => ['queue', 'replay_cache', 'unique'],
         'queue_requeue_dead' => ['queue', 'replay_cache'],
+        'queue_reschedule' => ['queue', 'replay_cache'],
         'queue_retry' => ['queue', 'replay_cache'],
         'queue_ring' => ['queue'],
         'queue_schedule' => ['queue', 'schedules'],
@@ -112,6 +114,7 @@ final class Contract
     public const TASK_RELEASED = ['stale', 'waiting', 'cancelled'];
     public const TASK_EXTENDED = ['lost', 'extended', 'cancelled'];
     public const CANCELLED = ['not_found', 'removed', 'marked'];
+    public const RESCHEDULED = ['not_found', 'rescheduled', 'leased', 'too_late'];
     public const DEQUEUED = ['stale', 'removed', 'leased'];
     public const CLOSED = ['not_found', 'closed', 'not_open'];
     public const SCHEDULED = [1 => 'added', 2 => 'changed', 3 => 'unchanged', 4 => 'full', 5 => 'stale'];
@@ -207,6 +210,7 @@ final class Contract
     public const LEASE_MAX = 86_400_000_000;
     public const WAIT_MAX = 86_400_000_000;
     public const DELAY_MAX = 34_560_000_000_000;
+    public const MOMENT_MAX = 9_007_199_254_740_991;
     public const PERIOD_MIN = 1_000;
     public const BATCH_MAX = 1_000;
     public const DEPENDENCIES_MAX = 1_000;

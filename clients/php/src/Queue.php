@@ -233,6 +233,36 @@ final class Queue
         return $outcome === 'not_found' ? throw $this->noTask($id) : $outcome;
     }
 
+    /**
+     * Changes when a waiting task is due, earlier or later. Everything else about the task stays.
+     *
+     * @param int|float|null $delay 0 to 400 days from now, in seconds. Over HTTP, rounded up to whole ms
+     * @param ?int $dueUs moment at which the task is due, instead of $delay. Default: now
+     * @return int when the task is due, in µs
+     * @throws InvalidArgument if the new due time is not before the deadline of the task, which is `deadline_us` in the details
+     * @throws NotFound if no live task has the ID
+     * @throws Refused if a worker is running the task
+     */
+    public function reschedule(string $id, int|float|null $delay = null, ?int $dueUs = null): int
+    {
+        if ($delay !== null && $dueUs !== null) {
+            throw Checks::invalid('the task', 'has a delay and a due time; set one of them');
+        }
+        $delay = Checks::delay('the delay', $delay ?? 0);
+        $dueUs === null || Checks::range('the due time', $dueUs, 0, Contract::MOMENT_MAX);
+        $answer = $this->store->reschedule($this->name, Checks::name('the task ID', $id), $delay, $dueUs);
+        return match ($answer['outcome']) {
+            'rescheduled' => $answer['due_us'],
+            'not_found' => throw $this->noTask($id),
+            'leased' => throw new Refused("a worker is running the task `$id`", 'leased'),
+            'too_late' => throw new InvalidArgument(
+                'the new due time is not before the deadline of the task',
+                'invalid',
+                ['deadline_us' => $answer['deadline_us']],
+            ),
+        };
+    }
+
     /** Removes a task if it is unchanged since it was read. False if it was changed, or a worker is running it. */
     public function dequeue(Task|string $task): bool
     {
@@ -293,6 +323,19 @@ final class Queue
     public function waits(string $id): ?array
     {
         return $this->store->waits($this->name, Checks::name('the task ID', $id));
+    }
+
+    /**
+     * IDs of the live tasks that still wait for a task: by their policy for a dead dependency, `ifDead`, and then by
+     * arrival.
+     *
+     * @param int $n maximum number of IDs: 1 to 1,000
+     * @return list<string>
+     */
+    public function dependents(string $id, int $n = 100): array
+    {
+        Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX);
+        return $this->store->dependents($this->name, Checks::name('the task ID', $id), $n);
     }
 
     /**
@@ -431,7 +474,8 @@ final class Queue
 
     /**
      * Schedules by ID: `id`, `recurrence`, `content` (a {@see Payload}), `priority`, `max_attempts`, `paused`,
-     * `revision`, and `next_us` and `previous_us` if they are known.
+     * `revision`, `upcoming_us` (its next occurrences: at most five, and none while it is paused), and `next_us` and
+     * `previous_us` if they are known.
      *
      * @param int $limit 1 to 10,000
      * @return list<array<string, mixed>>

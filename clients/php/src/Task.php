@@ -13,6 +13,7 @@ final class Task
     /**
      * @internal
      * @param ?int $fence fencing token of the claim: grows with each claim of the queue. Null if it is not claimed
+     * @param ?int $claimedUs when it was claimed, exact to the duration of the claiming call. Null if it is not claimed
      * @param int $attempt number of claims so far, including this one
      */
     public function __construct(
@@ -28,6 +29,7 @@ final class Task
         public readonly int $maxAttempts,
         public readonly ?string $key,
         public readonly ?int $deadlineUs,
+        public readonly ?int $claimedUs,
     ) {
     }
 
@@ -50,6 +52,7 @@ final class Task
             $fields['max_attempts'],
             $fields['key'] ?? null,
             $fields['deadline_us'] ?? null,
+            $fields['claimed_us'] ?? null,
         );
     }
 

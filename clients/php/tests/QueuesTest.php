@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Rushgate\Tests;
 
 use Rushgate\Exception\Dead;
+use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\NotFound;
 use Rushgate\Exception\QueueFull;
 use Rushgate\Exception\Refused;
@@ -186,6 +187,57 @@ final class QueuesTest extends TestCase
         self::refused(NotFound::class, fn () => $queue->cancel('b'));
     }
 
+    public function testAWaitingTaskIsRescheduled(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('a', delay: 600, deadline: 3_600);
+        $due = $queue->reschedule('a', 60);
+        $task = $queue->find('a')->task;
+        self::assertSame($due, $task->dueUs);
+        self::assertEqualsWithDelta(3_540e6, $task->deadlineUs - $due, 60e6);
+        $late = self::refused(InvalidArgument::class, fn () => $queue->reschedule('a', 7_200));
+        self::assertSame($task->deadlineUs, $late->details['deadline_us']);
+        self::assertSame($due + 1_000_001, $queue->reschedule('a', dueUs: $due + 1_000_001));
+        self::assertSame($due + 1_000_001, $queue->find('a')->task->dueUs);
+        self::assertSame([], $queue->claim());
+        $queue->reschedule('a');
+        [$claimed] = $queue->claim();
+        self::assertSame(1, $claimed->attempt);
+        $leased = self::refused(Refused::class, fn () => $queue->reschedule('a'));
+        self::assertSame('leased', $leased->errorCode);
+        $claimed->complete();
+        self::refused(NotFound::class, fn () => $queue->reschedule('a'));
+        foreach ([[-1], [34_560_001], [null, -1], [1, 1]] as $bad) {
+            self::refused(InvalidArgument::class, fn () => $queue->reschedule('a', ...$bad));
+        }
+    }
+
+    public function testATaskSaysWhenItWasClaimed(): void
+    {
+        $queue = self::queue();
+        $queue->enqueue('a');
+        self::assertNull($queue->find('a')->task->claimedUs);
+        [$task] = $queue->claim();
+        self::assertSame($task->fence, $task->claimedUs);
+        self::assertSame($task->claimedUs, $queue->find('a')->task->claimedUs);
+        self::assertEqualsWithDelta(microtime(true), $task->claimedUs / 1e6, 60);
+    }
+
+    public function testTheTasksThatWaitForATaskAreListed(): void
+    {
+        $queue = self::queue();
+        self::assertSame([], $queue->dependents('a'));
+        $queue->enqueueAll([
+            new NewTask('a'), new NewTask('z', after: ['a'], ifDead: 'fail'), new NewTask('y', after: ['a'], ifDead: 'fail'),
+            new NewTask('x', after: ['a'], ifDead: 'wait'),
+        ]);
+        self::assertSame(['x', 'z', 'y'], $queue->dependents('a'));
+        self::assertSame(['x', 'z'], $queue->dependents('a', 2));
+        foreach ([['a b'], ['a', 0], ['a', 1_001]] as $bad) {
+            self::refused(InvalidArgument::class, fn () => $queue->dependents(...$bad));
+        }
+    }
+
     public function testAResultIsWaitedFor(): void
     {
         $queue = self::queue();
@@ -284,6 +336,10 @@ final class QueuesTest extends TestCase
         self::assertSame(['every_ms' => 60_000, 'missed' => 'all'], $schedule['recurrence']);
         self::assertSame(0, $schedule['next_us'] % 60_000_000);
         self::assertSame(['n' => 1], $schedule['content']->value());
+        $next = $schedule['next_us'];
+        self::assertSame(array_map(fn (int $minutes) => $next + $minutes * 60_000_000, range(0, 4)), $schedule['upcoming_us']);
+        $save(every: 60, missed: 'all', paused: true);
+        self::assertSame([], $queue->schedules()[0]['upcoming_us']);
         self::assertTrue($queue->deleteSchedule('nightly'));
         self::assertFalse($queue->deleteSchedule('nightly'));
         self::assertSame([], $queue->schedules());

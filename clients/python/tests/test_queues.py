@@ -155,6 +155,34 @@ def test_a_waiting_task_is_canceled(queue):
     assert queue.cancel("a") == "not_found"
 
 
+def test_a_waiting_task_is_rescheduled(queue):
+    queue.enqueue("a", delay=600, deadline=3600)
+    moved = queue.reschedule("a", delay=60)
+    assert moved.outcome == "rescheduled" and moved.due_us == queue.task("a").due_us
+    assert 0 < moved.due_us - queue.task("a").deadline_us + 3_600_000_000 < 120_000_000
+    late = queue.reschedule("a", delay=7200)
+    assert (late.outcome, late.due_us, late.deadline_us) == ("too_late", None, queue.task("a").deadline_us)
+    at = moved.due_us + 1_000_001
+    assert queue.reschedule("a", due_us=at).due_us == at == queue.task("a").due_us
+    assert queue.claim() == []
+    assert queue.reschedule("a").outcome == "rescheduled"
+    [task] = queue.claim()
+    assert task.attempt == 1 and queue.reschedule("a", delay=timedelta(minutes=1)).outcome == "leased"
+    task.complete()
+    assert queue.reschedule("a").outcome == "not_found"
+    for options in ({"delay": -1}, {"delay": 34_560_001}, {"due_us": -1}, {"delay": 1, "due_us": 1}):
+        with pytest.raises(InvalidArgument):
+            queue.reschedule("a", **options)
+
+
+def test_a_task_says_when_it_was_claimed(queue):
+    queue.enqueue("a")
+    assert queue.task("a").claimed_us is None
+    [task] = queue.claim()
+    assert task.record.claimed_us == task.fence == queue.task("a").claimed_us
+    assert abs(task.record.claimed_us / 1e6 - time.time()) < 60
+
+
 def test_a_result_is_waited_for(queue, connect):
     keep(queue)
     queue.enqueue("a")
@@ -194,6 +222,19 @@ def test_a_task_runs_after_its_dependencies(queue):
     waited = queue.waited("sum")
     assert task.id == "sum" and [(of.id, of.end, of.result.value) for of in waited] == [("a", "done", 10), ("b", "done", 20)]
     assert queue.waited("sum", after="a")[0].id == "b"
+
+
+def test_the_tasks_that_wait_for_a_task_are_listed(queue):
+    assert queue.dependents("a") == []
+    queue.enqueue_many([
+        NewTask("a"), NewTask("z", after=["a"]), NewTask("y", after=["a"]), NewTask("x", after=["a"], if_dead="wait"),
+    ])
+    every = queue.dependents("a")
+    assert sorted(every) == ["x", "y", "z"] and every.index("z") < every.index("y")
+    assert queue.dependents("a", 2) == every[:2] and queue.dependents("z") == []
+    for bad in (lambda: queue.dependents("a b"), lambda: queue.dependents("a", 0), lambda: queue.dependents("a", 1_001)):
+        with pytest.raises(InvalidArgument):
+            bad()
 
 
 def test_a_batch_runs_its_callback_when_all_members_have_finished(queue):
@@ -304,6 +345,11 @@ def test_schedules_are_saved_listed_and_deleted(queue):
     assert [of.id for of in stored] == ["daily", "often"]
     assert (stored[0].recurrence, stored[0].payload, stored[0].paused) == (daily, {"n": 2}, True)
     assert stored[1].recurrence == Recurrence(every=60) and stored[1].next_us % 60_000_000 == 0
+    assert stored[1].upcoming_us == [stored[1].next_us + minutes * 60_000_000 for minutes in range(5)]
+    assert stored[0].upcoming_us == []
+    queue.save_schedule("daily", daily, {"n": 2}, kind="report", paused=False)
+    upcoming = queue.schedules()[0].upcoming_us
+    assert len(upcoming) == 5 and upcoming[0] == stored[0].next_us and upcoming == sorted(set(upcoming))
     assert [of.id for of in queue.schedules(after="daily", limit=1)] == ["often"]
     assert queue.delete_schedule("daily") and not queue.delete_schedule("daily")
     for bad in (Recurrence(), Recurrence(cron="x"), Recurrence(cron="* * * *"), Recurrence(every=0.5),

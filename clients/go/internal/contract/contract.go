@@ -155,6 +155,7 @@ var (
 	TaskReleased = []string{"stale", "waiting", "cancelled"}
 	Extended     = []string{"lost", "extended", "cancelled"}
 	Canceled     = []string{"not_found", "removed", "marked"}
+	Rescheduled  = []string{"not_found", "rescheduled", "leased", "too_late"}
 	Closed       = []string{"not_found", "closed", "not_open"}
 	Scheduled    = []string{"", "added", "changed", "unchanged", "full", "stale"}
 	Created      = []string{"exists", "created"}

@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 
 import type {
-  ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+  ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
-  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Retried, Schedule, Scheduled, Task, TaskExtended,
-  TaskInfo, TaskReleased, Waited, Why,
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
+  TaskExtended, TaskInfo, TaskReleased, Waited, Why,
 } from '../types.js'
 import { asRushgateError, type HttpClient, Problem, type Request } from './client.js'
 import { waiting } from './waiting.js'
@@ -107,6 +107,19 @@ export class HttpQueues implements Queues {
     return answer === undefined ? 'not_found' : answer.outcome
   }
 
+  async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {
+    const body = 'dueUs' in due ? { due_us: due.dueUs } : { delay_ms: Math.round(due.delayMs) }
+    try {
+      const request: Request = { method: 'POST', path: pathOf(queue, 'tasks', id, 'reschedule'), body, key: randomUUID() }
+      return fromWire((await this.#client.send(request)).body)
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      if (error.code === 'leased' || error.code === 'not_found') return { outcome: error.code }
+      if (error.body.deadline_us === undefined) throw asRushgateError(error)
+      return { outcome: 'too_late', deadlineUs: error.body.deadline_us }
+    }
+  }
+
   async task(queue: string, id: string): Promise<TaskInfo | undefined> {
     const ended = await this.#look(queue, id, 0)
     if ('state' in ended) return ended
@@ -147,6 +160,10 @@ export class HttpQueues implements Queues {
       if (error instanceof Problem && (error.code === 'not_open' || error.code === 'not_found')) return { outcome: error.code }
       throw asRushgateError(error as Error)
     }
+  }
+
+  async dependents(queue: string, id: string, n: number): Promise<string[]> {
+    return (await this.#client.ask({ method: 'GET', path: `${pathOf(queue, 'tasks', id, 'dependents')}?n=${n}` })).body.ids
   }
 
   async waited(queue: string, id: string, part: Part): Promise<Waited[]> {

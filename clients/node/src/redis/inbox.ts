@@ -7,8 +7,8 @@ import type { Driver, Subscription } from './driver.js'
 
 /** What a notification concerns. */
 export const topic = {
-  granted: (token: Buffer) => `granted ${token.toString('hex')}`,
-  revoked: (token: Buffer) => `revoked ${token.toString('hex')}`,
+  granted: (token: string) => `granted ${token}`,
+  revoked: (token: string) => `revoked ${token}`,
   tasks: (queue: string) => `tasks ${queue}`,
   finished: (queue: string, id: string) => `finished ${id} ${queue}`,
   sale: (sale: string) => `sale ${sale}`,
@@ -82,8 +82,8 @@ export class Inbox {
 function topicOf(content: Buffer): string | undefined {
   const rest = content.subarray(1)
   switch (content.toString('latin1', 0, 1)) {
-    case NOTIFICATIONS.granted: return topic.granted(rest.subarray(0, ID_BYTES.token))
-    case NOTIFICATIONS.revoked: return topic.revoked(rest.subarray(0, ID_BYTES.token))
+    case NOTIFICATIONS.granted: return topic.granted(rest.toString('hex', 0, ID_BYTES.token))
+    case NOTIFICATIONS.revoked: return topic.revoked(rest.toString('hex', 0, ID_BYTES.token))
     // Names have no spaces.
     case NOTIFICATIONS.tasks: return topic.tasks(rest.toString().split(' ')[2] ?? '')
     case NOTIFICATIONS.finished: return `finished ${rest.toString()}`

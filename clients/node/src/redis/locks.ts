@@ -7,17 +7,19 @@ import type { Holder, LockState, Waiter } from '../types.js'
 import { now } from '../wait.js'
 import { type Inbox, topic } from './inbox.js'
 import { lockKeys } from './keys.js'
+import { Merger } from './merger.js'
 import { List, meaning, numberOf, Packed } from './packed.js'
 import { readOwner } from './records.js'
 import type { Store } from './store.js'
 
+const HOST = Buffer.from(cut(hostname(), LIMITS.nameBytes))
+
 /** Process ID, host name and label. */
 function writeOwner(label: string): Buffer {
-  const host = Buffer.from(cut(hostname(), LIMITS.nameBytes))
   const head = Buffer.alloc(5)
   head.writeUInt32BE(process.pid)
-  head[4] = host.length
-  return Buffer.concat([head, host, Buffer.from(label)])
+  head[4] = HOST.length
+  return Buffer.concat([head, HOST, Buffer.from(label)])
 }
 
 /** The lease less a tenth of it, 1 ms to 1 s, because clocks drift. */
@@ -28,15 +30,24 @@ function certain(leaseLeftMs: number): number {
 /** Locks by the function library. */
 export class RedisLocks implements Locks {
   readonly #store: Store
+  readonly #acquires: Merger
+  readonly #releases: Merger
 
   constructor(store: Store) {
     this.#store = store
+    this.#acquires = new Merger('each', (groups, args) => store.callOrReplay('lock_acquire', 'lock_confirm', groups, args))
+    this.#releases = new Merger('each', (groups, args) => store.call('lock_release', groups, args))
+  }
+
+  /** What the locks of a call have in common: in a Cluster, the hash tag. */
+  #shared(name: string): string {
+    return this.#store.isCluster ? name : ''
   }
 
   async acquire(name: string, request: AcquireRequest): Promise<Grant | Busy> {
     const inbox = await this.#store.inbox()
     const token = this.#store.token()
-    const granted = topic.granted(token)
+    const granted = topic.granted(token.toString('hex'))
     const bell = inbox.listen(granted)
     try {
       const acquired = await this.#waitInLine(name, token, inbox, request, (ms) => bell.wait(ms, request.signal))
@@ -72,8 +83,7 @@ export class RedisLocks implements Locks {
   async #ask(name: string, token: Buffer, inbox: Buffer, request: AcquireRequest, leftMs: number): Promise<List> {
     const { leaseMs, barging, label } = request
     const args = [token, us(leaseMs), us(leftMs), barging ? '1' : '0', inbox, writeOwner(label)]
-    const answers = new List(await this.#store.callOrReplay('lock_acquire', 'lock_confirm', [lockKeys(name)], args))
-    return answers.list()
+    return new List(await this.#acquires.ask(this.#shared(name), { groups: [lockKeys(name)], args }))
   }
 
   async #leave(name: string, token: Buffer): Promise<void> {
@@ -87,23 +97,18 @@ export class RedisLocks implements Locks {
   }
 
   async release(name: string, token: string): Promise<boolean> {
-    const list = new List(await this.#store.call('lock_release', [lockKeys(name)], [Buffer.from(token, 'hex')]))
-    return meaning(OUTCOMES.released, list.number()) === 'released'
+    const request = { groups: [lockKeys(name)], args: [Buffer.from(token, 'hex')] }
+    const outcome = numberOf(await this.#releases.ask(this.#shared(name), request))
+    return meaning(OUTCOMES.released, outcome) === 'released'
   }
 
   watch(_name: string, token: string, lost: () => void): () => void {
-    const revoked = topic.revoked(Buffer.from(token, 'hex'))
-    let ignore = () => {}
-    let ended = false
-    void this.#store.inbox().then((inbox) => {
-      if (ended) return
-      const bell = inbox.listen(revoked, lost)
-      ignore = () => inbox.ignore(revoked, bell)
-    }, () => {})
-    return () => {
-      ended = true
-      ignore()
-    }
+    // The acquisition has opened it.
+    const inbox = this.#store.openInbox
+    if (!inbox) return () => {}
+    const revoked = topic.revoked(token)
+    const bell = inbox.listen(revoked, lost)
+    return () => inbox.ignore(revoked, bell)
   }
 
   async show(name: string): Promise<LockState> {

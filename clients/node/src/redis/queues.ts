@@ -2,10 +2,10 @@ import { invalid } from '../check.js'
 import { LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
 import { InvalidError } from '../errors.js'
 import type {
-  ClaimRequest, Completion, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+  ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
-  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Retried, Schedule, Scheduled, Task,
+  Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
   TaskExtended, TaskInfo, TaskReleased, Waited, Why,
 } from '../types.js'
 import { now } from '../wait.js'
@@ -13,6 +13,7 @@ import type { Argument, Reply } from './driver.js'
 import { topic } from './inbox.js'
 import { type Group, queueKeys, replayKeys, scheduleKeys, uniqueKeys } from './keys.js'
 import { readLimits, writeLimits } from './limits.js'
+import { Merger, type Shared } from './merger.js'
 import { List, meaning, numberOf } from './packed.js'
 import { deadEnd, readDead, readFinished, readInfo, readRow, readSchedule, readTask, readTicket, readWaited, writeBody } from './records.js'
 import { dueOf, nextAfter, wireRecurrence, written } from './recurrence.js'
@@ -29,9 +30,15 @@ const STEP_BYTES = 4 << 20
 /** Queues by the function library. */
 export class RedisQueues implements Queues {
   readonly #store: Store
+  readonly #enqueues: Merger
+  readonly #completes: Merger
+  readonly #finishes: Merger
 
   constructor(store: Store) {
     this.#store = store
+    this.#enqueues = new Merger('same', (groups, args) => store.callOrReplay('queue_enqueue', 'queue_replay', groups, args))
+    this.#completes = new Merger('same', (groups, args) => store.call('queue_complete', groups, args))
+    this.#finishes = new Merger('same', (groups, args) => store.call('queue_finish', groups, args))
     // Another process gets a wake-up that no waiter of this one wants.
     store.onUnheard((heard) => {
       const [kind, queue] = heard.split(' ') as [string, string]
@@ -44,7 +51,7 @@ export class RedisQueues implements Queues {
     const op = this.#store.op()
     const args = tasks.flatMap((task, at) => [at === 0 ? op : '', task.id, termsOf(task), writeBody(task.content)])
     const groups = [queueKeys(queue), this.#replays(queue), uniqueKeys(queue)]
-    const answers = new List(await this.#store.callOrReplay('queue_enqueue', 'queue_replay', groups, args)).list()
+    const answers = new List(await ask(this.#enqueues, queue, tasks.length, { groups, args }))
     return tasks.map(() => readEnqueued(answers))
   }
 
@@ -92,7 +99,8 @@ export class RedisQueues implements Queues {
       return [at === 0 ? op : '', id, String(claim), ...more]
     })
     const groups = [queueKeys(queue), this.#replays(queue)]
-    const answers = new List(await this.#store.call(plain ? 'queue_complete' : 'queue_finish', groups, args)).list()
+    const merger = plain ? this.#completes : this.#finishes
+    const answers = new List(await ask(merger, queue, completions.length, { groups, args }))
     return completions.map(() => meaning(OUTCOMES.completed, answers.number()))
   }
 
@@ -129,6 +137,17 @@ export class RedisQueues implements Queues {
 
   async cancel(queue: string, id: string): Promise<Cancelled> {
     return meaning(OUTCOMES.cancelled, new List(await this.#once(queue, 'cancel', [id])).number())
+  }
+
+  async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {
+    const when = 'dueUs' in due ? [String(due.dueUs), '0'] : [us(due.delayMs), '1']
+    const list = new List(await this.#once(queue, 'reschedule', [id, ...when]))
+    const [outcome, time] = [meaning(OUTCOMES.rescheduled, list.number()), list.number()]
+    switch (outcome) {
+      case 'rescheduled': return { outcome, dueUs: time }
+      case 'too_late': return { outcome, deadlineUs: time }
+      default: return { outcome }
+    }
   }
 
   async task(queue: string, id: string): Promise<TaskInfo | undefined> {
@@ -228,6 +247,13 @@ export class RedisQueues implements Queues {
     const list = new List(await this.#once(queue, 'close_batch', [id]))
     const outcome = meaning(OUTCOMES.closed, list.number())
     return outcome === 'closed' ? { outcome, left: list.number() } : { outcome }
+  }
+
+  async dependents(queue: string, id: string, n: number): Promise<string[]> {
+    const list = new List(await this.#call(queue, 'dependents', [id, String(n)]))
+    const ids: string[] = []
+    while (!list.isEmpty) ids.push(list.text())
+    return ids
   }
 
   async waited(queue: string, id: string, { after, limit }: Part): Promise<Waited[]> {
@@ -347,6 +373,11 @@ export class RedisQueues implements Queues {
   #once(queue: string, verb: string, args: readonly Argument[]): Promise<Reply> {
     return this.#store.call(`queue_${verb}`, [queueKeys(queue), this.#replays(queue)], [this.#store.op(), ...args])
   }
+}
+
+/** Requests for one task share a call. */
+function ask(merger: Merger, queue: string, tasks: number, request: Shared): Promise<Reply> {
+  return tasks === 1 ? merger.ask(queue, request) : merger.alone(request)
 }
 
 function us(ms: number): string {

@@ -192,7 +192,7 @@ export function readSchedule(id: string, bytes: Buffer): Schedule {
     priority,
     maxAttempts,
     nextUs: next || undefined,
-    upcomingUs: upcoming(recurrence, next || undefined),
+    upcomingUs: paused === 1 ? [] : upcoming(recurrence, next || undefined),
     previousUs: previous || undefined,
     paused: paused === 1,
     revision,

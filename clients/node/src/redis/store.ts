@@ -24,6 +24,7 @@ export class Store {
   readonly #unheard: ((topic: string) => void)[] = []
   #counter = 0n
   #inbox: Promise<Inbox> | undefined
+  #openInbox: Inbox | undefined
   /** Client ID in hexadecimal digits. */
   readonly clientHex = this.#client.toString('hex')
 
@@ -31,6 +32,11 @@ export class Store {
     this.#driver = driver
     this.#times = times
     this.#link = new Link(driver, times.timeoutMs, times.retryForMs)
+  }
+
+  /** Whether the server is a Cluster, where a call has keys of one hash tag only. */
+  get isCluster(): boolean {
+    return this.#driver.isCluster
   }
 
   /** Refuses a library of another protocol. */
@@ -86,10 +92,15 @@ export class Store {
   inbox(): Promise<Inbox> {
     if (!this.#inbox) {
       const opening = Inbox.open(this.#driver, this.#times.timeoutMs, (topic) => this.#unheard.forEach((hear) => hear(topic)))
-      opening.catch(() => { this.#inbox = undefined })
+      opening.then((inbox) => { this.#openInbox = inbox }, () => { this.#inbox = undefined })
       this.#inbox = opening
     }
     return this.#inbox
+  }
+
+  /** The subscription, if it is open. */
+  get openInbox(): Inbox | undefined {
+    return this.#openInbox
   }
 
   /** Calls `hear` with the topic of a notification that no waiter of this client expects. */

@@ -13,15 +13,24 @@ const isHttp = url.startsWith('http')
 const TASKS = Number(process.argv[2] ?? 5_000)
 const CYCLES = TASKS
 const CONCURRENCY = 32
+const WARM_UP = 1_000
 
-/** Operations per second of `work`, which is called `times` times, `CONCURRENCY` at a time. */
+/**
+ * Operations per second of `work`, which is called `times` times, `CONCURRENCY` at a time. The calls before that are not
+ * measured: they connect, and the engine compiles the library.
+ */
 async function rate(times, work) {
-  let next = 0
+  await repeat(times, times + WARM_UP, work)
   const begun = performance.now()
-  await Promise.all(Array.from({ length: CONCURRENCY }, async () => {
-    for (let at = next++; at < times; at = next++) await work(at)
-  }))
+  await repeat(0, times, work)
   return perSecond(times, begun)
+}
+
+async function repeat(from, to, work) {
+  let next = from
+  await Promise.all(Array.from({ length: CONCURRENCY }, async () => {
+    for (let at = next++; at < to; at = next++) await work(at)
+  }))
 }
 
 function perSecond(times, begun) {

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Rushgate\Http;
 
 use Rushgate\Contract;
+use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\LockLost;
 use Rushgate\Exception\NotFound;
 use Rushgate\Exception\Refused;
@@ -188,6 +189,20 @@ final class HttpTransport implements Transport
         return $this->found(fn () => $this->http->send('DELETE', self::taskPath($queue, $task))['outcome']) ?? 'not_found';
     }
 
+    public function reschedule(string $queue, string $task, float $delay, ?int $dueUs): array
+    {
+        $body = $dueUs === null ? ['delay_ms' => Clock::toMillis($delay)] : ['due_us' => $dueUs];
+        try {
+            return $this->write(self::taskPath($queue, $task, 'reschedule'), $body);
+        } catch (InvalidArgument $late) {
+            $deadline = $late->details['deadline_us'] ?? throw $late;
+            return ['outcome' => 'too_late', 'deadline_us' => $deadline];
+        } catch (NotFound | Refused $refused) {
+            $isOutcome = in_array($refused->errorCode, Contract::RESCHEDULED, true);
+            return $isOutcome ? ['outcome' => $refused->errorCode] : throw $refused;
+        }
+    }
+
     public function dequeue(string $queue, string $ticket): string
     {
         try {
@@ -234,6 +249,11 @@ final class HttpTransport implements Transport
     public function waits(string $queue, string $task): ?array
     {
         return $this->found(fn () => $this->http->send('GET', self::taskPath($queue, $task, 'waits')));
+    }
+
+    public function dependents(string $queue, string $task, int $n): array
+    {
+        return $this->http->send('GET', self::taskPath($queue, $task, "dependents?n=$n"))['ids'];
     }
 
     public function waited(string $queue, string $task, string $after, int $limit): array

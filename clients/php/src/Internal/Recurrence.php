@@ -26,6 +26,8 @@ final class Recurrence
     private const RANGES = [[0, 59], [0, 59], [0, 23], [1, 31], [1, 12], [0, 7]];
     private const MONTHS = ['jan', 'feb', 'mar', 'apr', 'may', 'jun', 'jul', 'aug', 'sep', 'oct', 'nov', 'dec'];
     private const WEEKDAYS = ['sun', 'mon', 'tue', 'wed', 'thu', 'fri', 'sat'];
+    /** How many occurrences a schedule lists. */
+    private const LISTED = 5;
     private const YEARS = 8;
     /** How late an occurrence may be noticed before it counts as missed, in µs. */
     private const LATE = 60_000_000;
@@ -54,6 +56,25 @@ final class Recurrence
         $order = ['cron', 'zone', 'every_ms', 'missed'];
         $fields = array_intersect_key(array_replace(array_flip($order), $this->fields), $this->fields);
         return json_encode($fields, JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE);
+    }
+
+    /**
+     * The next occurrences of a schedule, from $first on, in µs. Of a recurrence that cannot be read, only $first.
+     *
+     * @return non-empty-list<int>
+     */
+    public static function upcoming(mixed $recurrence, int $first): array
+    {
+        $moments = [$first];
+        try {
+            $recurrence = new self((array) $recurrence + ['missed' => 'once']);
+            while (count($moments) < self::LISTED) {
+                $moments[] = $recurrence->nextAfter(end($moments));
+            }
+        } catch (\Throwable) {
+            // Another program may have written any recurrence.
+        }
+        return $moments;
     }
 
     /** First occurrence after a moment, in µs. */

@@ -205,6 +205,14 @@ trait QueueVerbs
         return Contract::CANCELLED[$outcome];
     }
 
+    public function reschedule(string $queue, string $task, float $delay, ?int $dueUs): array
+    {
+        $due = $dueUs === null ? [Clock::toMicros($delay), 1] : [$dueUs, 0];
+        [$outcome, $time] = $this->caller->call('queue_reschedule', $queue, [self::op(), $task, ...$due]);
+        $outcome = Contract::RESCHEDULED[$outcome];
+        return ['outcome' => $outcome, $outcome === 'too_late' ? 'deadline_us' : 'due_us' => $time];
+    }
+
     public function dequeue(string $queue, string $ticket): string
     {
         $ticket = Ticket::parse($ticket);
@@ -280,6 +288,11 @@ trait QueueVerbs
             'dead' => $dead,
             'first' => array_map($other, array_chunk(array_slice($answer, 5), 3)),
         ];
+    }
+
+    public function dependents(string $queue, string $task, int $n): array
+    {
+        return $this->caller->call('queue_dependents', $queue, [$task, $n]);
     }
 
     public function waited(string $queue, string $task, string $after, int $limit): array

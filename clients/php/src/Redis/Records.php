@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Rushgate\Redis;
 
 use Rushgate\Contract;
+use Rushgate\Internal\Recurrence;
 use Rushgate\Payload;
 use Rushgate\Ticket;
 
@@ -105,6 +106,8 @@ final class Records
             'content' => $content,
             'revision' => $revision,
             'fence' => $claim ?: null,
+            // Claims are numbered by the time.
+            'claimed_us' => $claim ?: null,
             'due_us' => $run['due'],
             'priority' => $flags % Contract::PRIORITY_COUNT,
             'attempt' => $run['attempts'],
@@ -229,7 +232,14 @@ final class Records
      */
     public static function schedules(array $fields): array
     {
-        return array_map(fn (array $row) => self::schedule(...$row), array_chunk($fields, 2));
+        return array_map(fn (array $row) => self::withUpcoming(self::schedule(...$row)), array_chunk($fields, 2));
+    }
+
+    private static function withUpcoming(array $schedule): array
+    {
+        $next = $schedule['paused'] ? null : $schedule['next_us'];
+        $upcoming = $next === null ? [] : Recurrence::upcoming($schedule['recurrence'], $next);
+        return $schedule + ['upcoming_us' => $upcoming];
     }
 
     /** @return array<string, mixed> */

@@ -77,6 +77,12 @@ interface Transport
 
     public function cancel(string $queue, string $task): string;
 
+    /**
+     * @param ?int $dueUs takes precedence over $delay, in seconds
+     * @return array<string, mixed> `outcome`, with `due_us` or `deadline_us`
+     */
+    public function reschedule(string $queue, string $task, float $delay, ?int $dueUs): array;
+
     public function dequeue(string $queue, string $ticket): string;
 
     /** End of the window, in µs; null if there was none. */
@@ -93,6 +99,9 @@ interface Transport
 
     /** @return ?array<string, mixed> */
     public function waits(string $queue, string $task): ?array;
+
+    /** @return list<string> */
+    public function dependents(string $queue, string $task, int $n): array;
 
     /** @return list<array<string, mixed>> */
     public function waited(string $queue, string $task, string $after, int $limit): array;

@@ -41,6 +41,7 @@ from .models import (
     QueueLimits,
     QueueStats,
     Recurrence,
+    Rescheduled,
     Reserved,
     Restored,
     Retried,
@@ -197,6 +198,17 @@ class QueueCalls:
         checked = check.name("id", task)
         return lambda transport: transport.cancel(self.name, checked)
 
+    def reschedule(self, task: str, delay: Optional[Seconds], due_us: Optional[int]) -> Call[Rescheduled]:
+        if delay is not None and due_us is not None:
+            raise check.invalid("delay", "cannot be set together with due_us")
+        checked, at_us = check.name("id", task), check.moment("due_us", due_us)
+        delay_us = check.optional_micros("delay", delay, contract.DELAY) or 0
+
+        def call(transport: Transport) -> Plan[Rescheduled]:
+            return Rescheduled.of((yield from transport.reschedule(self.name, checked, delay_us, at_us)))
+
+        return call
+
     def clear_unique(self, task: str) -> Call[Optional[int]]:
         checked = check.name("id", task)
         return lambda transport: transport.clear_unique(self.name, checked)
@@ -225,6 +237,10 @@ class QueueCalls:
             return Closed.of((yield from transport.close_batch(self.name, checked)))
 
         return call
+
+    def dependents(self, task: str, n: int) -> Call[List[str]]:
+        checked, most = check.name("id", task), check.whole("n", n, contract.BATCH)
+        return lambda transport: transport.dependents(self.name, checked, most)
 
     def waited(self, task: str, after: str, limit: int) -> Call[List[Waited]]:
         checked, page = check.name("id", task), check.page(after, limit, contract.WAITED_PAGE)

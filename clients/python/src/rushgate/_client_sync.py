@@ -32,6 +32,7 @@ from .models import (
     QueueLimits,
     QueueStats,
     Recurrence,
+    Rescheduled,
     Reserved,
     Restored,
     Retried,
@@ -459,6 +460,16 @@ class Queue:
         """Cancels a task: `removed`, `marked` (its worker stops it) or `not_found`."""
         return self._client._run(self._calls.cancel(id))
 
+    def reschedule(
+        self, id: str, *, delay: Optional[Seconds] = None, due_us: Optional[int] = None
+    ) -> Rescheduled:
+        """Changes when a waiting task is due, earlier or later. Everything else about the task stays.
+
+        - `delay`: 0 to 400 days from now, in seconds. Over HTTP, rounded up to whole ms.
+        - `due_us`: when the task is due, in µs since 1970, instead of `delay`. Default: now.
+        """
+        return self._client._run(self._calls.reschedule(id, delay, due_us))
+
     def clear_unique(self, id: str) -> Optional[int]:
         """Clears the uniqueness window of an ID. Returns when it would have ended, in µs. None if there was none."""
         return self._client._run(self._calls.clear_unique(id))
@@ -474,6 +485,13 @@ class Queue:
     def close_batch(self, id: str) -> Closed:
         """Closes an open batch: its callback runs when all members have finished."""
         return self._client._run(self._calls.close_batch(id))
+
+    def dependents(self, id: str, n: int = 100) -> List[str]:
+        """Returns the IDs of up to `n` live tasks (1 to 1,000) that still wait for a task.
+
+        They are ordered by their policy for a dead dependency, `if_dead`, and then by arrival.
+        """
+        return self._client._run(self._calls.dependents(id, n))
 
     def waited(self, id: str, *, after: str = "", limit: int = contract.WAITED_PAGE[1]) -> List[Waited]:
         """Returns finished tasks that a live task waited for, by ID, with their results. `limit`: 1 to 100."""

@@ -6,6 +6,7 @@ Patterns have five fields, or six with seconds in front: numbers, names, lists, 
 
 from __future__ import annotations
 
+import contextlib
 import re
 from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Any, Dict, List, Optional, Set
@@ -29,6 +30,8 @@ _WEEKDAYS = {name: at for at, name in enumerate("sun mon tue wed thu fri sat".sp
 _NAMES: Dict[int, Dict[str, int]] = {4: _MONTHS, 5: _WEEKDAYS}
 _PART = re.compile(r"(?:\*|(\d{1,2})(?:-(\d{1,2}))?)(?:/(\d{1,2}))?")
 _YEARS = 9
+# How many occurrences a schedule lists.
+_UPCOMING = 5
 
 
 def next_after(recurrence: Dict[str, Any], moment: int) -> int:
@@ -38,6 +41,18 @@ def next_after(recurrence: Dict[str, Any], moment: int) -> int:
         return int((moment // interval + 1) * interval)
     found = Pattern(recurrence["cron"]).next_after(moment // 1_000_000, zone_of(recurrence.get("zone")))
     return found * 1_000_000
+
+
+def upcoming(recurrence: Dict[str, Any], first: Optional[int]) -> List[int]:
+    """Returns the next occurrences of a schedule, from `first` on. Of a recurrence that cannot be read, only `first`."""
+    moments: List[int] = []
+    following = first
+    # Another program may have written any recurrence.
+    with contextlib.suppress(Exception):
+        while following is not None and len(moments) < _UPCOMING:
+            moments.append(following)
+            following = next_after(recurrence, following)
+    return moments
 
 
 def latest_until(recurrence: Dict[str, Any], first: int, moment: int) -> int:

@@ -9,7 +9,7 @@ import queue
 import socket
 import threading
 import time
-from typing import Any, Callable, Deque, Dict, Iterator, Optional, Tuple, TypeVar
+from typing import Any, Callable, Deque, Dict, Iterator, Optional, Sequence, Tuple, TypeVar
 
 from . import _plan as plans
 from ._client import Settings, fault_of, redis_errors, require_redis
@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 # Longest time in seconds for which an idle HTTP connection is used again. The server closes it after 10 s by default.
 _IDLE_MAX = 5.0
+# Longest time in seconds for which an idle Redis connection is used again without a check that it is still open.
+_FRESH = 0.05
 # Longest time in seconds between two checks of the subscription.
 _CHECK = 10.0
 
@@ -87,12 +89,15 @@ class RedisDriver(Driver):
         self._settings, self._target, self._transport = settings, settings.target, transport
         self._mutex = threading.Lock()
         self._connected: Any = None
+        self._idle: Deque[Tuple[Any, float]] = collections.deque()
         self._inbox: Optional[Inbox] = None
         self._is_closed = False
 
     def send(self, effect: plans.Send) -> Any:
         try:
             client = self._client()
+            if self._target.kind == "server" and effect.words[0] == "FCALL":
+                return self._exchange(client.connection_pool, effect.words)
             if self._target.kind != "cluster":
                 return client.execute_command(*effect.words)
             # Without a node, redis-py would first ask one which arguments are keys.
@@ -100,6 +105,47 @@ class RedisDriver(Driver):
             return client.execute_command(*effect.words, target_nodes=node)
         except self._errors as error:
             raise fault_of(self._redis, error) from error
+
+    def _exchange(self, pool: Any, words: Sequence[plans.Word]) -> Any:
+        """Sends a command and reads its reply, on a connection of the pool.
+
+        `execute_command` returns the connection to the pool after each command, and checks it before the next one. That
+        takes longer than the rest of a call, so a connection that was just used is kept for the next call.
+        """
+        connection = self._take(pool)
+        try:
+            connection.send_command(*words)
+            reply = connection.read_response()
+        except self._redis.ResponseError:
+            self._idle.append((connection, now()))
+            raise
+        except BaseException:
+            # The server may have closed the others too.
+            connection.disconnect()
+            pool.release(connection)
+            self._release_idle(pool)
+            raise
+        self._idle.append((connection, now()))
+        return reply
+
+    def _take(self, pool: Any) -> Any:
+        with contextlib.suppress(IndexError):
+            connection, since = self._idle.pop()
+            if now() - since < _FRESH:
+                return connection
+            # The others have been idle for longer.
+            pool.release(connection)
+            self._release_idle(pool)
+        try:
+            return pool.get_connection()
+        except TypeError:
+            # redis-py before 5.3 wants the name of a command.
+            return pool.get_connection("FCALL")
+
+    def _release_idle(self, pool: Any) -> None:
+        with contextlib.suppress(IndexError):
+            while True:
+                pool.release(self._idle.pop()[0])
 
     def _client(self) -> Any:
         with self._mutex:

@@ -152,6 +152,10 @@ class Transport(ABC):
     def cancel(self, queue: str, task: str) -> Plan[str]: ...
 
     @abstractmethod
+    def reschedule(self, queue: str, task: str, delay: int, due_us: Optional[int]) -> Plan[Fields]:
+        """Applies `delay`, in µs, if `due_us` is None."""
+
+    @abstractmethod
     def clear_unique(self, queue: str, task: str) -> Plan[Optional[int]]: ...
 
     @abstractmethod
@@ -169,6 +173,9 @@ class Transport(ABC):
 
     @abstractmethod
     def close_batch(self, queue: str, task: str) -> Plan[Fields]: ...
+
+    @abstractmethod
+    def dependents(self, queue: str, task: str, n: int) -> Plan[List[str]]: ...
 
     @abstractmethod
     def waited(self, queue: str, task: str, after: str, limit: int) -> Plan[List[Fields]]: ...

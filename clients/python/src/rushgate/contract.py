@@ -51,6 +51,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_dead": ("queue",),
     "queue_dead_letter": ("queue",),
     "queue_delete_dead": ("queue", "answers"),
+    "queue_dependents": ("queue",),
     "queue_due_schedules": ("schedules",),
     "queue_enqueue": ("queue", "answers", "unique"),
     "queue_extend": ("queue",),
@@ -63,6 +64,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_release": ("queue", "answers"),
     "queue_replay": ("queue", "answers", "unique"),
     "queue_requeue_dead": ("queue", "answers"),
+    "queue_reschedule": ("queue", "answers"),
     "queue_retry": ("queue", "answers"),
     "queue_ring": ("queue",),
     "queue_schedule": ("queue", "schedules"),
@@ -164,6 +166,7 @@ RETRIED = ("stale", "scheduled", "dead", "requeued", "cancelled")
 TASK_RELEASED = ("stale", "waiting", "cancelled")
 TASK_EXTENDED = ("lost", "extended", "cancelled")
 CANCELLED = ("not_found", "removed", "marked")
+RESCHEDULED = ("not_found", "rescheduled", "leased", "too_late")
 CLOSED = ("not_found", "closed", "not_open")
 SCHEDULED = ("", "added", "changed", "unchanged", "full", "stale")
 ENDS = ("done", "discarded", "cancelled", "dropped", "popped", "deleted", "dead")

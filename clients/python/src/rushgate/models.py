@@ -228,6 +228,8 @@ class TaskRecord:
     max_attempts: int
     fence: Optional[int] = None
     """Fencing token of the claim. None if the task was only read."""
+    claimed_us: Optional[int] = None
+    """When it was claimed, exact to the duration of the claiming call. None if the task was only read."""
     key: Optional[str] = None
     deadline_us: Optional[int] = None
 
@@ -399,6 +401,21 @@ class Retried:
 
 
 @dataclass(frozen=True)
+class Rescheduled:
+    """Outcome of rescheduling a task: `rescheduled`, `leased`, `too_late` or `not_found`."""
+
+    outcome: str
+    due_us: Optional[int] = None
+    """When the task is due, if it was `rescheduled`."""
+    deadline_us: Optional[int] = None
+    """Deadline of the task, if the new due time is `too_late` for it."""
+
+    @classmethod
+    def of(cls, fields: Fields) -> Rescheduled:
+        return _pick(cls, fields)
+
+
+@dataclass(frozen=True)
 class Closed:
     """Outcome of closing a batch: `closed`, `not_open` or `not_found`."""
 
@@ -549,6 +566,8 @@ class Schedule:
     paused: bool
     revision: int
     next_us: Optional[int] = None
+    upcoming_us: List[int] = field(default_factory=list)
+    """Its next occurrences: at most five, and none while the schedule is paused."""
     previous_us: Optional[int] = None
 
     @property

@@ -194,6 +194,18 @@ class HttpTransport(Transport):
         answer = yield from self._found("DELETE", path_of("queues", queue, "tasks", task))
         return "not_found" if answer is None else answer.body["outcome"]
 
+    def reschedule(self, queue: str, task: str, delay: int, due_us: Optional[int]) -> Plan[Fields]:
+        body = {"delay_ms": _millis(delay)} if due_us is None else {"due_us": due_us}
+        path = path_of("queues", queue, "tasks", task, "reschedule")
+        try:
+            return (yield from self._requests.ask("POST", path, body, _new_key())).body  # type: ignore[no-any-return]
+        except RushgateError as problem:
+            if problem.code in contract.RESCHEDULED:
+                return {"outcome": problem.code}
+            if "deadline_us" not in problem.details:
+                raise
+            return {"outcome": "too_late", "deadline_us": problem.details["deadline_us"]}
+
     def clear_unique(self, queue: str, task: str) -> Plan[Optional[int]]:
         answer = yield from self._found("DELETE", path_of("queues", queue, "tasks", task, "unique"))
         return None if answer is None else answer.body["until_us"]
@@ -233,6 +245,10 @@ class HttpTransport(Transport):
             if problem.code not in contract.CLOSED:
                 raise
             return {"outcome": problem.code}
+
+    def dependents(self, queue: str, task: str, n: int) -> Plan[List[str]]:
+        path = path_of("queues", queue, "tasks", task, "dependents") + f"?n={n}"
+        return (yield from self._requests.ask("GET", path)).body["ids"]  # type: ignore[no-any-return]
 
     def waited(self, queue: str, task: str, after: str, limit: int) -> Plan[List[Fields]]:
         return (yield from self._page(path_of("queues", queue, "tasks", task, "waited"), after, limit))

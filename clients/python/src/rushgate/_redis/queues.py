@@ -122,6 +122,14 @@ class QueueVerbs(Transport):
         [outcome] = yield from self._once("queue_cancel", queue, (task,))
         return meaning(contract.CANCELLED, outcome)
 
+    def reschedule(self, queue: str, task: str, delay: int, due_us: Optional[int]) -> Plan[Fields]:
+        due = (delay, 1) if due_us is None else (due_us, 0)
+        number, time = yield from self._once("queue_reschedule", queue, (task, *due))
+        outcome = meaning(contract.RESCHEDULED, number)
+        if outcome == "rescheduled":
+            return {"outcome": outcome, "due_us": time}
+        return {"outcome": outcome, "deadline_us": time or None}
+
     def clear_unique(self, queue: str, task: str) -> Plan[Optional[int]]:
         [until] = yield from self._once("queue_clear_unique", queue, (task,))
         return int(until) or None
@@ -183,6 +191,9 @@ class QueueVerbs(Transport):
     def close_batch(self, queue: str, task: str) -> Plan[Fields]:
         outcome, *left = yield from self._once("queue_close_batch", queue, (task,))
         return {"outcome": meaning(contract.CLOSED, outcome), "left": left[0] if left else 0}
+
+    def dependents(self, queue: str, task: str, n: int) -> Plan[List[str]]:
+        return [decode(id) for id in (yield from self._store.call("queue_dependents", queue, (task, n)))]
 
     def waited(self, queue: str, task: str, after: str, limit: int) -> Plan[List[Fields]]:
         return read_waited((yield from self._store.call("queue_waited", queue, (task, after, limit))))

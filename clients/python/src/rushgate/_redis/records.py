@@ -7,6 +7,7 @@ from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .. import contract
 from .._content import from_body
+from .._cron import upcoming
 from .packed import Packed, decode, meaning, optional, rows
 
 Fields = Dict[str, Any]
@@ -86,7 +87,8 @@ def _row(task: str, record: bytes, run: bytes) -> Tuple[Fields, Fields]:
     if run:
         fence = _run(run, fields, more)
         if more["leased"]:
-            claim = fields["fence"] = fence
+            # Claims are numbered by the time.
+            claim = fields["fence"] = fields["claimed_us"] = fence
     fields["ticket"] = ticket_of(revision, claim, fields["due_us"], task)
     return fields, more
 
@@ -192,7 +194,10 @@ def read_waits(answer: List[Any]) -> Optional[Fields]:
 
 
 def read_schedules(answer: List[Any]) -> List[Fields]:
-    return [read_schedule(decode(schedule), record) for schedule, record in rows(answer, 2)]
+    schedules = [read_schedule(decode(schedule), record) for schedule, record in rows(answer, 2)]
+    for fields in schedules:
+        fields["upcoming_us"] = [] if fields["paused"] else upcoming(fields["recurrence"], fields["next_us"])
+    return schedules
 
 
 def read_schedule(schedule: str, record: bytes) -> Fields:

@@ -21,11 +21,11 @@ from ..errors import (
 )
 
 
-def keys_of(group: str, name: str, client: str = "") -> List[str]:
-    """Returns the keys of a group, in their order."""
+def keys_of(group: str, name: str, client: str = "", most: Optional[int] = None) -> List[str]:
+    """Returns the keys of a group, in their order. `most`: how many, from the first on."""
     tag, endings = contract.KEY_GROUPS[group]
     tail = f":{client}" if group == contract.CLIENT_GROUP else ""
-    return [f"{contract.KEY_PREFIX}{{{tag}:{name}}}:{ending}{tail}" for ending in endings]
+    return [f"{contract.KEY_PREFIX}{{{tag}:{name}}}:{ending}{tail}" for ending in endings[:most]]
 
 
 class Store:
@@ -35,6 +35,7 @@ class Store:
         self._is_cluster = is_cluster
         self._retry_for = retry_for
         self._client = os.urandom(contract.CLIENT_ID_BYTES)
+        self._client_hex = self._client.hex()
         self._ops = itertools.count(1)
         self._registered: Set[Tuple[str, str]] = set()
         self._is_checked = False
@@ -76,8 +77,7 @@ class Store:
     def _function(self, function: str, name: str, arguments: Iterable[Word]) -> Plan[Any]:
         keys: List[str] = []
         for group in contract.FUNCTIONS[function]:
-            of_group = keys_of(group, name, self._client.hex())
-            keys += of_group if self._is_cluster else of_group[:1]
+            keys += keys_of(group, name, self._client_hex, None if self._is_cluster else 1)
         words = ("FCALL", contract.FUNCTION_PREFIX + function, len(keys), *keys, *arguments)
         return (yield from self._send(words, keys[0] if keys else None))
 

@@ -167,6 +167,8 @@ public final class Contract {
     /** Outcomes of an enqueue, from 1. */
     public static final List<String> ENQUEUED =
             List.of("", "added", "kept", "replaced", "full", "dropped", "displaced", "recent", "refused");
+    /** Outcomes of rescheduling a task. */
+    public static final List<String> RESCHEDULED = List.of("not_found", "rescheduled", "leased", "too_late");
     /** Outcomes of closing a batch. */
     public static final List<String> CLOSED = List.of("not_found", "closed", "not_open");
     /** Outcomes of saving a schedule, from 1. */

@@ -5,6 +5,7 @@ import dev.rushgate.internal.Host;
 import dev.rushgate.internal.Transport;
 import dev.rushgate.internal.Transport.ClaimRequest;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 
@@ -77,6 +78,21 @@ public final class Queue {
     }
 
     /**
+     * Makes a waiting task due after a delay of 0 to 400 days from now, earlier or later than before. Everything else about the
+     * task stays. Over HTTP, the delay is in whole ms.
+     */
+    public Rescheduled reschedule(String id, Duration delay) {
+        Check.micros("delay", delay, Contract.DELAY_US);
+        return queues.reschedule(name, Check.name("id", id), delay, null);
+    }
+
+    /** Makes a waiting task due at a moment from 1970 on, earlier or later than before. Everything else about the task stays. */
+    public Rescheduled reschedule(String id, Instant due) {
+        Check.optionalMoment("due", Check.present("due", due));
+        return queues.reschedule(name, Check.name("id", id), null, due);
+    }
+
+    /**
      * Waits up to 24 h until a task has ended. Nothing if it is live after the wait. Throws {@link InvalidException} if the
      * queue has no retention, and {@link WaitInterruptedException} if the thread is interrupted.
      */
@@ -93,6 +109,15 @@ public final class Queue {
     /** Closes an open batch: its callback runs when all members have finished. */
     public Closed closeBatch(String id) {
         return queues.closeBatch(name, Check.name("id", id));
+    }
+
+    /**
+     * IDs of at most {@code n} live tasks (1 to 1,000) that still wait for a task: by their policy for a dead dependency, then by
+     * arrival.
+     */
+    public List<String> dependents(String id, int n) {
+        Check.whole("n", n, Contract.BATCH);
+        return queues.dependents(name, Check.name("id", id), n);
     }
 
     /** Finished tasks that a live task waited for, by ID, with their results. A page has 1 to 100 of them. */

@@ -1,6 +1,7 @@
 package dev.rushgate;
 
 import java.time.Instant;
+import java.util.List;
 
 /**
  * A schedule.
@@ -11,6 +12,7 @@ import java.time.Instant;
  * @param priority priority of its tasks
  * @param maxAttempts maximum number of attempts of its tasks
  * @param next next occurrence, or null
+ * @param upcoming next occurrences: at most five, and none while the schedule is paused
  * @param previous previous occurrence, or null
  * @param paused whether it is paused
  * @param revision revision
@@ -22,6 +24,7 @@ public record Schedule(
         int priority,
         int maxAttempts,
         Instant next,
+        List<Instant> upcoming,
         Instant previous,
         boolean paused,
         long revision) {}

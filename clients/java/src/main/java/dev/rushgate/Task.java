@@ -10,6 +10,7 @@ import java.time.Instant;
  * @param due when it is due
  * @param revision revision of the task
  * @param fence fencing token of the claim, or null if the task is not claimed
+ * @param claimed when it was claimed, exact to the duration of the claiming call, or null if the task is not claimed
  * @param content content
  * @param priority priority, 0 to 9
  * @param attempt number of claims so far, this one included
@@ -23,6 +24,7 @@ public record Task(
         Instant due,
         long revision,
         Long fence,
+        Instant claimed,
         Content content,
         int priority,
         int attempt,

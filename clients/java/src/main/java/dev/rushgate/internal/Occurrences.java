@@ -1,5 +1,6 @@
 package dev.rushgate.internal;
 
+import dev.rushgate.InvalidException;
 import dev.rushgate.Missed;
 import dev.rushgate.Recurrence;
 import java.time.Duration;
@@ -17,6 +18,8 @@ import java.util.Optional;
 public record Occurrences(List<Instant> runs, Optional<Instant> next) {
     /** How late an occurrence may be noticed before it counts as missed. */
     private static final Duration LATE = Duration.ofMinutes(1);
+    /** How many occurrences a schedule lists. */
+    private static final int LISTED = 5;
 
     /**
      * What a schedule does now whose next occurrence is {@code first}. At most {@code most} runs; the rest is due again at once.
@@ -35,6 +38,25 @@ public record Occurrences(List<Instant> runs, Optional<Instant> next) {
         Instant latest = latestUntil(recurrence, first, now);
         boolean counts = recurrence.missed() == Missed.ONCE || Duration.between(latest, now).compareTo(LATE) <= 0;
         return new Occurrences(counts ? List.of(latest) : List.of(), Cron.find(recurrence, now));
+    }
+
+    /** The next occurrences of a schedule, from {@code first} on. Of a recurrence that cannot be read, only {@code first}. */
+    public static List<Instant> upcoming(Recurrence recurrence, Instant first) {
+        List<Instant> moments = new ArrayList<>();
+        Optional<Instant> next = Optional.of(first);
+        while (next.isPresent() && moments.size() < LISTED) {
+            moments.add(next.get());
+            next = following(recurrence, next.get());
+        }
+        return List.copyOf(moments);
+    }
+
+    private static Optional<Instant> following(Recurrence recurrence, Instant moment) {
+        try {
+            return recurrence == null ? Optional.empty() : Cron.find(recurrence, moment);
+        } catch (InvalidException unknown) {
+            return Optional.empty();
+        }
     }
 
     /** The latest occurrence at or before a moment. {@code first} is an earlier one. */

@@ -20,6 +20,7 @@ import dev.rushgate.Page;
 import dev.rushgate.Progress;
 import dev.rushgate.QueueLimits;
 import dev.rushgate.QueueStats;
+import dev.rushgate.Rescheduled;
 import dev.rushgate.Reservation;
 import dev.rushgate.Reserved;
 import dev.rushgate.Restored;
@@ -35,6 +36,7 @@ import dev.rushgate.TaskReleased;
 import dev.rushgate.Waited;
 import dev.rushgate.Why;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.List;
 import java.util.Optional;
 
@@ -114,6 +116,9 @@ public interface Transport extends AutoCloseable {
 
         Cancelled cancel(String queue, String id);
 
+        /** One of the delay and the due time is null. */
+        Rescheduled reschedule(String queue, String id, Duration delay, Instant due);
+
         Optional<TaskInfo> task(String queue, String id);
 
         /** Nothing if the task is live after the wait. */
@@ -122,6 +127,8 @@ public interface Transport extends AutoCloseable {
         List<Why> why(String queue, String id);
 
         Closed closeBatch(String queue, String id);
+
+        List<String> dependents(String queue, String id, int n);
 
         List<Waited> waited(String queue, String id, Page page);
 

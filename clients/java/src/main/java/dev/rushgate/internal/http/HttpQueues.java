@@ -14,6 +14,7 @@ import dev.rushgate.Page;
 import dev.rushgate.QueueLimits;
 import dev.rushgate.QueueStats;
 import dev.rushgate.Rate;
+import dev.rushgate.Rescheduled;
 import dev.rushgate.Retried;
 import dev.rushgate.RushgateException;
 import dev.rushgate.Schedule;
@@ -35,6 +36,7 @@ import dev.rushgate.internal.Transport.Queues;
 import dev.rushgate.internal.Transport.Release;
 import dev.rushgate.internal.http.HttpLink.Call;
 import java.time.Duration;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.LinkedHashMap;
@@ -178,6 +180,25 @@ final class HttpQueues implements Queues {
                 .orElse(Cancelled.NOT_FOUND);
     }
 
+    @Override
+    public Rescheduled reschedule(String queue, String id, Duration delay, Instant due) {
+        Map<String, Object> body = Wire.fields("delay_ms", delay, "due_us", due);
+        try {
+            Wire view = Wire.of(link.send(Call.post(path(queue, "tasks", id, "reschedule"), body, newKey())).body());
+            return new Rescheduled.Done(view.instant("due_us"));
+        } catch (Problem problem) {
+            Wire view = new Wire(problem.body());
+            if (view.has("deadline_us")) {
+                return new Rescheduled.TooLate(view.instant("deadline_us"));
+            }
+            return switch (problem.code()) {
+                case "leased" -> new Rescheduled.Leased();
+                case "not_found" -> new Rescheduled.NotFound();
+                default -> throw HttpLink.failure(problem);
+            };
+        }
+    }
+
     /** The answer. Nothing if what the path names does not exist. */
     private Optional<Wire> found(Call call) {
         try {
@@ -242,6 +263,11 @@ final class HttpQueues implements Queues {
                 default -> throw HttpLink.failure(problem);
             };
         }
+    }
+
+    @Override
+    public List<String> dependents(String queue, String id, int n) {
+        return Wire.of(link.ask(Call.get(path(queue, "tasks", id, "dependents") + "?n=" + n)).body()).texts("ids");
     }
 
     @Override

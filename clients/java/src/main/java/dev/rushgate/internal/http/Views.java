@@ -66,8 +66,8 @@ final class Views {
 
     static Task task(Wire view) {
         return new Task(view.text("id"), view.text("ticket"), view.instant("due_us"), view.number("revision"),
-                view.optionalNumber("fence"), view.content(), view.small("priority"), view.small("attempt"),
-                view.small("max_attempts"), view.text("key"), view.optionalInstant("deadline_us"));
+                view.optionalNumber("fence"), view.optionalInstant("claimed_us"), view.content(), view.small("priority"),
+                view.small("attempt"), view.small("max_attempts"), view.text("key"), view.optionalInstant("deadline_us"));
     }
 
     static TaskInfo info(Wire view) {
@@ -130,8 +130,8 @@ final class Views {
 
     static Schedule schedule(Wire view) {
         return new Schedule(view.text("id"), recurrence(view.object("recurrence")), view.content(), view.small("priority"),
-                view.small("max_attempts"), view.optionalInstant("next_us"), view.optionalInstant("previous_us"),
-                view.is("paused"), view.number("revision"));
+                view.small("max_attempts"), view.optionalInstant("next_us"), view.instants("upcoming_us"),
+                view.optionalInstant("previous_us"), view.is("paused"), view.number("revision"));
     }
 
     /** A recurrence. Null if this package cannot read it. */

@@ -108,13 +108,32 @@ record Wire(Map<?, ?> json) {
     }
 
     <T> List<T> list(String name, Function<Wire, T> read) {
+        return entries(name).stream().map(Wire::of).map(read).toList();
+    }
+
+    private List<?> entries(String name) {
         if (!has(name)) {
             return List.of();
         }
         if (json.get(name) instanceof List<?> entries) {
-            return entries.stream().map(Wire::of).map(read).toList();
+            return entries;
         }
         throw strange();
+    }
+
+    List<String> texts(String name) {
+        return all(String.class, name);
+    }
+
+    List<Instant> instants(String name) {
+        return all(Number.class, name).stream().map(Number::longValue).map(Times::instant).toList();
+    }
+
+    private <T> List<T> all(Class<T> type, String name) {
+        if (!entries(name).stream().allMatch(type::isInstance)) {
+            throw strange();
+        }
+        return entries(name).stream().map(type::cast).toList();
     }
 
     /** Content: JSON and text as {@code payload}, and bytes in base64. */

@@ -18,6 +18,7 @@ import dev.rushgate.TaskState;
 import dev.rushgate.Waited;
 import dev.rushgate.internal.Bodies;
 import dev.rushgate.internal.Json;
+import dev.rushgate.internal.Occurrences;
 import dev.rushgate.internal.Times;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
@@ -72,17 +73,19 @@ final class Records {
         boolean waits = fields.has("priority", Contract.WAITS);
         if (run.length == 0) {
             long due = fields.number("due");
-            Task task = new Task(id, Tickets.write(revision, 0, due, id), Times.instant(due), revision, null, content,
-                    priority, 0, most, key, deadline);
+            Task task = new Task(id, Tickets.write(revision, 0, due, id), Times.instant(due), revision, null, null,
+                    content, priority, 0, most, key, deadline);
             return new Row(task, waits, false, false, false, null, null, null, List.of(), null);
         }
         Packed rest = new Packed(run);
         Packed.Fields claim = rest.fields(Contract.RUN);
         boolean leased = claim.has("flags", Contract.RUN_LEASED);
         Long fence = leased ? claim.number("claim") + claim.number("turn") : null;
+        // Claims are numbered by the time.
+        Instant claimed = fence == null ? null : Times.instant(fence);
         long due = claim.number("due");
         Task task = new Task(id, Tickets.write(revision, fence == null ? 0 : fence, due, id), Times.instant(due), revision,
-                fence, content, priority, claim.small("attempts"), most, key, deadline);
+                fence, claimed, content, priority, claim.small("attempts"), most, key, deadline);
         String worker = rest.text(Contract.WORKER_LENGTH_BYTES);
         Progress progress = claim.has("flags", Contract.RUN_PROGRESS) ? progress(rest) : null;
         List<PastRun> past = claim.has("flags", Contract.RUN_PAST) ? past(rest) : List.of();
@@ -169,9 +172,11 @@ final class Records {
         Packed packed = new Packed(bytes);
         Packed.Fields fields = packed.fields(Contract.SCHEDULE);
         Recurrence recurrence = recurrence(packed.text(Contract.RECURRENCE_LENGTH_BYTES));
-        return new Schedule(id, recurrence, body(packed), fields.small("priority"), fields.small("max_attempts"),
-                Times.optionalInstant(fields.number("next")), Times.optionalInstant(fields.number("previous")),
-                fields.number("paused") == 1, fields.number("revision"));
+        Instant next = Times.optionalInstant(fields.number("next"));
+        boolean paused = fields.number("paused") == 1;
+        List<Instant> upcoming = paused || next == null ? List.of() : Occurrences.upcoming(recurrence, next);
+        return new Schedule(id, recurrence, body(packed), fields.small("priority"), fields.small("max_attempts"), next, upcoming,
+                Times.optionalInstant(fields.number("previous")), paused, fields.number("revision"));
     }
 
     /** A stored recurrence. Null if this package cannot read it. */

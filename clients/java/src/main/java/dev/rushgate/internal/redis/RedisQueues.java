@@ -17,6 +17,7 @@ import dev.rushgate.Page;
 import dev.rushgate.QueueLimits;
 import dev.rushgate.QueueStats;
 import dev.rushgate.Recurrence;
+import dev.rushgate.Rescheduled;
 import dev.rushgate.Retried;
 import dev.rushgate.RushgateException.Details;
 import dev.rushgate.Schedule;
@@ -229,6 +230,19 @@ final class RedisQueues implements Queues {
     }
 
     @Override
+    public Rescheduled reschedule(String queue, String id, Duration delay, Instant due) {
+        List<Object> args = due == null ? List.of(id, Store.us(delay), "1")
+                : List.of(id, Long.toString(Times.micros(due)), "0");
+        Answer answer = new Answer(once(queue, "reschedule", args));
+        return switch (answer.word(Contract.RESCHEDULED)) {
+            case "rescheduled" -> new Rescheduled.Done(Times.instant(answer.number()));
+            case "leased" -> new Rescheduled.Leased();
+            case "too_late" -> new Rescheduled.TooLate(Times.instant(answer.number()));
+            default -> new Rescheduled.NotFound();
+        };
+    }
+
+    @Override
     public Optional<TaskInfo> task(String queue, String id) {
         return tasks(queue, List.of(id)).tasks().stream().findFirst();
     }
@@ -378,6 +392,16 @@ final class RedisQueues implements Queues {
             case "not_open" -> new Closed.NotOpen();
             default -> new Closed.NotFound();
         };
+    }
+
+    @Override
+    public List<String> dependents(String queue, String id, int n) {
+        Answer answer = new Answer(call(queue, "dependents", List.of(id, Integer.toString(n))));
+        List<String> ids = new ArrayList<>();
+        while (!answer.isEmpty()) {
+            ids.add(answer.text());
+        }
+        return ids;
     }
 
     @Override
