@@ -229,7 +229,7 @@ function WorkersList({ queue, base }) {
   const rows = said.workers.slice(0, 200).map((worker) => ({
     key: worker.id,
     cells: [html`<${Name} to=${['queues', queue, 'workers', worker.name]} />`, modeOf(worker), worker.concurrency ? `${number(worker.running)} / ${number(worker.concurrency)}` : number(worker.running),
-      longestOf(worker.tasks, at), worker.since_us ? relative(worker.since_us, at) : '–', worker.version || '–',
+      longestOf(worker.tasks, at), worker.since_us ? relative(Math.min(worker.since_us, at), at) : '–', worker.version || '–',
       html`<span class="row"><${WorkerVerbs} base=${base} worker=${worker} small /></span>`],
   }));
   return html`<p class="soft count" role="status">${t('found', number(said.workers.length))}</p>

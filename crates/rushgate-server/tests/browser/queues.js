@@ -204,11 +204,40 @@ async function lookAtTasks(page) {
   await followTheGraph(page);
   await openTheTree(page);
   await lookAtSchedules(page);
+  await lookAtWorkers(page);
+}
+
+/** A worker that announced itself, which an operator quiets, and one that holds a task without having done so. */
+async function lookAtWorkers(page) {
+  const announce = () => put('/v1/queues/desk/workers/w1', { name: 'printer-2:71', version: 'shop 3.1', concurrency: 8, lease_ms: 600000 });
+  await announce();
   await view(page, 'Workers');
-  await found(page, '1');
+  await found(page, '2');
+  const row = rowOf(page, 'printer-2:71');
+  await row.filter({ hasText: 'working' }).filter({ hasText: '0 / 8' }).filter({ hasText: 'shop 3.1' }).waitFor();
+  await page.locator('tbody tr').filter({ hasText: 'not announced' }).waitFor();
+  await press(row, 'Quiet');
+  await has(page, 'The worker claims no more tasks from this queue.');
+  await confirm(page);
+  await row.filter({ hasText: 'quiet' }).waitFor();
+  assert.deepEqual(await announce(), { mode: 'quiet' });
   await accessible(page, 'workers');
   await picture(page, 'workers');
-  await page.locator('tbody .name').first().click();
+  await press(row, 'Work again');
+  await confirm(page);
+  await row.filter({ hasText: 'working' }).waitFor();
+  await row.getByRole('link').click();
+  await page.waitForURL(/\/workers\/printer-2/);
+  await has(page, 'This worker holds no task of this queue.');
+  await press(page.locator('main'), 'Stop');
+  await has(page, 'A supervisor may start a new one.');
+  await confirm(page);
+  await has(page, 'stopping');
+  assert.deepEqual(await announce(), { mode: 'stop' });
+  await accessible(page, 'worker');
+  await picture(page, 'worker');
+  await page.goBack();
+  await page.locator('tbody tr').filter({ hasText: 'not announced' }).getByRole('link').click();
   await page.waitForURL(/\/workers\//);
   await has(page, 'runs');
 }
