@@ -136,7 +136,7 @@ impl SqliteStore {
             Request::FailedOrders(v) => {
                 self.look(v, |reader, v| sale::orders::failed_orders(reader, &v.sale, &v.page))
             }
-            Request::CountAttempts(v) => self.change(v, |step, v| sale::attempts::count_attempts(step, v)),
+            Request::CountAttempts(v) => self.change(v, sale::attempts::count_attempts),
             Request::RetryOrders(v) => self.change(v, |step, v| sale::orders::retry_orders(step, &v.sale)),
             Request::HaltSale(v) => {
                 self.change(v, |step, v| sale::halt(step, &v.sale, v.generation, v.reason))

@@ -459,7 +459,7 @@ impl Sale {
     /// answers, each named by 1 to 40 lower-case letters, digits and underscores.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for a name or number outside its limits. Otherwise the store could not answer. The
+    /// [`is_invalid`](crate::Error::is_invalid) for a name or number outside its limits. Otherwise the store could not answer. The
     /// counts may be recorded; recording them again is safe.
     pub async fn count_attempts(&self, answers: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>> {
         let client = self.gate.client_id();
