@@ -68,26 +68,28 @@ export function Search({ name = 'q', label, also = {} }) {
   return html`<input type="search" class="search" name=${name} data-search value=${value} placeholder=${label} aria-label=${label} onInput=${change} />`;
 }
 
-/** A menu of less common or destructive verbs. */
+/** A menu of less common or destructive verbs. A list has one per row, so the verbs are there only while it is open. */
 export function Menu({ label, children }) {
   const place = useRef();
+  const [isOpen, setOpen] = useState(false);
   useEffect(() => {
+    if (!isOpen) return undefined;
+    const menu = place.current;
     const close = ({ target }) => {
-      const menu = place.current;
-      if (menu && (!menu.contains(target) || target.closest('.items button'))) menu.open = false;
+      if (!menu.contains(target) || target.closest('.items button')) menu.open = false;
     };
     const escape = (event) => {
-      if (event.key !== 'Escape' || !place.current.open) return;
-      place.current.open = false;
-      place.current.firstElementChild.focus();
+      if (event.key !== 'Escape') return;
+      menu.open = false;
+      menu.firstElementChild.focus();
     };
     document.addEventListener('click', close);
-    place.current.addEventListener('keydown', escape);
-    return () => document.removeEventListener('click', close);
-  }, []);
+    menu.addEventListener('keydown', escape);
+    return () => { document.removeEventListener('click', close); menu.removeEventListener('keydown', escape); };
+  }, [isOpen]);
   const items = [children].flat().filter(Boolean);
-  return html`<details class="menu" ref=${place} hidden=${!items.length}>
-    <summary aria-label=${label}>⋯</summary><div class="items">${items}</div>
+  return html`<details class="menu" ref=${place} hidden=${!items.length} onToggle=${({ target }) => setOpen(target.open)}>
+    <summary aria-label=${label}>⋯</summary><div class="items">${isOpen && items}</div>
   </details>`;
 }
 

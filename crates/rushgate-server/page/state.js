@@ -110,7 +110,8 @@ export function useHistory(kind, name, window_s = 900) {
     const history = histories.get(key) ?? { readers: 0, window_s };
     histories.set(key, history);
     history.readers += 1;
-    if (history.window_s !== window_s || !history.isLoaded) {
+    // Several figures of one screen read the same history: it is loaded once.
+    if (history.window_s !== window_s || !(history.isLoaded || history.isLoading)) {
       history.window_s = window_s;
       load(kind, name);
     }

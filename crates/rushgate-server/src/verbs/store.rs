@@ -106,7 +106,7 @@ impl JsonSchema for Fields {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        json_schema!({ "type": "object", "description": "A request to the store, in lossless JSON." })
+        json_schema!({ "type": "object", "additionalProperties": true, "description": "A request to the store, in lossless JSON." })
     }
 }
 

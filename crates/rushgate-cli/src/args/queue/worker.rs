@@ -9,7 +9,8 @@ use crate::args::words;
 pub(crate) enum WorkerVerb {
     /// List the workers that live, busy or idle.
     ///
-    /// A worker announces itself every 10 s. One that died is listed for up to 30 s.
+    /// A worker announces itself every 10 s. One that died is listed for up to 30 s. The number
+    /// of running tasks is as of its latest announcement.
     #[command(after_help = "\
 Examples:
   rushgate queue worker ls mail
