@@ -413,3 +413,25 @@ func (t *httpTransport) schedules(ctx context.Context, queue string, page Page) 
 func (t *httpTransport) deleteSchedule(ctx context.Context, queue, id string) (bool, error) {
 	return t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "schedules", id)}, nil)
 }
+
+func (t *httpTransport) announce(ctx context.Context, queue string, worker announcement) (WorkerMode, error) {
+	body := object{"name": worker.name, "version": worker.version, "concurrency": worker.concurrency, "running": worker.running}
+	body.setDuration("lease_ms", worker.lease)
+	var view struct{ Mode WorkerMode }
+	path := pathOf("queues", queue, "workers", worker.id)
+	err := t.ask(ctx, request{method: http.MethodPut, path: path, body: body}, &view)
+	return view.Mode, err
+}
+
+func (t *httpTransport) endWorker(ctx context.Context, queue, id string) error {
+	return t.ask(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "workers", id)}, nil)
+}
+
+func (t *httpTransport) workers(ctx context.Context, queue string, page Page) ([]WorkerInfo, error) {
+	return pageOf[WorkerInfo](ctx, t, pathOf("queues", queue, "workers"), page)
+}
+
+func (t *httpTransport) setWorker(ctx context.Context, queue, id string, mode WorkerMode) (bool, error) {
+	path := pathOf("queues", queue, "workers", id, "mode")
+	return t.found(ctx, request{method: http.MethodPut, path: path, body: object{"mode": mode}}, nil)
+}

@@ -135,3 +135,10 @@ func (l *leases) answered(one *leased, outcome ExtendOutcome, sent time.Time) {
 		one.ending.end(&Error{Kind: ErrTaskCanceled, Message: "the task " + one.job.ID + " was canceled"})
 	}
 }
+
+// count returns the number of claims whose lease is extended.
+func (l *leases) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.claims)
+}

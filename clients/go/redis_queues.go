@@ -768,3 +768,40 @@ func (t *redisTransport) deleteSchedule(ctx context.Context, queue, id string) (
 	deleted, err := numberOf(reply)
 	return deleted == 1, err
 }
+
+func (t *redisTransport) announce(ctx context.Context, queue string, worker announcement) (WorkerMode, error) {
+	args := arguments{[]byte(worker.id), []byte(worker.name), []byte(worker.version)}
+	args.number(uint64(worker.concurrency))
+	args.number(uint64(worker.running))
+	args.number(uint64(worker.lease.Microseconds()))
+	reply, err := t.call(ctx, "queue_announce", []group{workerGroup(queue)}, args)
+	if err != nil {
+		return "", err
+	}
+	mode, err := numberOf(reply)
+	if err != nil || int(mode) >= len(contract.WorkerModes) {
+		return "", firstError(err, strange())
+	}
+	return WorkerMode(contract.WorkerModes[mode]), nil
+}
+
+func (t *redisTransport) endWorker(ctx context.Context, queue, id string) error {
+	_, err := t.announce(ctx, queue, announcement{id: id, concurrency: 1})
+	return err
+}
+
+func (t *redisTransport) workers(ctx context.Context, queue string, page Page) ([]WorkerInfo, error) {
+	reply, err := t.call(ctx, "queue_workers", []group{workerGroup(queue)}, pageArgs(page))
+	return readEntries(reply, err, readWorker)
+}
+
+func (t *redisTransport) setWorker(ctx context.Context, queue, id string, mode WorkerMode) (bool, error) {
+	args := arguments{[]byte(id)}
+	args.number(uint64(mode.number()))
+	reply, err := t.call(ctx, "queue_set_worker", []group{workerGroup(queue)}, args)
+	if err != nil {
+		return false, err
+	}
+	found, err := numberOf(reply)
+	return found == 1, err
+}

@@ -248,6 +248,21 @@ func readRecurrence(text []byte) Recurrence {
 	return Recurrence{Cron: stored.Cron, Zone: stored.Zone, Every: millis(stored.Every), Missed: stored.Missed}
 }
 
+func readWorker(id string, entry []byte) (WorkerInfo, error) {
+	p := packed{rest: entry}
+	fields := p.fields(contract.Worker)
+	worker := WorkerInfo{
+		ID: id, Name: string(p.sized(contract.WorkerLengthBytes)), Concurrency: fields.int("concurrency"),
+		Running: fields.int("running"), Since: fields.moment("since"), Seen: fields.moment("seen"),
+		LeaseUntil: fields.moment("leaseUntil"),
+	}
+	if mode := fields.int("mode"); p.err == nil && mode < len(contract.WorkerModes) {
+		worker.Mode = WorkerMode(contract.WorkerModes[mode])
+	}
+	worker.Version = string(p.rest)
+	return worker, p.err
+}
+
 func readSchedule(id string, entry []byte) (Schedule, error) {
 	p := packed{rest: entry}
 	fields := p.fields(contract.Schedule)

@@ -100,6 +100,8 @@ func uniqueGroup(name string) group { return groupOf(contract.QueueTag, name, co
 func homeGroup(id string) group     { return groupOf(contract.SaleTag, id, contract.HomeKeys) }
 func saleGroup(id string) group     { return groupOf(contract.SaleTag, id, contract.SaleKeys) }
 
+func workerGroup(name string) group { return groupOf(contract.QueueTag, name, contract.WorkerKeys) }
+
 func scheduleGroup(name string) group {
 	return groupOf(contract.QueueTag, name, contract.ScheduleKeys)
 }

@@ -72,6 +72,12 @@ type queues interface {
 	schedules(ctx context.Context, queue string, page Page) ([]Schedule, error)
 	// deleteSchedule reports whether there was one.
 	deleteSchedule(ctx context.Context, queue, id string) (bool, error)
+	// announce announces a worker, and returns what an operator asked of it.
+	announce(ctx context.Context, queue string, worker announcement) (WorkerMode, error)
+	endWorker(ctx context.Context, queue, id string) error
+	workers(ctx context.Context, queue string, page Page) ([]WorkerInfo, error)
+	// setWorker reports whether the worker is listed.
+	setWorker(ctx context.Context, queue, id string, mode WorkerMode) (bool, error)
 }
 
 // scheduler is a transport over which workers fire schedules. A Rushgate server fires those of its store itself.
@@ -85,6 +91,13 @@ type claimRequest struct {
 	n           int
 	lease, wait time.Duration
 	worker      string
+}
+
+// announcement is what a worker says of itself.
+type announcement struct {
+	id, name, version    string
+	concurrency, running int
+	lease                time.Duration
 }
 
 type completion struct {

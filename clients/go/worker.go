@@ -140,13 +140,22 @@ func (w *Worker) count(counter func(*Report) *int) {
 	*counter(&w.report)++
 }
 
-// Run claims and handles tasks until the context ends. Then it claims no more, lets handlers end within the grace, returns
+// Run claims and handles tasks until the context ends, or an operator stops the worker. Then it claims no more, lets handlers end within the grace, returns
 // the other tasks to the queue, and returns nil. Outages are not errors: the worker waits until they end. Any other error
 // of a claim is returned after the same shutdown. A worker runs once.
 func (w *Worker) Run(ctx context.Context) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
+	ctx, stopClaims := context.WithCancel(ctx)
+	defer stopClaims()
+	presence := newPresence(w, ctx, stopClaims)
+	over, end := context.WithCancel(context.Background())
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		presence.announce(over)
+	}()
 	beating, stop := context.WithCancel(context.Background())
 	var beats sync.WaitGroup
 	beats.Add(1)
@@ -159,11 +168,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	if scheduler, is := w.queue.queues.(scheduler); is {
 		go w.fireSchedules(firing, scheduler)
 	}
-	err := w.claimAll(ctx)
+	err := w.claimAll(ctx, presence)
 	stopFiring()
 	w.finish()
 	stop()
 	beats.Wait()
+	end()
+	limit := time.NewTimer(leaveTime)
+	defer limit.Stop()
+	select {
+	case <-gone:
+	case <-limit.C:
+	}
 	return err
 }
 
@@ -185,14 +201,15 @@ func (w *Worker) begin() error {
 }
 
 // claimAll claims tasks whenever a handler may start.
-func (w *Worker) claimAll(ctx context.Context) error {
+func (w *Worker) claimAll(ctx context.Context, presence *presence) error {
 	var outage pauses
 	for {
 		n := w.takeSlots(ctx)
 		if n == 0 {
 			return nil
 		}
-		claimed, err := w.claim(ctx, n)
+		claiming := presence.mayClaim()
+		claimed, err := w.claim(claiming, n)
 		for ; claimed < n; claimed++ {
 			w.slots <- struct{}{}
 		}
@@ -201,6 +218,8 @@ func (w *Worker) claimAll(ctx context.Context) error {
 			outage = pauses{}
 		case ctx.Err() != nil:
 			return nil
+		case claiming.Err() != nil:
+			// An operator quieted the worker.
 		case !Retryable(err):
 			return err
 		default:

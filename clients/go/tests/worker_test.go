@@ -10,8 +10,11 @@ import (
 	"time"
 
 	rushgate "github.com/rushgate/rushgate/clients/go"
+	"github.com/rushgate/rushgate/clients/go/internal/contract"
 	"github.com/rushgate/rushgate/clients/go/internal/testenv"
 )
+
+func init() { contract.AnnounceEach = 100 * time.Millisecond }
 
 // at once: a failed task is due again without a delay.
 var atOnce = rushgate.Backoff{Base: time.Microsecond, Max: time.Microsecond}
@@ -396,6 +399,70 @@ func TestAWorkerIsRefusedWithoutHandlersAndASecondTime(t *testing.T) {
 			if err := worker.Run(ended); !errors.Is(err, rushgate.ErrInvalid) {
 				t.Errorf("error %v", err)
 			}
+		}
+	})
+}
+
+func TestAnOperatorSeesQuietsAndStopsAWorker(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, client *rushgate.Client, queue *rushgate.Queue) {
+		worker := client.Worker(queue.Name(), rushgate.WorkerOptions{Label: "shop", Concurrency: 3})
+		worker.Handle(rushgate.AnyKind, nothing)
+		r := start(t, worker)
+		// seen returns the worker once it has announced itself after a time.
+		seen := func(after time.Time) (info rushgate.WorkerInfo) {
+			testenv.Until(t, "the worker announces itself", func() bool {
+				workers, err := queue.Workers(ctx, rushgate.Page{})
+				fail(t, err)
+				if len(workers) == 1 {
+					info = workers[0]
+				}
+				return len(workers) == 1 && info.Seen.After(after)
+			})
+			return info
+		}
+		set := func(id string, mode rushgate.WorkerMode) {
+			if found, err := queue.SetWorker(ctx, id, mode); err != nil || !found {
+				t.Fatal(found, err)
+			}
+		}
+		info := seen(time.Time{})
+		if info.Name != "shop" || info.Concurrency != 3 || info.Running != 0 || info.Mode != rushgate.WorkerWork ||
+			info.Version != "rushgate-go "+rushgate.Version || len(info.ID) != 16 {
+			t.Fatalf("%+v", info)
+		}
+		if lease := info.LeaseUntil.Sub(info.Seen); lease < 29*time.Second || lease > 31*time.Second {
+			t.Fatal(lease)
+		}
+		set(info.ID, rushgate.WorkerQuiet)
+		// After the second announcement, the worker has the answer of the first.
+		info = seen(seen(seen(info.Seen).Seen).Seen)
+		if info.Mode != rushgate.WorkerQuiet {
+			t.Fatalf("%+v", info)
+		}
+		_, err := queue.Enqueue(ctx, rushgate.NewTask{ID: "a"})
+		fail(t, err)
+		time.Sleep(200 * time.Millisecond)
+		if worker.Report().Claimed != 0 {
+			t.Fatal("a quiet worker claimed a task")
+		}
+		set(info.ID, rushgate.WorkerWork)
+		r.until("the task has run", func(report rushgate.Report) bool { return report.Done == 1 })
+		set(info.ID, rushgate.WorkerStop)
+		select {
+		case err := <-r.stopped:
+			fail(t, err)
+		case <-time.After(testenv.Patience):
+			t.Fatal("the worker does not stop")
+		}
+		workers, err := queue.Workers(ctx, rushgate.Page{})
+		if fail(t, err); len(workers) != 0 {
+			t.Fatalf("%+v", workers)
+		}
+		if found, err := queue.SetWorker(ctx, info.ID, rushgate.WorkerWork); err != nil || found {
+			t.Fatal(found, err)
+		}
+		if _, err := queue.SetWorker(ctx, info.ID, "sleep"); !errors.Is(err, rushgate.ErrInvalid) {
+			t.Fatal(err)
 		}
 	})
 }

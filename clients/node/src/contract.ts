@@ -32,6 +32,8 @@ export const KEYS = {
   replays: ['young', 'old'],
   schedules: ['schedules', 'schedule_ids', 'schedule_moments'],
   unique: ['unique'],
+  workers: ['workers', 'worker_ids', 'worker_ends'],
+  attempts: ['attempts', 'attempts_of', 'attempt_servers'],
   home: ['home'],
   sale: ['row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed'],
 } as const
@@ -50,6 +52,7 @@ export const LAYOUTS = {
   dead: [['died', 7], ['attempts', 2], ['maxAttempts', 2], ['priority', 1]],
   finished: [['at', 7], ['how', 1]],
   schedule: [['revision', 6], ['paused', 1], ['next', 7], ['previous', 7], ['priority', 1], ['maxAttempts', 2]],
+  worker: [['since', 7], ['seen', 7], ['leaseUntil', 7], ['mode', 1], ['concurrency', 3], ['running', 3]],
   // The 8 bytes of an inbox and an owner follow these two.
   holder: [['since', 7]],
   waiter: [['ticket', 7], ['lease', 7], ['since', 7], ['until', 7]],
@@ -64,7 +67,7 @@ export const LAYOUTS = {
 /** Lengths of single fields in packed records, in bytes. */
 export const FIELD_BYTES = {
   deadline: 7, keyLength: 1, workerLength: 1, noteLength: 1, percent: 1, pastLength: 2, pastTextLength: 1, errorLength: 2,
-  resultLength: 4, runLength: 4, recurrenceLength: 2, hostLength: 1,
+  resultLength: 4, runLength: 4, recurrenceLength: 2, workerNameLength: 1, hostLength: 1,
 } as const
 
 /** Percentage of a progress that is unknown. */
@@ -81,6 +84,9 @@ export const SHORT_CONTENT_TYPES = { 0: 'application/octet-stream', 255: 'applic
 
 /** Policies for missed occurrences of a schedule. */
 export const MISSED: readonly string[] = ['skip', 'once', 'all']
+
+/** What an operator may ask of a worker. The position is the number. */
+export const WORKER_MODES = ['work', 'quiet', 'stop'] as const
 
 /** Meaning of the numbers in answers. The position is the number. */
 export const OUTCOMES = {
@@ -152,7 +158,7 @@ export const LIMITS = {
   waitedPage: 100,
   momentUs: 9_007_199_254_740_991,
   intervalMs: { min: 1_000, max: 34_560_000_000 },
-  schedulesPage: 10_000,
+  schedulesPage: 10_000, workersPage: 10_000,
   concurrency: { min: 1, max: 1_000_000 },
   rate: { min: 1, max: 10_000 },
   retained: { min: 1, max: 1_000_000 },

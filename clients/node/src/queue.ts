@@ -1,10 +1,11 @@
 import * as check from './check.js'
-import { DEFAULTS, LIMITS, MISSED } from './contract.js'
+import { DEFAULTS, LIMITS, MISSED, WORKER_MODES } from './contract.js'
 import { encode } from './payload.js'
 import type { EncodedTask, Queues, Transport } from './transport.js'
 import type {
   Cancelled, Closed, Completed, Content, DeadLetter, Ended, Enqueued, NewSchedule, NewTask, Page, Progress, QueueLimits, QueueStats, Rate,
-  Recurrence, Rescheduled, Retried, Schedule, Scheduled, Task, TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+  Recurrence, Rescheduled, Retried, Schedule, Scheduled, Task, TaskExtended, TaskInfo, TaskReleased, Waited, Why, WorkerInfo,
+  WorkerMode,
 } from './types.js'
 
 /** How to claim tasks. */
@@ -173,6 +174,20 @@ export class Queue {
   /** Deletes a schedule. False if it does not exist. Tasks that it enqueued stay. */
   async deleteSchedule(id: string): Promise<boolean> {
     return this.queues.deleteSchedule(this.name, check.name('id', id))
+  }
+
+  /** Workers that run, busy or idle, by ID. `limit`: 1 to 10,000. Default: 10,000. */
+  async workers(page: Page = {}): Promise<WorkerInfo[]> {
+    return this.queues.workers(this.name, checkPage(page, LIMITS.workersPage))
+  }
+
+  /**
+   * Lets a worker `work`, be `quiet` (it claims nothing from this queue) or `stop`, for operators. The worker obeys within
+   * 10 s. False if it is not listed.
+   */
+  async setWorker(id: string, mode: WorkerMode): Promise<boolean> {
+    if (!WORKER_MODES.includes(mode)) throw check.invalid('mode', 'must be work, quiet or stop')
+    return this.queues.setWorker(this.name, check.name('id', id), mode)
   }
 }
 

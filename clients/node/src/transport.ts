@@ -4,7 +4,7 @@ import type { Encoded } from './payload.js'
 import type {
   Cancelled, Closed, Completed, DeadLetter, Decision, Ended, Enqueued, Hold, Holder, LockState, NewSale, NewTask, Progress, QueueLimits,
   QueueStats, Recurrence, Rescheduled, Reservation, Reserved, Restored, Retried, SaleState, Schedule, Scheduled, Task, TaskExtended, TaskInfo,
-  TaskReleased, Waited, Why,
+  TaskReleased, Waited, Why, WorkerInfo, WorkerMode,
 } from './types.js'
 
 /** A granted lock. */
@@ -81,6 +81,16 @@ export interface EncodedSchedule {
   paused?: boolean
 }
 
+/** What a worker says of itself. */
+export interface Announcement {
+  id: string
+  name: string
+  version: string
+  concurrency: number
+  running: number
+  leaseMs: number
+}
+
 /** When a task is due: at a moment, or after a delay. */
 export type Due = { dueUs: number } | { delayMs: number }
 
@@ -121,6 +131,12 @@ export interface Queues {
    * schedules that cannot be read, each of which causes one warning.
    */
   fireSchedules(queue: string, reported: Set<string>): Promise<number | undefined>
+  /** Announces a worker. Returns what an operator asked of it. */
+  announce(queue: string, worker: Announcement): Promise<WorkerMode>
+  endWorker(queue: string, id: string): Promise<void>
+  workers(queue: string, part: Part): Promise<WorkerInfo[]>
+  /** `false` if the worker is not listed. */
+  setWorker(queue: string, id: string, mode: WorkerMode): Promise<boolean>
 }
 
 export interface Sales {

@@ -306,6 +306,27 @@ export interface Schedule extends Payload {
   revision: number
 }
 
+/** What a worker does: claims tasks, claims nothing, or ends. */
+export type WorkerMode = 'work' | 'quiet' | 'stop'
+
+/** A worker of a queue, busy or idle. */
+export interface WorkerInfo {
+  id: string
+  /** Name under which it claims. */
+  name: string
+  /** Program and version. */
+  version: string
+  concurrency: number
+  /** How many tasks of the queue it ran at its latest announcement. */
+  running: number
+  /** Its first announcement. */
+  sinceUs: number
+  /** Its latest announcement. */
+  seenUs: number
+  leaseUntilUs: number
+  mode: WorkerMode
+}
+
 /** A running task. */
 export interface Running {
   id: string

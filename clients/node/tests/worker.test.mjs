@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 
-import { CanceledError, ClaimLostError, Discard, GiveUp, InvalidError, RetryAfter, Snooze, TimeoutError } from 'rushgate'
+import { CanceledError, ClaimLostError, Discard, GiveUp, InvalidError, RetryAfter, Snooze, TimeoutError, Worker } from 'rushgate'
 
 import { aborted, connect, gate, unique, until } from './target.mjs'
 
@@ -258,4 +258,34 @@ test('a worker without a handler or with bad settings is refused', async () => {
     assert.throws(() => client.worker('q', options), InvalidError, JSON.stringify(options))
   }
   assert.throws(() => client.worker('q').handle('a', () => {}).handle('a', () => {}), InvalidError)
+})
+
+test('an operator sees, quiets and stops a worker', async (t) => {
+  const announceMs = Worker.announceMs
+  t.after(() => { Worker.announceMs = announceMs })
+  Worker.announceMs = 50
+  const queue = await fresh()
+  const worker = client.worker(queue.name, { handlers: { '*': () => 1 }, label: 'shop', concurrency: 3 })
+  const running = worker.run()
+  const [seen] = await until(async () => { const all = await queue.workers(); return all.length > 0 && all })
+  assert.deepEqual([seen.name, seen.concurrency, seen.running, seen.mode], ['shop', 3, 0, 'work'])
+  assert.match(`${seen.id} ${seen.version}`, /^[0-9a-f]{16} rushgate-node \d+\.\d+\.\d+$/)
+  assert.ok(Math.abs(seen.leaseUntilUs - seen.seenUs - 30_000_000) < 1_000_000)
+  assert.equal(await queue.setWorker(seen.id, 'quiet'), true)
+  // It has announced itself twice since, so it has got an answer.
+  for (let n = 0, { seenUs } = seen; n < 3; n++) {
+    const before = seenUs
+    seenUs = await until(async () => { const [{ seenUs }] = await queue.workers(); return seenUs > before && seenUs })
+  }
+  await queue.enqueue({ id: 'a' })
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  assert.equal((await queue.task('a')).state, 'ready')
+  assert.equal((await queue.workers())[0].mode, 'quiet')
+  await queue.setWorker(seen.id, 'work')
+  assert.equal((await queue.waitFor('a', { waitMs: 20_000 })).task.finished.result.payload, 1)
+  await queue.setWorker(seen.id, 'stop')
+  assert.equal((await running).done, 1)
+  assert.deepEqual(await queue.workers(), [])
+  assert.equal(await queue.setWorker(seen.id, 'work'), false)
+  await assert.rejects(queue.setWorker(seen.id, 'sleep'), InvalidError)
 })

@@ -27,6 +27,8 @@ final class Contract
         'replay_cache' => ['rg:{q:%s}:', ['young:%s', 'old:%s']],
         'schedules' => ['rg:{q:%s}:', ['schedules', 'schedule_ids', 'schedule_moments']],
         'unique' => ['rg:{q:%s}:', ['unique']],
+        'workers' => ['rg:{q:%s}:', ['workers', 'worker_ids', 'worker_ends']],
+        'attempts' => ['rg:{s:%s}:', ['attempts', 'attempts_of', 'attempt_servers']],
         'home' => ['rg:{s:%s}:', ['home']],
         'sale' => ['rg:{s:%s}:', [
             'row', 'returned', 'withdrawn', 'buyers', 'holds', 'deadlines', 'events', 'failed',

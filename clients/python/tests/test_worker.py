@@ -9,6 +9,7 @@ import threading
 import time
 
 import pytest
+import rushgate
 from support import API, Running, handler, options, unique, until, URL
 
 from rushgate import (
@@ -270,6 +271,29 @@ def test_a_handler_reads_the_results_of_its_dependencies(client, queue):
     queue.enqueue_many([NewTask("a", 1, kind="one"), NewTask("b", 2, kind="one"), NewTask("s", kind="sum", after=["a", "b"])])
     with Running(worker):
         assert queue.wait_for("s", wait=20).result == 3
+
+
+def test_an_operator_sees_quiets_and_stops_a_worker(client, queue):
+    worker = client.worker(queue.name, handlers={"*": handler(lambda payload, job: 1)}, label="shop", concurrency=3)
+    core = worker._core
+    core.announce_each = 0.05
+    running = Running(worker)
+    [seen] = until(queue.workers)
+    assert (seen.name, seen.concurrency, seen.running, seen.mode) == ("shop", 3, 0, "work")
+    assert seen.version == f"rushgate-python {rushgate.__version__}" and len(seen.id) == 16
+    assert 29_000_000 <= seen.lease_until_us - seen.seen_us <= 31_000_000
+    assert queue.set_worker(seen.id, "quiet")
+    until(lambda: core.pause.is_set)
+    queue.enqueue("a")
+    time.sleep(0.3)
+    assert queue.task("a").state == "ready" and queue.workers()[0].mode == "quiet"
+    assert queue.set_worker(seen.id, "work")
+    assert queue.wait_for("a", wait=20).result == 1
+    assert queue.set_worker(seen.id, "stop")
+    assert running.join().done == 1
+    assert queue.workers() == [] and not queue.set_worker(seen.id, "work")
+    with pytest.raises(InvalidArgument):
+        queue.set_worker(seen.id, "sleep")
 
 
 def test_tasks_of_a_key_run_in_order(client, queue):

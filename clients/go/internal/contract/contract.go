@@ -2,6 +2,8 @@
 // docs/http.md describe them.
 package contract
 
+import "time"
+
 // Protocol is the number of the protocol that this module speaks.
 const Protocol = 1
 
@@ -37,6 +39,8 @@ var (
 	ReplayKeys   = []string{"young", "old"}
 	ScheduleKeys = []string{"schedules", "schedule_ids", "schedule_moments"}
 	UniqueKeys   = []string{"unique"}
+	WorkerKeys   = []string{"workers", "worker_ids", "worker_ends"}
+	AttemptKeys  = []string{"attempts", "attempts_of", "attempt_servers"}
 	HomeKeys     = []string{"home"}
 	SaleKeys     = []string{"row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed"}
 )
@@ -77,6 +81,9 @@ var (
 	Finished = Layout{{"at", 7}, {"how", 1}}
 	Schedule = Layout{
 		{"revision", 6}, {"paused", 1}, {"next", 7}, {"previous", 7}, {"priority", 1}, {"maxAttempts", 2},
+	}
+	Worker = Layout{
+		{"since", 7}, {"seen", 7}, {"leaseUntil", 7}, {"mode", 1}, {"concurrency", 3}, {"running", 3},
 	}
 	// The bytes of an inbox and an owner follow these two.
 	Holder = Layout{{"since", 7}}
@@ -171,6 +178,7 @@ var (
 	Finishes    = []string{"done", "discarded", "cancelled", "dropped"}
 	TaskEnds    = []string{"done", "discarded", "cancelled", "dropped", "popped", "deleted", "dead"}
 	PastEnds    = []string{"failed", "lost", "snoozed"}
+	WorkerModes = []string{"work", "quiet", "stop"}
 	IfDead      = []string{"wait", "fail", "run"}
 	OnDuplicate = []string{"keep", "replace", "earliest", "debounce"}
 	Overflow    = []string{"refuse", "drop_new", "drop_oldest"}
@@ -225,6 +233,7 @@ var (
 	Page        = Range{1, 1_000}
 	WaitedPage  = Range{1, 100}
 	Schedules   = Range{1, 10_000}
+	Workers     = Range{1, 10_000}
 	Concurrency = Range{1, 1_000_000}
 	Bound       = Range{0, 9_007_199_254_740_991}
 	Rate        = Range{1, 10_000}
@@ -267,6 +276,9 @@ const (
 	SleepForResult   = 5_000
 	SleepForSale     = 5_000
 )
+
+// AnnounceEach is the time between the announcements of a worker. Tests shorten it.
+var AnnounceEach = 10 * time.Second
 
 // Default values of settings. Durations are in ms.
 const (

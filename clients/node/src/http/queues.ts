@@ -1,11 +1,11 @@
 import { randomUUID } from 'node:crypto'
 
 import type {
-  ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+  Announcement, ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
   Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
-  TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+  TaskExtended, TaskInfo, TaskReleased, Waited, Why, WorkerInfo, WorkerMode,
 } from '../types.js'
 import { asRushgateError, type HttpClient, Problem, type Request } from './client.js'
 import { waiting } from './waiting.js'
@@ -223,6 +223,23 @@ export class HttpQueues implements Queues {
   }
 
   async fireSchedules(): Promise<undefined> {}
+
+  async announce(queue: string, { id, leaseMs, ...worker }: Announcement): Promise<WorkerMode> {
+    const body = { ...worker, lease_ms: leaseMs }
+    return (await this.#client.ask({ method: 'PUT', path: pathOf(queue, 'workers', id), body })).body.mode
+  }
+
+  async endWorker(queue: string, id: string): Promise<void> {
+    await this.#client.ask({ method: 'DELETE', path: pathOf(queue, 'workers', id) })
+  }
+
+  async workers(queue: string, part: Part): Promise<WorkerInfo[]> {
+    return this.#page(pathOf(queue, 'workers'), part)
+  }
+
+  async setWorker(queue: string, id: string, mode: WorkerMode): Promise<boolean> {
+    return await this.#found({ method: 'PUT', path: pathOf(queue, 'workers', id, 'mode'), body: { mode } }) !== undefined
+  }
 
   async #page<T>(path: string, { after, limit }: Part): Promise<T[]> {
     const items: T[] = []

@@ -29,6 +29,7 @@ export class Group {
 
 export const lockKeys = (name: string): Group => new Group(TAGS.lock, name, KEYS.lock)
 export const queueKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.queue)
+export const workerKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.workers)
 export const scheduleKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.schedules)
 export const uniqueKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.unique)
 export const replayKeys = (name: string, client: string): Group => new Group(TAGS.queue, name, KEYS.replays, `:${client}`)

@@ -1,21 +1,21 @@
 import { invalid } from '../check.js'
-import { LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
+import { LIMITS, OUTCOMES, SLEEPS, WORKER_MODES } from '../contract.js'
 import { InvalidError } from '../errors.js'
 import type {
-  ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
+  Announcement, ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
 } from '../transport.js'
 import type {
   Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
-  TaskExtended, TaskInfo, TaskReleased, Waited, Why,
+  TaskExtended, TaskInfo, TaskReleased, Waited, Why, WorkerInfo, WorkerMode,
 } from '../types.js'
 import { now } from '../wait.js'
 import type { Argument, Reply } from './driver.js'
 import { topic } from './inbox.js'
-import { type Group, queueKeys, replayKeys, scheduleKeys, uniqueKeys } from './keys.js'
+import { type Group, queueKeys, replayKeys, scheduleKeys, uniqueKeys, workerKeys } from './keys.js'
 import { readLimits, writeLimits } from './limits.js'
 import { Merger, type Shared } from './merger.js'
 import { List, meaning, numberOf } from './packed.js'
-import { deadEnd, readDead, readFinished, readInfo, readRow, readSchedule, readTask, readTicket, readWaited, writeBody } from './records.js'
+import { deadEnd, readDead, readFinished, readInfo, readRow, readSchedule, readTask, readTicket, readWaited, readWorker, writeBody } from './records.js'
 import { dueOf, nextAfter, wireRecurrence, written } from './recurrence.js'
 import type { Store } from './store.js'
 import { explain } from './why.js'
@@ -358,6 +358,27 @@ export class RedisQueues implements Queues {
       }
     }
     return waitMs
+  }
+
+  async announce(queue: string, { id, name, version, concurrency, running, leaseMs }: Announcement): Promise<WorkerMode> {
+    const args = [id, name, version, String(concurrency), String(running), us(leaseMs)]
+    return meaning(WORKER_MODES, numberOf(await this.#store.call('queue_announce', [workerKeys(queue)], args)))
+  }
+
+  async endWorker(queue: string, id: string): Promise<void> {
+    await this.#store.call('queue_announce', [workerKeys(queue)], [id, '', '', '1', '0', '0'])
+  }
+
+  async workers(queue: string, { after, limit }: Part): Promise<WorkerInfo[]> {
+    const list = new List(await this.#store.call('queue_workers', [workerKeys(queue)], [after, String(limit)]))
+    const workers: WorkerInfo[] = []
+    while (!list.isEmpty) workers.push(readWorker(list.text(), list.bytes()))
+    return workers
+  }
+
+  async setWorker(queue: string, id: string, mode: WorkerMode): Promise<boolean> {
+    const args = [id, String(WORKER_MODES.indexOf(mode))]
+    return numberOf(await this.#store.call('queue_set_worker', [workerKeys(queue)], args)) === 1
   }
 
   #replays(queue: string): Group {

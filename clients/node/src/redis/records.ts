@@ -1,9 +1,9 @@
 /** Packed records of queues, as docs/protocol/keys.md lays them out. */
 
 import { whole } from '../check.js'
-import { FIELD_BYTES, LAYOUTS, LIMITS, MISSED, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES } from '../contract.js'
+import { FIELD_BYTES, LAYOUTS, LIMITS, MISSED, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES, WORKER_MODES } from '../contract.js'
 import { decode, type Encoded } from '../payload.js'
-import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited } from '../types.js'
+import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited, WorkerInfo } from '../types.js'
 import { meaning, Packed } from './packed.js'
 import { upcoming } from './recurrence.js'
 
@@ -196,6 +196,16 @@ export function readSchedule(id: string, bytes: Buffer): Schedule {
     previousUs: previous || undefined,
     paused: paused === 1,
     revision,
+  }
+}
+
+export function readWorker(id: string, bytes: Buffer): WorkerInfo {
+  const packed = new Packed(bytes)
+  const { since, seen, leaseUntil, mode, concurrency, running } = packed.fields(LAYOUTS.worker)
+  const name = packed.sized(FIELD_BYTES.workerNameLength).toString()
+  const version = packed.rest.toString()
+  return {
+    id, name, version, concurrency, running, sinceUs: since, seenUs: seen, leaseUntilUs: leaseUntil, mode: meaning(WORKER_MODES, mode),
   }
 }
 

@@ -1,11 +1,13 @@
+import { randomBytes } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
+import { createRequire } from 'node:module'
 
 import * as check from '../check.js'
 import { DEFAULTS, LIMITS } from '../contract.js'
 import { InvalidError, RushgateError, TimeoutError } from '../errors.js'
 import { ClaimedTask, encodeResult, errorText, type Queue } from '../queue.js'
 import type { Completion, Failure, Release } from '../transport.js'
-import type { Completed, Retried, TaskReleased } from '../types.js'
+import type { Completed, Retried, TaskReleased, WorkerMode } from '../types.js'
 import { Bell, MAX_TIMER_MS, Pauses, sleep, within } from '../wait.js'
 import { type Backoff, drawDelay } from './backoff.js'
 import { Discard, GiveUp, Job, RetryAfter, Snooze } from './job.js'
@@ -64,9 +66,20 @@ const CLAIM_WAIT_MS = 60_000
 /** Time in ms for sending the remaining ends after the last handler has ended. */
 const FLUSH_MS = 5_000
 const MAX_CONCURRENCY = 10_000
+/** How long a worker is listed after its last announcement, in ms. */
+const LISTED_MS = 30_000
+/** Time limit in ms for saying that the worker has ended. */
+const LEAVE_MS = 1_000
+const VERSION = `rushgate-node ${createRequire(import.meta.url)('../../package.json').version}`
 
 /** Claims tasks of a queue, runs a handler for each, and reports one outcome per task. */
 export class Worker {
+  /**
+   * Time in ms between announcements to the queue.
+   * @internal
+   */
+  static announceMs = 10_000
+  readonly #id = randomBytes(8).toString('hex')
   readonly #queue: Queue
   readonly #routes = new Map<string, Route>()
   readonly #concurrency: number
@@ -75,6 +88,10 @@ export class Worker {
   readonly #label: string
   readonly #defaults: HandlerOptions
   readonly #stopping = new AbortController()
+  /** Ends a claim that waits. Aborted while the worker claims nothing, and replaced when it may claim again. */
+  #pausing = new AbortController()
+  readonly #resumed = new Bell()
+  readonly #over = new AbortController()
   readonly #aborting = new AbortController()
   readonly #hurry = new AbortController()
   readonly #freed = new Bell()
@@ -125,6 +142,7 @@ export class Worker {
   /** Stops the worker: it claims no more, lets running handlers end within the grace, and returns the other tasks. */
   stop(): void {
     this.#stopping.abort()
+    this.#pausing.abort()
   }
 
   /**
@@ -139,13 +157,37 @@ export class Worker {
     signal?.addEventListener('abort', stop)
     if (signal?.aborted) stop()
     void this.#fireSchedules(this.#stopping.signal)
+    const presence = this.#announceAll(this.#over.signal)
     try {
       await this.#claimAll(this.#stopping.signal)
     } finally {
       signal?.removeEventListener('abort', stop)
       await this.#finish()
+      this.#over.abort()
+      // If the worker cannot say that it has ended, it is listed a while longer.
+      await within(presence, LEAVE_MS, () => new Error('no more time')).catch(() => {})
     }
     return this.report
+  }
+
+  /** Announces the worker to its queue until it is over, and does what an operator asks of it. Outages show in the claims. */
+  async #announceAll(over: AbortSignal): Promise<void> {
+    const { queues, name } = this.#queue
+    const worker = { id: this.#id, name: this.#label, version: VERSION, concurrency: this.#concurrency, leaseMs: LISTED_MS }
+    while (!over.aborted) {
+      await queues.announce(name, { ...worker, running: this.#handling.size }).then((mode) => this.#obey(mode), () => {})
+      await sleep(Worker.announceMs, over).catch(() => {})
+    }
+    await queues.endWorker(name, this.#id).catch(() => {})
+  }
+
+  #obey(mode: WorkerMode): void {
+    if (mode === 'stop') this.stop()
+    else if (mode === 'quiet') this.#pausing.abort()
+    else if (this.#pausing.signal.aborted && !this.#stopping.signal.aborted) {
+      this.#pausing = new AbortController()
+      this.#resumed.ring()
+    }
   }
 
   /** Fires the schedules of the queue. Outages show in the claims. */
@@ -172,16 +214,22 @@ export class Worker {
   async #claimAll(stopping: AbortSignal): Promise<void> {
     let pauses = new Pauses()
     while (!stopping.aborted) {
+      const pausing = this.#pausing.signal
       try {
+        if (pausing.aborted) {
+          await this.#resumed.wait(MAX_TIMER_MS, stopping)
+          continue
+        }
         const free = this.#concurrency - this.#handling.size
         if (free <= 0) {
           await this.#freed.wait(MAX_TIMER_MS, stopping)
           continue
         }
-        await this.#claim(Math.min(free, LIMITS.batch), stopping)
+        await this.#claim(Math.min(free, LIMITS.batch), pausing)
         pauses = new Pauses()
       } catch (error) {
         if (stopping.aborted) return
+        if (pausing.aborted) continue
         if (!(error instanceof RushgateError) || !error.retryable) throw error
         await sleep(pauses.draw(), stopping).catch(() => {})
       }

@@ -69,6 +69,7 @@ from .models import (
     Waited,
     Waiter,
     Why,
+    WorkerInfo,
 )
 
 __version__ = "0.1.0"
@@ -137,6 +138,7 @@ __all__ = [
     "Waiter",
     "Why",
     "Worker",
+    "WorkerInfo",
     "WorkerReport",
     "WorkerStopped",
 ]

@@ -52,6 +52,7 @@ from .models import (
     TaskRecord,
     Waited,
     Why,
+    WorkerInfo,
     encode_task,
     holder_of,
 )
@@ -316,6 +317,18 @@ class QueueCalls:
     def delete_schedule(self, schedule: str) -> Call[bool]:
         checked = check.name("id", schedule, contract.SCHEDULE_ID_MAX)
         return lambda transport: transport.delete_schedule(self.name, checked)
+
+    def workers(self, after: str, limit: int) -> Call[List[WorkerInfo]]:
+        page = check.page(after, limit, contract.WORKER_PAGE)
+
+        def call(transport: Transport) -> Plan[List[WorkerInfo]]:
+            return [WorkerInfo.of(fields) for fields in (yield from transport.workers(self.name, *page))]
+
+        return call
+
+    def set_worker(self, worker: str, mode: str) -> Call[bool]:
+        checked, mode = check.name("id", worker), check.choice("mode", mode, contract.WORKER_MODES)
+        return lambda transport: transport.set_worker(self.name, checked, mode)
 
 
 def _stored(recurrence: Recurrence) -> Dict[str, Any]:

@@ -43,6 +43,7 @@ from .models import (
     TaskRecord,
     Waited,
     Why,
+    WorkerInfo,
 )
 
 if TYPE_CHECKING:
@@ -555,6 +556,17 @@ class Queue:
     def delete_schedule(self, id: str) -> bool:
         """Deletes a schedule. Returns False if it does not exist. Tasks that it enqueued stay."""
         return self._client._run(self._calls.delete_schedule(id))
+
+    def workers(self, *, after: str = "", limit: int = contract.WORKER_PAGE[1]) -> List[WorkerInfo]:
+        """Returns workers that run, busy or idle, by ID. `limit`: 1 to 10,000."""
+        return self._client._run(self._calls.workers(after, limit))
+
+    def set_worker(self, id: str, mode: str) -> bool:
+        """Lets a worker `work`, be `quiet` (it claims nothing from this queue) or `stop`. For operators.
+
+        The worker obeys within 10 s. Returns False if it is not listed.
+        """
+        return self._client._run(self._calls.set_worker(id, mode))
 
 
 def new_task(id: str, payload: Any, options: Mapping[str, Any]) -> NewTask:

@@ -77,6 +77,18 @@ class Heartbeat:
 
 
 @dataclass(frozen=True)
+class Announcement:
+    """What a worker says of itself."""
+
+    id: str
+    name: str
+    version: str
+    concurrency: int
+    running: int
+    lease: int
+
+
+@dataclass(frozen=True)
 class EncodedSchedule:
     """`recurrence` has the stored form."""
 
@@ -215,6 +227,20 @@ class Transport(ABC):
 
         `reported`: ID and revision of schedules that cannot be read, each of which is logged once.
         """
+
+    @abstractmethod
+    def announce(self, queue: str, worker: Announcement) -> Plan[str]:
+        """Announces a worker. Returns the mode that an operator asked for."""
+
+    @abstractmethod
+    def end_worker(self, queue: str, worker: str) -> Plan[None]: ...
+
+    @abstractmethod
+    def workers(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]: ...
+
+    @abstractmethod
+    def set_worker(self, queue: str, worker: str, mode: str) -> Plan[bool]:
+        """False if the worker is not listed."""
 
     @abstractmethod
     def create_sale(self, sale: NewSale) -> Plan[str]: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import random
 import threading
 import traceback
@@ -15,7 +16,7 @@ from ._calls import check_progress, default_worker
 from ._check import Seconds
 from ._content import encode_result
 from ._plan import Pause, Pauses, Plan, Stop, now
-from ._transport import Completion, Failure, Heartbeat, Release, Transport, certain
+from ._transport import Announcement, Completion, Failure, Heartbeat, Release, Transport, certain
 from .errors import ClaimLost, InvalidArgument, RushgateError, TaskCancelled, TaskTimeout, WorkerStopped
 from .models import Progress, TaskRecord
 
@@ -31,6 +32,10 @@ CLAIM_WAIT = 60.0
 FLUSH = 5.0
 # Longest time in seconds between two checks of the leases.
 CHECK = 0.5
+# Seconds between announcements of a worker, and time limit for saying that it has ended.
+ANNOUNCE, LEAVE = 10.0, 1.0
+# How long a worker is listed after its last announcement, in µs.
+_LISTED = 30_000_000
 _BEAT_AGAIN = 1.0
 _CONCURRENCY = (1, 10_000)
 _TIMEOUT = (1, contract.DELAY_MAX)
@@ -212,6 +217,11 @@ class WorkerCore(Generic[H]):
         self.label = default_worker() if label is None else check.label("label", label)
         self.report = WorkerReport()
         self.stop = Stop()
+        self.pause = Stop()
+        """Ends a claim that waits. It is set while the worker claims nothing, and replaced when it may claim again."""
+        self.stop.on_set(lambda: self.pause.set())
+        self.announce_each = ANNOUNCE
+        self._id = os.urandom(8).hex()
         self.hurry = Stop()
         """Set when the worker has no more time to repeat a call."""
         self.runs: Set[Run] = set()
@@ -307,6 +317,37 @@ class WorkerCore(Generic[H]):
             return pauses.draw()
         _log.error("cannot fire the schedules of the queue %s: %s", self.queue, error)
         return CLAIM_WAIT
+
+    # Presence
+
+    def announce(self, transport: Transport) -> Plan[None]:
+        """Announces the worker to its queue, and does what an operator asks of it. Outages show in the claims."""
+        from . import __version__
+
+        version, running = f"rushgate-python {__version__}", len(self.runs)
+        worker = Announcement(self._id, self.label, version, self.concurrency, running, _LISTED)
+        try:
+            self._obey((yield from transport.announce(self.queue, worker)))
+        except RushgateError as error:
+            _log.debug("cannot announce the worker to the queue %s: %s", self.queue, error)
+
+    def _obey(self, mode: str) -> None:
+        if mode == "stop":
+            self.stop.set()
+        elif mode == "quiet":
+            self.pause.set()
+        elif self.pause.is_set:
+            self.pause = Stop()
+            # It may have been set just before.
+            if self.stop.is_set:
+                self.pause.set()
+
+    def leave(self, transport: Transport) -> Plan[None]:
+        """Says that the worker has ended. If that fails, it is listed a while longer."""
+        try:
+            yield from transport.end_worker(self.queue, self._id)
+        except RushgateError as error:
+            _log.debug("cannot say to the queue %s that the worker has ended: %s", self.queue, error)
 
     # Leases
 

@@ -11,7 +11,7 @@ from . import contract
 from ._aio_driver import AioBell
 from ._check import Seconds
 from ._plan import Pauses, now
-from ._worker import CLAIM_WAIT, FLUSH, SETTLE_MAX, Backoff, Ending, Job, Run, WorkerCore, WorkerReport
+from ._worker import CLAIM_WAIT, FLUSH, LEAVE, SETTLE_MAX, Backoff, Ending, Job, Run, WorkerCore, WorkerReport
 from .errors import InvalidArgument, RushgateError
 from .models import TaskRecord, Waited
 
@@ -78,6 +78,7 @@ class Worker:
         self._endings: List[Ending] = []
         self._handling: Set[asyncio.Task[None]] = set()
         self._is_running = False
+        self._is_over = False
         for kind, handler in (handlers or {}).items():
             self.handle(kind, handler)
 
@@ -111,14 +112,20 @@ class Worker:
         self._core.check_routes()
         self._is_running = True
         self._freed, self._ended, self._settled, self._beats = AioBell(), AioBell(), AioBell(), AioBell()
+        self._announces = AioBell()
         cancel = self._core.stop.on_set(self._freed.ring)
         helpers = [asyncio.ensure_future(of) for of in (self._settle_all(), self._keep_leases(), self._fire_schedules())]
+        presence = asyncio.ensure_future(self._announce())
         try:
             await self._claim_all()
         finally:
             self.stop()
             cancel()
             await self._finish()
+            self._is_over = True
+            self._announces.ring()
+            await asyncio.wait([presence], timeout=LEAVE)
+            helpers.append(presence)
             for helper in helpers:
                 helper.cancel()
             await asyncio.gather(*helpers, return_exceptions=True)
@@ -131,9 +138,13 @@ class Worker:
             if free <= 0:
                 await self._freed.wait(None)
                 continue
+            pause = core.pause
+            if pause.is_set:
+                await self._freed.wait(None)
+                continue
             try:
                 n = min(free, contract.BATCH[1])
-                tasks = await self._queue._claim(n, core.lease, CLAIM_WAIT, core.label, core.stop)
+                tasks = await self._queue._claim(n, core.lease, CLAIM_WAIT, core.label, pause)
                 pauses = Pauses()
             except RushgateError as error:
                 if not error.retryable:
@@ -147,7 +158,7 @@ class Worker:
         job = AioJob(self._queue, task.record)
         run = self._core.begin(task.record, job, job.interrupt)
         self._beats.ring()
-        if self._core.stop.is_set:
+        if self._core.pause.is_set:
             self._core.release(run)
             return
         handling = job.handling = asyncio.ensure_future(self._handle(run))
@@ -198,6 +209,14 @@ class Worker:
             if pause is None:
                 return
             await asyncio.sleep(pause)
+
+    async def _announce(self) -> None:
+        core = self._core
+        while not self._is_over:
+            await self._queue._client._run(core.announce)
+            self._freed.ring()
+            await self._announces.wait(core.announce_each)
+        await self._queue._client._run(core.leave)
 
     async def _keep_leases(self) -> None:
         core, beats = self._core, set()

@@ -13,7 +13,7 @@ from ._check import Seconds
 from ._client_sync import ClaimedTask, Queue
 from ._plan import Pauses
 from ._sync import ThreadBell
-from ._worker import CLAIM_WAIT, FLUSH, SETTLE_MAX, Backoff, Ending, Job, Run, WorkerCore, WorkerReport
+from ._worker import CLAIM_WAIT, FLUSH, LEAVE, SETTLE_MAX, Backoff, Ending, Job, Run, WorkerCore, WorkerReport
 from .errors import InvalidArgument, RushgateError
 from .models import TaskRecord, Waited
 
@@ -84,6 +84,7 @@ class Worker:
         self._settled = ThreadBell()
         self._beats = ThreadBell()
         self._fires = ThreadBell()
+        self._announces = ThreadBell()
         self._mutex = threading.Lock()
         self._threads = 0
         self._busy = 0
@@ -124,7 +125,8 @@ class Worker:
         cancels = [self._core.stop.on_set(bell.ring) for bell in (self._freed, self._fires)]
         threading.Thread(target=self._fire_schedules, name="rushgate-schedules", daemon=True).start()
         helpers = [threading.Thread(target=of, daemon=True) for of in (self._settle_all, self._keep_leases)]
-        for helper in helpers:
+        presence = threading.Thread(target=self._announce, name="rushgate-presence", daemon=True)
+        for helper in (*helpers, presence):
             helper.start()
         try:
             self._claim_all()
@@ -135,6 +137,7 @@ class Worker:
             self._finish()
             for helper in helpers:
                 helper.join()
+            presence.join(LEAVE)
         return self.report
 
     def _claim_all(self) -> None:
@@ -144,9 +147,13 @@ class Worker:
             if free <= 0:
                 self._freed.wait(None)
                 continue
+            pause = core.pause
+            if pause.is_set:
+                self._freed.wait(None)
+                continue
             try:
                 n = min(free, contract.BATCH[1])
-                tasks = self._queue._claim(n, core.lease, CLAIM_WAIT, core.label, core.stop)
+                tasks = self._queue._claim(n, core.lease, CLAIM_WAIT, core.label, pause)
                 pauses = Pauses()
             except RushgateError as error:
                 if not error.retryable:
@@ -160,7 +167,7 @@ class Worker:
         job = ThreadJob(self._queue, task.record)
         run = self._core.begin(task.record, job, job.stop.set)
         self._beats.ring()
-        if self._core.stop.is_set:
+        if self._core.pause.is_set:
             self._core.release(run)
             return
         with self._mutex:
@@ -228,6 +235,14 @@ class Worker:
                 return
             self._fires.wait(pause)
 
+    def _announce(self) -> None:
+        core = self._core
+        while not self._is_over:
+            self._queue._client._run(core.announce)
+            self._freed.ring()
+            self._announces.wait(core.announce_each)
+        self._queue._client._run(core.leave)
+
     def _keep_leases(self) -> None:
         core = self._core
         while not self._is_over:
@@ -253,6 +268,7 @@ class Worker:
             self._runs.put(None)
         self._is_over = True
         self._beats.ring()
+        self._announces.ring()
 
     @staticmethod
     def _wait_until(is_true: Callable[[], bool], bell: ThreadBell, seconds: float) -> None:

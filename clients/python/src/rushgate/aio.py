@@ -45,6 +45,7 @@ from .models import (
     TaskRecord,
     Waited,
     Why,
+    WorkerInfo,
 )
 
 __all__ = [
@@ -511,6 +512,17 @@ class Queue:
     async def delete_schedule(self, id: str) -> bool:
         """Deletes a schedule. Returns False if it does not exist. Tasks that it enqueued stay."""
         return await self._client._run(self._calls.delete_schedule(id))
+
+    async def workers(self, *, after: str = "", limit: int = contract.WORKER_PAGE[1]) -> List[WorkerInfo]:
+        """Returns workers that run, busy or idle, by ID. `limit`: 1 to 10,000."""
+        return await self._client._run(self._calls.workers(after, limit))
+
+    async def set_worker(self, id: str, mode: str) -> bool:
+        """Lets a worker `work`, be `quiet` (it claims nothing from this queue) or `stop`. For operators.
+
+        The worker obeys within 10 s. Returns False if it is not listed.
+        """
+        return await self._client._run(self._calls.set_worker(id, mode))
 
 
 class ClaimedTask:

@@ -16,6 +16,7 @@ FUNCTION_PREFIX = "rushgate_1_"
 # Key groups: the letter of the hash tag, and the endings of the keys in their order. A key is `rg:{TAG:NAME}:ENDING`.
 KEY_GROUPS: Dict[str, Tuple[str, Tuple[str, ...]]] = {
     "answers": ("q", ("young", "old")),
+    "attempts": ("s", ("attempts", "attempts_of", "attempt_servers")),
     "home": ("s", ("home",)),
     "lock": ("l", ("lock", "line", "waiters", "ends")),
     "queue": ("q", (
@@ -28,6 +29,7 @@ KEY_GROUPS: Dict[str, Tuple[str, Tuple[str, ...]]] = {
     "sale": ("s", ("row", "returned", "withdrawn", "buyers", "holds", "deadlines", "events", "failed")),
     "schedules": ("q", ("schedules", "schedule_ids", "schedule_moments")),
     "unique": ("q", ("unique",)),
+    "workers": ("q", ("workers", "worker_ids", "worker_ends")),
 }
 KEY_PREFIX = "rg:"
 # Group whose keys end in the client ID.
@@ -43,6 +45,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "lock_leave": ("lock",),
     "lock_release": ("lock",),
     "lock_show": ("lock",),
+    "queue_announce": ("workers",),
     "queue_cancel": ("queue", "answers"),
     "queue_claim": ("queue", "answers"),
     "queue_clear_unique": ("unique", "answers"),
@@ -69,6 +72,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_ring": ("queue",),
     "queue_schedule": ("queue", "schedules"),
     "queue_schedules": ("schedules",),
+    "queue_set_worker": ("workers",),
     "queue_stats": ("queue",),
     "queue_tasks": ("queue",),
     "queue_top": ("queue",),
@@ -77,6 +81,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_waited": ("queue",),
     "queue_waits": ("queue",),
     "queue_watch": ("queue",),
+    "queue_workers": ("workers",),
     "sale_cancel_hold": ("sale",),
     "sale_confirm": ("sale",),
     "sale_create": ("home", "sale"),
@@ -113,6 +118,9 @@ PAST_RUN: Layout = (("attempt", 2), ("began", 7), ("ended", 7), ("how", 1))
 DEAD_LETTER: Layout = (("died", 7), ("attempts", 2), ("max_attempts", 2), ("priority", 1))
 FINISHED: Layout = (("at", 7), ("how", 1))
 SCHEDULE: Layout = (("revision", 6), ("paused", 1), ("next", 7), ("previous", 7), ("priority", 1), ("max_attempts", 2))
+WORKER: Layout = (
+    ("since_us", 7), ("seen_us", 7), ("lease_until_us", 7), ("mode", 1), ("concurrency", 3), ("running", 3),
+)
 HOLDER: Layout = (("since", 7), ("inbox", 8))
 WAITER: Layout = (("ticket", 7), ("lease", 7), ("since", 7), ("until", 7), ("inbox", 8))
 OWNER: Layout = (("pid", 4),)
@@ -166,6 +174,7 @@ RETRIED = ("stale", "scheduled", "dead", "requeued", "cancelled")
 TASK_RELEASED = ("stale", "waiting", "cancelled")
 TASK_EXTENDED = ("lost", "extended", "cancelled")
 CANCELLED = ("not_found", "removed", "marked")
+WORKER_MODES = ("work", "quiet", "stop")
 RESCHEDULED = ("not_found", "rescheduled", "leased", "too_late")
 CLOSED = ("not_found", "closed", "not_open")
 SCHEDULED = ("", "added", "changed", "unchanged", "full", "stale")
@@ -245,6 +254,7 @@ RETAINED: Range = (1, 1_000_000)
 EVENTS: Range = (1, 100_000)
 WAITED_PAGE: Range = (1, 100)
 SCHEDULE_PAGE: Range = (1, 10_000)
+WORKER_PAGE: Range = (1, 10_000)
 HOLD_TIME: Range = (10_000, 2_592_000_000_000)
 SKUS: Range = (1, 1_000)
 SKU_UNITS: Range = (1, 10_000_000)

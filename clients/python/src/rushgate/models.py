@@ -584,6 +584,31 @@ class Schedule:
 
 
 @dataclass(frozen=True)
+class WorkerInfo:
+    """A worker of a queue, busy or idle."""
+
+    id: str
+    name: str
+    """The name under which it claims."""
+    version: str
+    """Program and version."""
+    concurrency: int
+    running: int
+    """How many tasks of the queue it ran at its latest announcement."""
+    since_us: int
+    """Its first announcement."""
+    seen_us: int
+    """Its latest announcement."""
+    lease_until_us: int
+    mode: str
+    """`work`, `quiet` or `stop`."""
+
+    @classmethod
+    def of(cls, fields: Fields) -> WorkerInfo:
+        return _pick(cls, fields)
+
+
+@dataclass(frozen=True)
 class Why:
     """Reason why a task is not running, with the fields of the HTTP API.
 

@@ -13,6 +13,7 @@ from .._content import to_fields
 from .._plan import Pause, Plan, now
 from .._transport import (
     AcquireRequest,
+    Announcement,
     Cart,
     ClaimRequest,
     Completion,
@@ -316,6 +317,30 @@ class HttpTransport(Transport):
     def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
         yield from ()
         return None
+
+    def announce(self, queue: str, worker: Announcement) -> Plan[str]:
+        body = {
+            "name": worker.name,
+            "version": worker.version,
+            "concurrency": worker.concurrency,
+            "running": worker.running,
+            "lease_ms": _millis(worker.lease),
+        }
+        answer = yield from self._requests.ask("PUT", path_of("queues", queue, "workers", worker.id), body)
+        return answer.body["mode"]  # type: ignore[no-any-return]
+
+    def end_worker(self, queue: str, worker: str) -> Plan[None]:
+        yield from self._requests.ask("DELETE", path_of("queues", queue, "workers", worker))
+
+    def workers(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
+        return (yield from self._page(path_of("queues", queue, "workers"), after, limit))
+
+    def set_worker(self, queue: str, worker: str, mode: str) -> Plan[bool]:
+        try:
+            yield from self._requests.ask("PUT", path_of("queues", queue, "workers", worker, "mode"), {"mode": mode})
+        except NotFound:
+            return False
+        return True
 
     # Sales
 

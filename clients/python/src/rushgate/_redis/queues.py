@@ -9,11 +9,30 @@ from .. import contract
 from .._content import to_body
 from .._cron import next_after
 from .._plan import Plan, Wait, Word, now
-from .._transport import ClaimRequest, Completion, EncodedSchedule, Failure, Fields, Heartbeat, Release, Transport
+from .._transport import (
+    Announcement,
+    ClaimRequest,
+    Completion,
+    EncodedSchedule,
+    Failure,
+    Fields,
+    Heartbeat,
+    Release,
+    Transport,
+)
 from ..errors import InvalidArgument, RushgateError
 from ..models import EncodedTask, QueueLimits, Rate
 from .packed import decode, meaning
-from .records import read_infos, read_letters, read_schedules, read_stats, read_tasks, read_ticket, read_waited
+from .records import (
+    read_infos,
+    read_letters,
+    read_schedules,
+    read_stats,
+    read_tasks,
+    read_ticket,
+    read_waited,
+    read_workers,
+)
 from .schedules import fire_due
 from .store import Store
 from .why import Explanation
@@ -49,6 +68,8 @@ class QueueVerbs(Transport):
                 if missed == 0:
                     longest = min(int(next_due or contract.QUEUE_SLEEP_MAX), contract.QUEUE_SLEEP_MAX)
                     yield Wait(bell, min(left, max(longest, 1_000) / 1e6))
+                    if request.stop is not None and request.stop.is_set:
+                        return []
         finally:
             if bell is not None:
                 self._store.topics.remove((TASKS_READY, queue), bell)
@@ -257,6 +278,23 @@ class QueueVerbs(Transport):
 
     def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
         return (yield from fire_due(self._store, queue, reported))
+
+    def announce(self, queue: str, worker: Announcement) -> Plan[str]:
+        of = worker
+        arguments = (of.id, of.name, of.version, of.concurrency, of.running, of.lease)
+        mode = yield from self._store.call("queue_announce", queue, arguments)
+        return meaning(contract.WORKER_MODES, mode)
+
+    def end_worker(self, queue: str, worker: str) -> Plan[None]:
+        yield from self._store.call("queue_announce", queue, (worker, "", "", 1, 0, 0))
+
+    def workers(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
+        return read_workers((yield from self._store.call("queue_workers", queue, (after, limit))))
+
+    def set_worker(self, queue: str, worker: str, mode: str) -> Plan[bool]:
+        arguments = (worker, contract.WORKER_MODES.index(mode))
+        found: int = yield from self._store.call("queue_set_worker", queue, arguments)
+        return found == 1
 
     def _once(self, function: str, queue: str, arguments: Iterable[Word]) -> Plan[Any]:
         """Makes a call with an op, which is executed once."""

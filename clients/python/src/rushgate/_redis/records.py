@@ -193,6 +193,17 @@ def read_waits(answer: List[Any]) -> Optional[Fields]:
     }
 
 
+def read_workers(answer: List[Any]) -> List[Fields]:
+    return [_worker(decode(worker), record) for worker, record in rows(answer, 2)]
+
+
+def _worker(worker: str, record: bytes) -> Fields:
+    packed = Packed(record)
+    fields: Fields = dict(packed.numbers(contract.WORKER))
+    mode, name = meaning(contract.WORKER_MODES, fields["mode"]), packed.text(1)
+    return {**fields, "id": worker, "mode": mode, "name": name, "version": decode(packed.rest)}
+
+
 def read_schedules(answer: List[Any]) -> List[Fields]:
     schedules = [read_schedule(decode(schedule), record) for schedule, record in rows(answer, 2)]
     for fields in schedules:

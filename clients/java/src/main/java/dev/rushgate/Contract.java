@@ -42,6 +42,10 @@ public final class Contract {
     public static final List<String> SCHEDULE_KEYS = List.of("schedules", "schedule_ids", "schedule_moments");
     /** Ending of the key of the uniqueness windows of a queue. */
     public static final List<String> UNIQUE_KEYS = List.of("unique");
+    /** Endings of the keys of the workers of a queue. */
+    public static final List<String> WORKER_KEYS = List.of("workers", "worker_ids", "worker_ends");
+    /** Endings of the keys of the attempts at a sale. */
+    public static final List<String> ATTEMPT_KEYS = List.of("attempts", "attempts_of", "attempt_servers");
     /** Ending of the key of the home of a sale. */
     public static final List<String> HOME_KEYS = List.of("home");
     /** Endings of the keys of a sale. */
