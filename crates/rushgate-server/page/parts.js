@@ -68,8 +68,8 @@ export function Search({ name = 'q', label, also = {} }) {
   return html`<input type="search" class="search" name=${name} data-search value=${value} placeholder=${label} aria-label=${label} onInput=${change} />`;
 }
 
-/** A menu of less common or destructive verbs. A list has one per row, so the verbs are there only while it is open. */
-export function Menu({ label, children }) {
+/** A menu of less common or destructive verbs. `lazy`: it has them only while it is open, for lists with one per row. */
+export function Menu({ label, lazy = false, children }) {
   const place = useRef();
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
@@ -89,7 +89,7 @@ export function Menu({ label, children }) {
   }, [isOpen]);
   const items = [children].flat().filter(Boolean);
   return html`<details class="menu" ref=${place} hidden=${!items.length} onToggle=${({ target }) => setOpen(target.open)}>
-    <summary aria-label=${label}>⋯</summary><div class="items">${isOpen && items}</div>
+    <summary aria-label=${label}>⋯</summary><div class="items">${(isOpen || !lazy) && items}</div>
   </details>`;
 }
 

@@ -108,7 +108,7 @@ function TaskRows({ of, tasks, selected, select }) {
       html`<${Name} to=${['queues', of.queue, 'tasks', task.id]} />`, stateText(task), task.kind ?? '–',
       `${task.attempt ?? task.attempts}/${task.max_attempts}`, when(task, at),
       dead ? html`<span class="clip" title=${task.error}>${task.error}</span>` : task.worker ? html`<${Name} to=${['queues', of.queue, 'workers', task.worker]} />` : '–',
-      html`<${Menu} label=${t('moreVerbs', task.id)}><${TaskVerbs} base=${of.base} task=${task} small /><//>`,
+      html`<${Menu} lazy label=${t('moreVerbs', task.id)}><${TaskVerbs} base=${of.base} task=${task} small /><//>`,
     ],
   }));
   return html`<${Table} heads=${heads} rows=${rows} label=${t('tasks')} />`;

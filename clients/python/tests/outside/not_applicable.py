@@ -20,8 +20,8 @@ NOT_APPLICABLE: Dict[str, Dict[str, str]] = {
     "redis-py, threads": {**REDIS_LOCK, CLOCK: f"{REDIS_LOCK[CLOCK]} test_context_manager_blocking_timeout"},
     "redis-py, asyncio": REDIS_LOCK,
     "dogpile.cache": {
-        "test_quick again, with other durations; each takes as long as all suites together": """
-            test_slow test_return_while_in_progress test_get_value_plus_created_long_create
+        "counts callers that waited longer than a given time, which a busy machine makes them do": """
+            test_quick test_slow test_return_while_in_progress test_get_value_plus_created_long_create
             test_get_value_plus_created_registry_unsafe_cache test_get_value_plus_created_registry_safe_cache_quick
             test_get_value_plus_created_registry_safe_cache_slow""",
     },

@@ -94,11 +94,13 @@ async function refuse(page) {
   await page.locator('dialog[open]').waitFor({ state: 'detached' });
 }
 
-/** Presses a button of a place. If it is in a menu, opens the menu first. */
+/** Presses a button of a place. If it is in a menu, opens the menu first. Some menus have their verbs only while open. */
 async function press(place, name) {
   const button = place.getByRole('button', { name, exact: true, includeHidden: true }).first();
-  await button.waitFor({ state: 'attached' });
-  if (!await button.isVisible()) await button.locator('xpath=ancestor::details[contains(@class, "menu")]/summary').click();
+  const menu = place.locator('details.menu > summary');
+  await button.or(menu).first().waitFor({ state: 'attached' });
+  const within = await button.count() ? button.locator('xpath=ancestor::details[contains(@class, "menu")]/summary') : menu.first();
+  if (!await button.isVisible()) await within.click();
   await button.click();
 }
 
