@@ -61,16 +61,16 @@ let token = recallInTab('bearer');
 export const bearer = () => token;
 export const setBearer = (given) => { token = given; storeInTab('bearer', given); };
 
-/** Headers of every request. */
-function headers(more = {}) {
-  return token ? { authorization: `Bearer ${token}`, ...more } : more;
+/** Headers of a request with this token. */
+function headers(bearer, more = {}) {
+  return bearer ? { authorization: `Bearer ${bearer}`, ...more } : more;
 }
 
-/** Calls the API. */
-export async function api(method, path, { body, more, signal: until, cache = 'no-store' } = {}) {
+/** Calls the API, with the page's token unless another one is given. */
+export async function api(method, path, { body, more, signal: until, cache = 'no-store', token: own = token } = {}) {
   const sent = body === undefined ? {} : { 'content-type': 'application/json' };
   const response = await fetch(server + path, {
-    method, signal: until, cache, headers: headers({ ...sent, ...more }),
+    method, signal: until, cache, headers: headers(own, { ...sent, ...more }),
     body: body === undefined ? undefined : JSON.stringify(body),
   });
   const answer = await response.json();
@@ -80,7 +80,7 @@ export async function api(method, path, { body, more, signal: until, cache = 'no
 
 /** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
 export async function* events(path, until) {
-  const response = await fetch(server + path, { headers: headers(), cache: 'no-store', signal: until });
+  const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: until });
   if (!response.ok) throw new Problem(await response.json());
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   for (let text = ''; ;) {

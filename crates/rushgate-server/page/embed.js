@@ -1,5 +1,5 @@
 // The custom element `<rushgate-shop sale="…">`, for pages of other origins. See docs/how-to/shop-page.md.
-import { forgetToken, openShop, payWith } from '/page/shop.js';
+import { openShop } from '/page/shop.js';
 
 const link = (name) => {
   const style = document.createElement('link');
@@ -10,12 +10,13 @@ const link = (name) => {
 
 class RushgateShop extends HTMLElement {
   #pay;
+  #shop;
 
   /** Takes the payment. It resolves once the provider has accepted it, and rejects if it failed. */
   get pay() { return this.#pay; }
   set pay(provider) {
     this.#pay = provider;
-    if (this.shadowRoot) payWith(provider);
+    this.#shop?.payWith(provider);
   }
 
   connectedCallback() {
@@ -29,11 +30,8 @@ class RushgateShop extends HTMLElement {
     const root = this.attachShadow({ mode: 'open' });
     const place = document.createElement('div');
     root.append(link('page.css'), link('shop.css'), place);
-    const token = this.getAttribute('token');
-    // Without a token nobody is signed in: one from an earlier load may be another buyer's.
-    if (!token) forgetToken();
-    openShop({
-      place, sale: this.getAttribute('sale'), token, proof: this.getAttribute('proof'), heading: 'h2', pay: this.#pay,
+    this.#shop = openShop({
+      place, sale: this.getAttribute('sale'), token: this.getAttribute('token'), proof: this.getAttribute('proof'), isEmbedded: true, pay: this.#pay,
       onChange: (detail) => this.dispatchEvent(new CustomEvent('reservation', { detail })),
     });
   }

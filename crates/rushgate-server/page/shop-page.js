@@ -2,7 +2,7 @@
 import { html, render } from '/page/vendor/preact.js';
 import { language, t } from '/page/common.js';
 import { MODES, demoPayment, mode } from '/page/demo-payment.js';
-import { identify, openShop } from '/page/shop.js';
+import { openShop } from '/page/shop.js';
 
 /** The sale in the URL. A malformed name stays as it is, and matches no sale. */
 const sale = ((name) => { try { return decodeURIComponent(name); } catch { return name; } })(location.pathname.split('/').pop());
@@ -22,6 +22,6 @@ const Demo = () => html`<details class="demo"><summary>${t('demoPayment')}</summ
 
 language.subscribe((now) => { document.documentElement.lang = now; });
 document.title = sale;
-openShop({ place: document.getElementById('app'), sale, pay: demoPayment, ...handed() });
-addEventListener('hashchange', () => identify(handed()));
+const shop = openShop({ place: document.getElementById('app'), sale, pay: demoPayment, ...handed() });
+addEventListener('hashchange', () => shop.identify(handed()));
 render(html`<${Demo} />`, document.getElementById('aside'));

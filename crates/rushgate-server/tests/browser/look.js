@@ -133,6 +133,7 @@ async function main() {
     await shop.payInEachWay(browser);
     await shop.ignoreOddPrices(browser);
     await shop.embed(browser);
+    await shop.embedTwo(browser);
     await shop.payOnce(browser);
     await shop.payLate(browser);
     await shop.shareStorage(browser);

@@ -319,6 +319,57 @@ const shareStorage = (browser) => withHost(storingPage, async (origin) => {
   await page.context().close();
 });
 
+/** A host page with a shop for each of two sales, and a provider for each. The first one has the token in the page's URL. */
+const twoPage = (address) => `<!doctype html><html lang="en"><title>Host</title><main><h1>Host</h1>
+<rushgate-shop sale="phones"></rushgate-shop><rushgate-shop sale="cases"></rushgate-shop></main>
+<script type="module">
+const token = new URLSearchParams(location.search).get('token');
+if (token) document.querySelector('rushgate-shop').setAttribute('token', token);
+await import('${address}/page/embed.js');
+for (const shop of document.querySelectorAll('rushgate-shop')) {
+  shop.pay = async ({ sale, reservation }) => { console.log('charged ' + sale + ' ' + reservation); };
+  shop.addEventListener('reservation', ({ detail }) => console.log('told ' + shop.getAttribute('sale') + ' ' + detail.state));
+}
+</script></html>`;
+
+/** Two shops on one page: each has its own sale, buyer, reservation, payment and events. */
+const embedTwo = (browser) => withHost(twoPage, async (origin, address) => {
+  await post(`${address}/v1/sales`, { id: 'cases', skus: [{ sku: 'case', units: 9 }] });
+  await post(`${address}/v1/sales/cases/open`, {});
+  const page = await open(browser, `${origin}/`, { viewport: { width: 900, height: 1200 } });
+  const lines = [];
+  page.on('console', (line) => lines.push(line.text()));
+  const of = (sale) => page.locator(`rushgate-shop[sale=${sale}]`);
+  const says = (sale, text) => of(sale).locator('#state', { hasText: text }).waitFor();
+  await of('phones').locator('#buy:not([disabled])').click();
+  const phoneOrder = await of('phones').locator('#order').textContent();
+  assert.ok(await of('cases').locator('#buy').isEnabled(), 'the other shop is not affected');
+  assert.equal(await of('cases').locator('#order').count(), 0);
+  await of('cases').locator('#buy:not([disabled])').click();
+  const caseOrder = await of('cases').locator('#order').textContent();
+  await accessible(page, 'two shops');
+  await fits(page, 'two shops');
+  await picture(page, 'embedded-two');
+
+  await page.reload();
+  assert.deepEqual([await of('phones').locator('#order').textContent(), await of('cases').locator('#order').textContent()], [phoneOrder, caseOrder]);
+  await of('cases').locator('#pay').click();
+  await of('cases').locator('#note', { hasText: 'Payment accepted' }).waitFor();
+  assert.ok(await of('phones').locator('#pay').isEnabled(), 'the other hold is not paid');
+  await post(`${address}/v1/sales/cases/reservations/${caseOrder}/confirm`, {}, { prefer: 'wait=10' });
+  await says('cases', 'Payment confirmed. It is yours.');
+  await of('phones').locator('#cancel').click();
+  await says('phones', 'Canceled.');
+  await says('cases', 'Payment confirmed. It is yours.');
+  assert.deepEqual(lines.filter((line) => line.startsWith('charged ')), [`charged cases ${caseOrder}`]);
+  for (const told of ['told phones held', 'told cases held', 'told cases confirmed', 'told phones cancelled']) assert.ok(lines.includes(told), told);
+
+  const tokens = ['phones', 'cases'].map(async (sale) => (await page.waitForRequest((one) => one.url().endsWith(`/v1/sales/${sale}`))).headerValue('authorization'));
+  await page.goto(`${origin}/?token=${tokenOf('ann')}`);
+  assert.deepEqual(await Promise.all(tokens), [`Bearer ${tokenOf('ann')}`, null], 'each shop sends its own token');
+  await page.context().close();
+});
+
 /** A sale opens at its opening time, and the page counts down to it. */
 async function countDown(browser) {
   await post('/v1/sales', { id: 'soon', skus: [{ sku: 'phone', units: 5 }], opens_at_us: (Date.now() + 4000) * 1000 });
@@ -524,6 +575,6 @@ async function loseTheSale(browser) {
 }
 
 module.exports = {
-  buy, buySeveral, changeBuyers, countDown, embed, handOver, ignoreOddPrices, loseTheSale, payInEachWay, payLate, payOnce, sellTheLastOne, shareStorage,
+  buy, buySeveral, changeBuyers, countDown, embed, embedTwo, handOver, ignoreOddPrices, loseTheSale, payInEachWay, payLate, payOnce, sellTheLastOne, shareStorage,
   shopHas, showMetadata, showTokens, unitOf,
 };

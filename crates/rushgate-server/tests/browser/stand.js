@@ -10,6 +10,8 @@ const [command, pictures] = process.argv.slice(2);
 const rushgate = resolve(command);
 const phone = { width: 390, height: 780 };
 const desk = { width: 1200, height: 900 };
+// Directory of the pages' files, to test a change of them without a build. Default: the files in the binary.
+const pagesFrom = process.env.RUSHGATE_PAGES;
 const patience = 60000; // generous, for a busy machine
 const faults = [];
 // A name that resolves to this machine but is not loopback. Over plain HTTP, its pages are not a secure context.
@@ -52,9 +54,16 @@ async function send(method, path, body, headers) {
 const post = (path, body, headers) => send('POST', path, body, headers);
 const put = (path, body) => send('PUT', path, body);
 
+/** Replaces the content of a file of the pages, and keeps its headers. */
+async function fromDirectory(asked) {
+  const file = join(pagesFrom, new URL(asked.request().url()).pathname.replace('/page/', ''));
+  try { await asked.fulfill({ response: await asked.fetch(), status: 200, body: readFileSync(file) }); } catch { await asked.abort().catch(() => {}); }
+}
+
 async function open(browser, path, { refusals = [], ...options } = {}) {
   const context = await browser.newContext({ locale: 'en', ...options });
   context.setDefaultTimeout(patience);
+  if (pagesFrom) await context.route(/\/page\/[^?]+$/, fromDirectory);
   const page = await context.newPage();
   const complains = (line) => ['error', 'warning'].includes(line.type()) && !(state.away && line.text().includes('ERR_'));
   // Refusals are expected, and browsers log each of them.
