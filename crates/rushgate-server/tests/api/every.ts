@@ -172,5 +172,5 @@ await sales();
 const all = Object.values(description.paths).flatMap((verbs) => Object.values(verbs)).length;
 for (const fault of faults) console.error(fault);
 if (missing.size > 0) console.error(`not called: ${[...missing].join(', ')}`);
-console.log(`${all - missing.size} of ${all} operations called, ${succeeded} with success at once`);
+console.log(`TypeScript: ${all - missing.size} of ${all} operations called, ${succeeded} with success at once`);
 process.exit(faults.length + missing.size ? 1 : 0);
