@@ -18,7 +18,7 @@ final class Contract
     public const KEY_GROUPS = [
         'lock' => ['rg:{l:%s}:', ['lock', 'line', 'waiters', 'ends']],
         'queue' => ['rg:{q:%s}:', [
-            'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2',
+            'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2',
             'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held',
             'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age',
             'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids',

@@ -1,9 +1,9 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 9b66a5cbaad8c9ab
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '9b66a5cbaad8c9ab'
+-- Rushgate 0.1.0, protocol 1, build 1fcb9fdf3df9c2b1
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '1fcb9fdf3df9c2b1'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
-  queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
+  queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
   answers = { 'young', 'old' },
   schedules = { 'schedules', 'schedule_ids', 'schedule_moments' },
   workers = { 'workers', 'worker_ids', 'worker_ends' },
@@ -1424,14 +1424,15 @@ local function read_worker(of, id)
   return { since = since, seen = seen, till = till, mode = mode, rest = string.sub(packed, rest_from), packed = packed }
 end
 
--- A queue. Its 36 keys, in this order:
+-- A queue. Its 37 keys, in this order:
 --   meta          HASH  counters and settings, such as paused (1 if it is), capacity, limits and latest_event
 --   records       HASH  id -> record, of live tasks
 --   runs          HASH  id -> run, of live tasks that were claimed at least once
 --   newcomers     HASH  id -> record, of the pending replacements of leased tasks
 --   leases        ZSET  leased task -> lease until
 --   listeners     ZSET  inbox -> since, of processes that wait for a task to claim
---   waiting       ZSET  waiting task -> due; ten keys, one per priority
+--   at_once       LIST  waiting tasks of the default priority that were due when they were enqueued, in that order
+--   waiting       ZSET  other waiting task -> due; ten keys, one per priority
 --   blocked       ZSET  waiting tasks with a key
 --   held          ZSET  id -> due, of tasks that wait for others
 --   groups        HASH  key and priority -> the first of the waiting tasks with that key
@@ -1459,7 +1460,8 @@ end
 --   record       arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) [deadline(7)]
 --                [key's length(1) key] body
 --                first: when the id was first enqueued
---                priority: 0 to 9, plus 16 with a key, 64 with a deadline, 128 if the task waits for others
+--                priority: 0 to 9, plus 16 with a key, 32 in `at_once`, 64 with a deadline, 128 if the task waits for
+--                others. The 32 stays when the task is claimed
 --   run          claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
 --                [note's length(1) percent(1) note] [past's length(2) past] error
 --                due: overrides that of the record; percent: 255 for none
@@ -1484,9 +1486,10 @@ end
 -- Add the turn to the revision of a record, or to the claim of a run: up to 256 tasks of one call share the number.
 --
 -- internals:
---   meta          counters: revision(7) arrivals(7) claims(7) wake-ups(7) priorities(2) groups(4): the latest revision,
---                   arrival and claim; wake-ups so far; bit mask of the priorities in use; number of key groups in
---                   `waiting`. Present once the queue was used
+--   meta          counters: revision(7) arrivals(7) claims(7) wake-ups(7) sets(2) groups(4) skipped(4) listed(7): the
+--                   latest revision, arrival and claim; wake-ups so far; bit mask of the sets in use: `waiting` by
+--                   priority, and 1024 for `at_once`; number of key groups in `waiting`; number of entries in `at_once` to
+--                   skip, and the latest due time of its entries. Present once the queue was used
 --                 first_event: the first that may be kept
 --                 dropped: number of tasks dropped in total
 --                 age_cursor: of the scan that indexes waiting tasks by age; absent when all are indexed
@@ -1495,6 +1498,7 @@ end
 --                 has_dependencies: 1 if live tasks wait for others or have waited
 --                 relayed: and the name of an outbox: the highest number relayed from it
 --   leases        claim(7) turn(1) id
+--   at_once       place(7) id. An entry is skipped if the task is gone, was claimed, or is not marked in its record
 --   waiting       place(7) id
 --   blocked       key NUL priority(1) due(7) place(7) id -> 0
 --   groups        key NUL priority(1) -> last turn(7) place(7) moment + 1(7) due(7) place(7) id. The last three are its
@@ -1513,7 +1517,8 @@ end
 -- group, and only while the key has room.
 local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
-local COUNTERS = '>I7I7I7I7I2I4'
+local COUNTERS = '>I7I7I7I7I2I4I4I7'
+-- The priority of most tasks.
 -- How a task ended, and how a run ended.
 -- Overflow policies.
 -- The kinds of members of unsettled_ids, and where a member has its kind.
@@ -1545,11 +1550,11 @@ local function rare_keys(first)
   KEYS.rare = kept
   kept[first] = kept[first] or {
     __index = {
-      newcomers = KEYS[first + 3], blocked = KEYS[first + 16], held = KEYS[first + 17], starts_until = KEYS[first + 21],
-      dead = KEYS[first + 22], dead_ids = KEYS[first + 23], done = KEYS[first + 24], done_ids = KEYS[first + 25],
-      by_age = KEYS[first + 26], by_deadline = KEYS[first + 27], dependents = KEYS[first + 28],
-      dependencies = KEYS[first + 29], results = KEYS[first + 30], result_ids = KEYS[first + 31],
-      unsettled = KEYS[first + 32], unsettled_ids = KEYS[first + 33], events = KEYS[first + 34],
+      newcomers = KEYS[first + 3], blocked = KEYS[first + 17], held = KEYS[first + 18], starts_until = KEYS[first + 22],
+      dead = KEYS[first + 23], dead_ids = KEYS[first + 24], done = KEYS[first + 25], done_ids = KEYS[first + 26],
+      by_age = KEYS[first + 27], by_deadline = KEYS[first + 28], dependents = KEYS[first + 29],
+      dependencies = KEYS[first + 30], results = KEYS[first + 31], result_ids = KEYS[first + 32],
+      unsettled = KEYS[first + 33], unsettled_ids = KEYS[first + 34], events = KEYS[first + 35],
     },
   }
   return kept[first]
@@ -1559,13 +1564,15 @@ local function queue_keys(first)
   local meta = KEYS[first]
   local row = redis.call('HMGET', meta, 'counters', 'paused', 'capacity', 'limits', 'has_deadlines', 'unique_until',
     'has_dependencies')
-  local revision, arrival, claim, wakes, used, lines_waiting = struct.unpack(COUNTERS, row[1] or string.rep('\0', 34))
+  local revision, arrival, claim, wakes, used, lines_waiting, skipped, listed_until =
+    struct.unpack(COUNTERS, row[1] or string.rep('\0', 45))
   -- All fields are set at once, because a Lua table is allocated again when it grows.
   local q = setmetatable({
     meta = meta, records = hash(KEYS[first + 1]), runs = hash(KEYS[first + 2]), leases = sorted_set(KEYS[first + 4]),
-    listeners = KEYS[first + 5], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
+    listeners = KEYS[first + 5], at_once = KEYS[first + 6], waiting = {}, first = first, hashes = {}, moment = now, fresh = {}, started = {},
     terms = {}, woken = 0, changed = false, revision = revision, arrival = arrival, claim = claim, wakes = wakes,
-    used = used, lines_waiting = lines_waiting, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
+    used = used, lines_waiting = lines_waiting, skipped = skipped,
+    listed_until = listed_until, is_known = row[1], paused = row[2] == '1', bound = tonumber(row[3]),
     dated = row[5], unique_till = tonumber(row[6]) or 0, linked = row[7], turn = false, soonest = false,
   }, rare_keys(first))
   if row[4] then read_limits(q, row[4]) end
@@ -1573,7 +1580,7 @@ local function queue_keys(first)
 end
 
 -- Hashes that most calls do not need, and their places among the keys.
-local PLACES = { groups = 18, key_leases = 19, starts = 20, watchers = 35 }
+local PLACES = { groups = 19, key_leases = 20, starts = 21, watchers = 36 }
 local function hash_of(q, name)
   local of = q.hashes[name]
   if not of then
@@ -1662,10 +1669,144 @@ end
 local function waiting(q, priority)
   local of = q.waiting[priority]
   if not of then
-    of = sorted_set(KEYS[q.first + 6 + priority])
+    of = sorted_set(KEYS[q.first + 7 + priority])
     q.waiting[priority], q.used = of, bit.bor(q.used, bit.lshift(1, priority))
   end
   return of
+end
+
+-- Tasks that were due when they were enqueued: a list takes a tenth of the memory of a sorted set, and less time. It has
+-- an entry until a claim reaches it, so that the entry of a task that was canceled or changed is skipped. With many of
+-- these, new tasks go to the sorted set, so that they do not accumulate. So they do while the clock is behind the latest
+-- entry, because the list is in order of due times.
+local at_once = {}
+-- Its bit in `sets`.
+-- The most entries to skip before new tasks go to the sorted set, if they are also more than half of all entries.
+-- The most entries that one call skips, and how many it reads at a time if there are some to skip.
+
+-- Writes the buffered entries.
+function at_once.write(q)
+  if not q.listed then return end
+  in_chunks('RPUSH', q.at_once, q.listed)
+  q.listed = nil
+end
+
+function at_once.length(q)
+  at_once.write(q)
+  return redis.call('LLEN', q.at_once)
+end
+
+-- Whether a new task that is due now may be appended.
+function at_once.may_add(q)
+  return now >= q.listed_until and (q.skipped < 1000 or q.skipped * 2 < at_once.length(q))
+end
+
+-- Whether a task that is not leased waits here.
+function at_once.has(t)
+  return t.listed and not t.ran
+end
+
+-- Whether an entry is of a task that waits here, by its record and run.
+local function is_live(entry, record, run)
+  return record and not run and string.sub(record, 1, 7) == string.sub(entry, 1, 7)
+    and string.byte(record, 28) % 64 >= 32
+end
+
+-- Deletes the first entries, of which some were to be skipped.
+function at_once.drop(q, n, skipped)
+  redis.call('LTRIM', q.at_once, n, '-1')
+  q.skipped, q.changed = math.max(q.skipped - skipped, 0), true
+end
+
+-- Reads entries from one on, and adds the tasks that wait here to `found`, which has at most `n`. Returns how many entries
+-- it read.
+local function read_entries(q, from, n, found)
+  local ids, most = found.ids, n - #found.ids
+  if q.skipped > 0 then most = math.max(most, 20) end
+  local entries, some = redis.call('LRANGE', q.at_once, from, from + most - 1), {}
+  if not entries[1] then return 0 end
+  for at = 1, #entries do
+    some[at] = string.sub(entries[at], 7 + 1)
+  end
+  local records, runs = redis.call('HMGET', q.records.key, unpack(some)), redis.call('HMGET', q.runs.key, unpack(some))
+  for at = 1, #entries do
+    if #ids < n and is_live(entries[at], records[at], runs[at]) then
+      ids[#ids + 1] = some[at]
+      found.records[#ids], found.ends[#ids] = records[at], from + at
+    end
+  end
+  return #entries
+end
+
+-- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each. Deletes what is
+-- to be skipped before the first task. `is_more` is true if the call has read as many as it may.
+function at_once.first(q, n)
+  local found, from, budget = { ids = {}, records = {}, ends = {} }, 0, 2000 + n
+  while #found.ids < n do
+    if budget <= 0 then
+      found.is_more = true
+      break
+    end
+    local read = read_entries(q, from, n, found)
+    if read == 0 then break end
+    from, budget = from + read, budget - read
+    if not found.ids[1] then
+      at_once.drop(q, from, from)
+      from = 0
+    end
+  end
+  return found
+end
+
+-- Whether more entries before the first task are to be skipped than one call may. Skips as many as it may.
+function at_once.has_litter(q)
+  return q.skipped >= 2000 and at_once.first(q, 1).is_more
+end
+
+-- Leaves out the tasks that are not due, because the clock was put back.
+function at_once.cut(found)
+  local n = #found.ids
+  while n > 0 and struct.unpack('>I7', found.records[n], 21) > now do
+    found.ids[n], found.records[n], found.ends[n], n = nil, nil, nil, n - 1
+  end
+end
+
+-- When the first task here was due, if there is one.
+function at_once.head(q)
+  if not is_used(q, 10) then return nil end
+  at_once.write(q)
+  local found = at_once.first(q, 1)
+  if found.records[1] then return (struct.unpack('>I7', found.records[1], 21)) end
+  return found.is_more and now or nil
+end
+
+function at_once.add(q, place)
+  local listed = q.listed
+  if listed then listed[#listed + 1] = place else q.listed = { place } end
+  q.used, q.listed_until = bit.bor(q.used, bit.lshift(1, 10)), now
+  q.woken, q.changed = q.woken + 1, true
+end
+
+-- Takes out a task that was not claimed: its entry if it is the first or the last, otherwise it is to be skipped.
+function at_once.take_out(q, place)
+  at_once.write(q)
+  if q.skipped > 0 then
+    write_back(q.records)
+    write_back(q.runs)
+    at_once.first(q, 1)
+  end
+  q.changed = true
+  if redis.call('LINDEX', q.at_once, '0') == place then
+    redis.call('LPOP', q.at_once)
+  elseif redis.call('LINDEX', q.at_once, '-1') == place then
+    redis.call('RPOP', q.at_once)
+  else
+    q.skipped = q.skipped + 1
+  end
+  if q.skipped > 0 and q.skipped >= redis.call('LLEN', q.at_once) then
+    redis.call('DEL', q.at_once)
+    q.skipped = 0
+  end
 end
 
 -- Flushes all buffers, before a set is read directly.
@@ -1683,6 +1824,7 @@ local function write_back_queue(q)
   for _, of in pairs(q.waiting) do
     write_back(of)
   end
+  at_once.write(q)
 end
 
 local function is_full(q)
@@ -1716,11 +1858,13 @@ local function task_of(id, record, run)
     deadline, at = struct.unpack('>I7', record, at)
     byte = byte - 64
   end
+  local listed = byte >= 32
+  if listed then byte = byte - 32 end
   local priority, key = line_of(byte, record, at)
   local t = {
     id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
     asked = due, priority = priority, key = key, deadline = deadline, max = max, attempts = 0, flags = 0, claim = 0, till = 0,
-    worker = '', error = '', held = held,
+    worker = '', error = '', held = held, listed = listed,
   }
   if run then
     t.ran = true
@@ -1997,6 +2141,9 @@ local function lift(q, t)
       store_line(q, name, line)
     end
     touch_line(q, t)
+  elseif at_once.has(t) then
+    at_once.take_out(q, place(t))
+    t.listed = nil
   else
     take_out(waiting(q, t.priority), place(t))
   end
@@ -2080,6 +2227,8 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
     due = due, priority = priority, mode = mode, max_wait = max_wait, max = max, key = key, deadline = deadline,
   }
   of.head = struct.pack('>I7I7I1I2', now, due, priority_byte(of), max)
+  of.is_usual = due == now and priority == 5 and not key
+  of.listed_head = of.is_usual and struct.pack('>I7I7I1I2', now, due, priority_byte(of) + 32, max)
   return of
 end
 
@@ -2094,7 +2243,9 @@ local function begin(q, id, of, body)
   local place = q.first_arrival .. string.char(turn)
   -- A task with dependencies is linked to them, and held until they end.
   local held = of.hold and of.hold(q, id, place)
-  local head = held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + 128, of.max) or of.head
+  local listed = of.is_usual and not held and at_once.may_add(q)
+  local head = listed and of.listed_head
+    or held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + 128, of.max) or of.head
   local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
   q.size = q.size and q.size + 1
@@ -2104,7 +2255,7 @@ local function begin(q, id, of, body)
   else
     stand_by_age(q, id, record)
     stand_by_deadline(q, id, of.deadline)
-    wait(q, of.priority, of.due, place .. id, true)
+    if listed then at_once.add(q, place .. id) else wait(q, of.priority, of.due, place .. id, true) end
   end
 end
 
@@ -2251,6 +2402,8 @@ local function next_waiting(q)
   for priority = 0, 9 do
     if is_used(q, priority) then first = with_head(first, waiting(q, priority)) end
   end
+  local listed = at_once.head(q)
+  if listed then first = math.min(first or listed, listed) end
   if not first or q.concurrency and redis.call('ZCARD', q.leases.key) >= q.concurrency then return nil end
   return q.rate_n and math.max(first, free_from(q)) or first
 end
@@ -2301,7 +2454,8 @@ local function finish(q)
   write_back_queue(q)
   if not q.paused then wake_listeners(q) end
   if q.changed then
-    local counters = struct.pack(COUNTERS, q.revision, q.arrival, q.claim, q.wakes, q.used, q.lines_waiting)
+    local counters = struct.pack(COUNTERS, q.revision, q.arrival, q.claim, q.wakes, q.used, q.lines_waiting,
+      q.skipped, q.listed_until)
     redis.call('HSET', q.meta, 'counters', counters)
   end
 end
@@ -2408,20 +2562,77 @@ local function allowed(q)
   return most
 end
 
--- The first due tasks in claim order: their ids, records and runs.
-local function due_tasks(q, n)
-  write_back_queue(q)
-  local ids = {}
-  for priority = 0, 9 do
-    if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
-      for _, at in ipairs(places) do
-        ids[#ids + 1] = string.sub(at, 7 + 1)
+-- Whether a task comes before one of the same priority with this due time and place.
+local function is_before(record, due, place)
+  local its_due = struct.unpack('>I7', record, 21)
+  return its_due < due or its_due == due and struct.unpack('>I7', record) < struct.unpack('>I7', place)
+end
+
+-- The first tasks of a priority in claim order, up to `n`, from its set and from `at_once`: their ids, records and runs,
+-- how many are from the set, and how many entries of `at_once` they take up and how many of these are skipped.
+local function merged(q, priority, listed, n)
+  local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'WITHSCORES', 'LIMIT', '0', n)
+  local ids, records, runs, from_set, from_list, some = {}, {}, {}, 0, 0, {}
+  while #ids < n do
+    local place, next = places[2 * from_set + 1], listed.records[from_list + 1]
+    if not next and (not place or listed.is_more) then break end
+    if next and not (place and not is_before(next, tonumber(places[2 * from_set + 2]), place)) then
+      from_list = from_list + 1
+      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], next
+    else
+      from_set = from_set + 1
+      some[from_set] = string.sub(place, 7 + 1)
+      ids[#ids + 1] = some[from_set]
+    end
+  end
+  if from_set > 0 then
+    local of_set, at = redis.call('HMGET', q.records.key, unpack(some)), 0
+    local runs_of_set = redis.call('HMGET', q.runs.key, unpack(some))
+    for n = 1, #ids do
+      if not records[n] then
+        at = at + 1
+        records[n], runs[n] = of_set[at], runs_of_set[at]
       end
     end
   end
-  if #ids == 0 then return {}, {}, {} end
-  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
+  local upto = listed.ends[from_list] or 0
+  return ids, records, runs, from_set, upto, upto - from_list
+end
+
+local function has_tasks(q, priority)
+  return is_used(q, priority) or priority == 5 and is_used(q, 10)
+end
+
+local NOTHING = { ids = {}, records = {}, ends = {} }
+-- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
+local function due_of(q, priority, n)
+  local listed = NOTHING
+  if priority == 5 and is_used(q, 10) then
+    at_once.write(q)
+    listed = at_once.first(q, n)
+    at_once.cut(listed)
+    q.is_partial = listed.is_more
+  end
+  if is_used(q, priority) then return merged(q, priority, listed, n) end
+  local found = #listed.ids
+  local upto = listed.ends[found] or 0
+  return listed.ids, listed.records, {}, 0, upto, upto - found
+end
+
+-- The first due tasks in claim order: their ids, records and runs.
+local function due_tasks(q, n)
+  write_back_queue(q)
+  local ids, records, runs = {}, {}, {}
+  for priority = 0, 9 do
+    if #ids < n and not q.is_partial and has_tasks(q, priority) then
+      local some, some_records, some_runs = due_of(q, priority, n - #ids)
+      for at = 1, #some do
+        ids[#ids + 1] = some[at]
+        records[#ids], runs[#ids] = some_records[at], some_runs[at]
+      end
+    end
+  end
+  return ids, records, runs
 end
 
 -- A claimer that got as many tasks as it asked for may have no time for the next one. Wakes a process for that, unless
@@ -2451,26 +2662,21 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
--- Removes the first due tasks from the waiting sets, in order, and returns their ids, records and runs. When a key
+-- Removes the first due tasks from where they wait, in order, and returns their ids, records and runs. When a key
 -- group has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
   local ids, records, runs = {}, {}, {}
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
-    local again = is_used(q, priority)
-    while again and #ids < n do
-      local set, some = waiting(q, priority), {}
-      write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
+    local again = has_tasks(q, priority)
+    while again and #ids < n and not q.is_partial do
+      if is_used(q, priority) then write_back(waiting(q, priority)) end
+      local some, new_records, new_runs, from_set, upto, skipped = due_of(q, priority, n - #ids)
       again = false
-      if #places > 0 then
-        for at, place in ipairs(places) do
-          some[at] = string.sub(place, 7 + 1)
-        end
-        redis.call('ZREMRANGEBYRANK', set.key, 0, #places - 1)
-        local new_records = redis.call('HMGET', q.records.key, unpack(some))
-        local new_runs = redis.call('HMGET', q.runs.key, unpack(some))
+      if #some > 0 then
+        if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
+        if upto > 0 then at_once.drop(q, upto, skipped) end
         for at, id in ipairs(some) do
           local record, run = new_records[at], new_runs[at]
           ids[#ids + 1] = id
@@ -2479,9 +2685,8 @@ local function give_out(q, n, leased)
           if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
           if byte >= 64 then
             redis.call('ZREM', q.by_deadline, id)
-            byte = byte - 64
           end
-          if byte >= 16 then
+          if byte % 32 >= 16 then
             take_turn(q, task_of(id, record, run), leased)
             again = true
           end
@@ -2919,8 +3124,8 @@ end)
 
 -- Deletes dead letters.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
@@ -2951,7 +3156,7 @@ verb('queue_delete_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a second part.
   local answer = remembered(once) or { 0, 1 }
   if not answer[2] then return answer end
@@ -2987,8 +3192,8 @@ end)
 
 -- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
@@ -3007,7 +3212,7 @@ verb('queue_cancel', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3031,8 +3236,8 @@ end)
 
 -- Claims the first due tasks under leases, for one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
 --                op: 8 bytes
 --                how many: 1 to 1,000
@@ -3068,7 +3273,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH, TASKS_MOST = 4, 1000
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim, WIDTH)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   local wanted = 0
@@ -3077,6 +3282,10 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
   if reap(q) then return AGAIN end
+  if at_once.has_litter(q) then
+    finish(q)
+    return AGAIN
+  end
   local ids, records, runs = {}, {}, {}
   if not q.paused then ids, records, runs = give_out(q, wanted, true) end
 
@@ -3094,7 +3303,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
       q.claim, turn = q.claim + 1, turn + 1
       if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
       local number = first .. string.char(turn)
-      local has_key, attempt, due = string.byte(record, 28) % 64 >= 16, 1
+      local has_key, attempt, due = string.byte(record, 28) % 32 >= 16, 1
       if run then
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
@@ -3138,8 +3347,8 @@ end)
 
 -- Closes an open batch: it accepts no more members, and runs when all that it waits for has ended.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
@@ -3158,7 +3367,7 @@ verb('queue_close_batch', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3178,8 +3387,8 @@ end)
 
 -- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -3209,7 +3418,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 3
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.complete, WIDTH)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.complete, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3226,7 +3435,7 @@ end)
 
 -- Returns dead letters, ordered by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3261,7 +3470,7 @@ end)
 
 -- Returns one dead letter.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 --
 -- {id, dead letter}
@@ -3286,7 +3495,7 @@ end)
 
 -- Returns the live tasks that still wait for a task, by if-dead policy and then by arrival.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3324,8 +3533,8 @@ end)
 
 -- Removes a task if it has not changed since it was read.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 -- ARGV[3]      revision: 0 to 2^53 - 1; as it was read
@@ -3352,7 +3561,7 @@ verb('queue_dequeue', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3376,9 +3585,9 @@ end)
 
 -- Enqueues tasks in the order given, for one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
--- KEYS[39]     the uniqueness windows
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
+-- KEYS[40]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -3419,7 +3628,7 @@ verb('queue_enqueue', {}, { 'queue', 'answers', 'unique' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local WIDTH = 4
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.enqueue, WIDTH)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.enqueue, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   for request = 1, #once.ops do
@@ -3436,7 +3645,7 @@ verb('queue_enqueue', {}, { 'queue', 'answers', 'unique' }, function()
 
   local ids = arguments(2, WIDTH)
   fetch(q.records, ids)
-  fetch_unique(q, KEYS[39], ids)
+  fetch_unique(q, KEYS[40], ids)
   local answers = answer_each(once, WIDTH, answer_item)
   write_periods(q)
   finish(q)
@@ -3472,7 +3681,7 @@ end)
 
 -- Returns events of a queue, by number.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     after: 0 to 2^53 - 1; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --
@@ -3507,7 +3716,7 @@ end)
 
 -- Extends the leases of claimed tasks, and stores their progress.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
@@ -3574,8 +3783,8 @@ end)
 -- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
 -- one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -3619,7 +3828,7 @@ verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
       return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
     end
   end
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.finish, WIDTH)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.finish, WIDTH)
   local answered = remembered_all(once)
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
@@ -3637,8 +3846,8 @@ end)
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-39]  the schedules
+-- KEYS[1-37]   the queue
+-- KEYS[38-40]  the schedules
 -- ARGV[1]      id: name
 -- ARGV[2]      revision: 1 to 2^53 - 1; as it was read
 -- ARGV[3]      next: 0 to 2^53 - 1; moment in µs, 0 for never
@@ -3674,7 +3883,7 @@ verb('queue_fire', {}, { 'queue', 'schedules' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, of = queue_keys(1), schedule_keys(37)
+  local q, of = queue_keys(1), schedule_keys(38)
   local s = read_schedule(of, ARGV[1])
   local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
   if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end
@@ -3695,7 +3904,7 @@ end)
 
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     after: 0 to 2^53 - 1; the latest event that the process knows
 --
@@ -3727,8 +3936,8 @@ end)
 
 -- Returns claimed tasks to the queue. The attempt does not count.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -3761,7 +3970,7 @@ verb('queue_release', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.release)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.release)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -3825,7 +4034,7 @@ end)
 
 -- Sets the limits of a queue.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     bound: 0 to 2^53 - 1 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit
@@ -4003,7 +4212,7 @@ end)
 
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     seen: 0 to 2^53 - 1 or ''; the wake-up count that the process knows, '' for none
 --
@@ -4030,7 +4239,7 @@ end)
 
 -- Pauses or resumes a queue.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     stop: 0 or 1; 1 to pause, 0 to resume
 --
 -- 1
@@ -4049,6 +4258,7 @@ verb('queue_pause', {}, { 'queue' }, function()
   q.paused = ARGV[1] == '1'
   redis.call('HSET', q.meta, 'paused', ARGV[1])
   write_back_queue(q)
+  if is_used(q, 10) then q.woken = q.woken + math.max(at_once.length(q) - q.skipped, 0) end
   for priority = 0, 9 do
     if is_used(q, priority) then
       q.woken = q.woken + redis.call('ZCOUNT', waiting(q, priority).key, '-inf', now_text())
@@ -4062,8 +4272,8 @@ end)
 
 -- Removes the first due tasks and returns them.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      how many: 1 to 1,000
 --
@@ -4082,10 +4292,14 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
+  if at_once.has_litter(q) then
+    finish(q)
+    return AGAIN
+  end
   answer = {}
   if not q.paused then
     local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)
@@ -4107,7 +4321,7 @@ end)
 
 -- Ends expired leases.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- now, µs
 --
@@ -4128,8 +4342,8 @@ end)
 -- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
 -- skipped.
 --
--- KEYS[1-36]  the queue
--- KEYS[37]    the uniqueness windows
+-- KEYS[1-37]  the queue
+-- KEYS[38]    the uniqueness windows
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
 --               number: 1 to 2^53 - 1; increases from task to task
@@ -4176,7 +4390,7 @@ verb('queue_relay', {}, { 'queue', 'unique' }, function()
   if reap(q) then return AGAIN end
   local ids = arguments(3, WIDTH)
   fetch(q.records, ids)
-  fetch_unique(q, KEYS[37], ids)
+  fetch_unique(q, KEYS[38], ids)
   for at = 2, #ARGV, WIDTH do
     local number = tonumber(ARGV[at])
     if number > upto then
@@ -4193,9 +4407,9 @@ end)
 -- Answers requests that were executed before, as `rushgate_1_queue_enqueue` does, when the server's memory is full. For a
 -- new request, the error is `OOM`.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
--- KEYS[39]     the uniqueness windows
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
+-- KEYS[40]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -4228,15 +4442,15 @@ verb('queue_replay', { 'no-writes' }, { 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local once = replay_keys(37, ARGV[1], op_of.enqueue, 4)
+  local once = replay_keys(38, ARGV[1], op_of.enqueue, 4)
   local answered = remembered_all(once)
   return once.known == #once.ops and answered or FULL
 end)
 
 -- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -4278,7 +4492,7 @@ verb('queue_retry', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.retry)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.retry)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4315,8 +4529,8 @@ end)
 
 -- Requeues dead letters, due at once.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them, in order:
@@ -4347,7 +4561,7 @@ verb('queue_requeue_dead', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local PAGE = 500
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   -- While pages are left, the stored answer has a third part: the last id of the latest page.
   local answer = remembered(once) or { 0, 0, '' }
   if not answer[3] then return answer end
@@ -4395,8 +4609,8 @@ end)
 
 -- Changes when a waiting task is due.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 -- ARGV[3]      due: 0 to 2^53 - 1 µs
@@ -4423,7 +4637,7 @@ verb('queue_reschedule', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+  local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
   local answer = remembered(once)
   if answer then return answer end
   if reap(q) then return AGAIN end
@@ -4444,7 +4658,7 @@ end)
 
 -- Declines a wake-up: the next process is woken if a task is due.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- 1
 --
@@ -4465,8 +4679,8 @@ end)
 
 -- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-39]  the schedules
+-- KEYS[1-37]   the queue
+-- KEYS[38-40]  the schedules
 -- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
@@ -4512,7 +4726,7 @@ verb('queue_schedule', {}, { 'queue', 'schedules' }, function()
   local SCHEDULES_MAX, ID_MAX = 10000, 170
   local id, recurrence = ARGV[1], ARGV[2]
   if #id > ID_MAX then return { err = 'INVALID the schedule ID has more than 170 bytes; its task IDs would be too long' } end
-  local q, of = queue_keys(1), schedule_keys(37)
+  local q, of = queue_keys(1), schedule_keys(38)
   local old = read_schedule(of, id)
   if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
     -- Naming a queue counts as a use of it, whatever the answer.
@@ -4602,7 +4816,7 @@ end)
 
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
@@ -4617,8 +4831,10 @@ verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
   now = clock[1] * 1000000 + clock[2]
   local q = queue_keys(1)
   if reap(q) then return AGAIN end
+  local first_listed = at_once.head(q)
   finish(q)
-  local ready, all, oldest, free = 0, 0, now, free_from(q)
+  local all, oldest, free = first_listed and at_once.length(q) - q.skipped or 0, first_listed or now, free_from(q)
+  local ready = oldest <= now and all or 0
   for priority = 0, 9 do
     if is_used(q, priority) then
       local set = waiting(q, priority).key
@@ -4633,7 +4849,7 @@ verb('queue_stats', { 'allow-oom' }, { 'queue' }, function()
     ready, all - ready, redis.call('ZCARD', q.leases.key),
     redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
     redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
-    now - oldest, free > now and int(free) or '',
+    math.max(now - oldest, 0), free > now and int(free) or '',
     int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
     redis.call('HGET', q.meta, 'limits') or '',
   }
@@ -4641,7 +4857,7 @@ end)
 
 -- Returns tasks by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name
@@ -4698,7 +4914,7 @@ end)
 
 -- Returns the first due tasks without claiming them.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
@@ -4715,9 +4931,13 @@ verb('queue_top', { 'allow-oom' }, { 'queue' }, function()
   now = clock[1] * 1000000 + clock[2]
   local q = queue_keys(1)
   if reap(q) then return AGAIN end
-  finish(q)
+  if at_once.has_litter(q) then
+    finish(q)
+    return AGAIN
+  end
   local answer = {}
   local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
+  finish(q)
   for at, id in ipairs(ids) do
     table.insert(answer, id)
     table.insert(answer, records[at])
@@ -4770,7 +4990,7 @@ end)
 
 -- Returns the finished dependencies of a task, ordered by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     after: name or ''; only ids greater than this
 -- ARGV[3]     at most: 1 to 100
@@ -4810,7 +5030,7 @@ end)
 
 -- Returns what a task waits for, and how far its dependencies are.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 --
 -- {open, if dead, left, over, dead, id, is dead, error, ...}
@@ -4869,7 +5089,7 @@ end)
 
 -- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --
@@ -4934,9 +5154,9 @@ end)
 -- remembered: after another answer, the call can be repeated with the same op.
 --
 -- KEYS[1-4]    the lock
--- KEYS[5-40]   the queue
--- KEYS[41-42]  the replay cache
--- KEYS[43]     the uniqueness windows
+-- KEYS[5-41]   the queue
+-- KEYS[42-43]  the replay cache
+-- KEYS[44]     the uniqueness windows
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3]      id: name
@@ -4967,7 +5187,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
   end
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
-  local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
+  local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(42, ARGV[1], op_of.other)
   local answered = remembered(once)
   if not holds(lock, ARGV[2]) then return answered or { 0 } end
   if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
@@ -4976,7 +5196,7 @@ verb('lock_release_with', {}, { 'lock', 'queue', 'answers', 'unique' }, function
 
   local id = ARGV[3]
   fetch(q.records, { id })
-  fetch_unique(q, KEYS[43], { id })
+  fetch_unique(q, KEYS[44], { id })
   local outcome, number, dropped = put_asked(q, id, ARGV[4], ARGV[5])
   write_periods(q)
   finish(q)

@@ -93,6 +93,7 @@ pub(crate) fn queue(name: &QueueName) -> Group {
         "newcomers",
         "leases",
         "listeners",
+        "at_once",
         "waiting0",
         "waiting1",
         "waiting2",
@@ -147,7 +148,14 @@ pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     queue(name).first()
 }
 
-/// The kinds of sets that hold a queue's tasks.
+/// The key of the waiting tasks that were due when they were enqueued.
+pub(crate) fn queue_at_once(name: &QueueName) -> Vec<u8> {
+    let group = queue(name);
+    let at = group.endings().iter().position(|ending| *ending == "at_once");
+    group.all().nth(at.expect("it is among the keys of a queue")).expect("each ending has a key")
+}
+
+/// The kinds of sets that hold a queue's other tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum QueueSet {
     /// Tasks that may be claimed now or later, by due time. One set per priority.
@@ -162,7 +170,7 @@ pub(crate) enum QueueSet {
     Done,
 }
 
-/// The sets that hold a queue's tasks.
+/// The sets that hold a queue's tasks, except for [`queue_at_once`].
 pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
     let group = queue(name);
     let kind = |ending: &str| match ending {

@@ -121,7 +121,7 @@ fn call(server: &RedisServer, line: &str) -> String {
 const TOKEN: &str = "0123456789abcdef";
 const TERMS: &str = "+0·5·0·0·20";
 /// The ends of the keys of a queue and of a sale.
-const QUEUE: &str = "meta records runs newcomers leases listeners waiting0 waiting1 waiting2 waiting3 waiting4 \
+const QUEUE: &str = "meta records runs newcomers leases listeners at_once waiting0 waiting1 waiting2 waiting3 waiting4 \
     waiting5 waiting6 waiting7 waiting8 waiting9 blocked held groups key_leases starts starts_until dead dead_ids done \
     done_ids by_age by_deadline dependents dependencies results result_ids unsettled unsettled_ids events watchers";
 const SALE: &str = "row returned withdrawn buyers holds deadlines events failed";
@@ -130,12 +130,12 @@ const LOCK: &str = "4 rg:{l:a}:lock rg:{l:a}:line rg:{l:a}:waiters rg:{l:a}:ends
 fn queue_keys(name: &str) -> String {
     let ends = format!("{QUEUE} young:00000000000000ff old:00000000000000ff");
     let keys: Vec<_> = ends.split(' ').map(|end| format!("rg:{{q:{name}}}:{end}")).collect();
-    format!("38 {}", keys.join(" "))
+    format!("39 {}", keys.join(" "))
 }
 
 /// The same keys, followed by that of the uniqueness windows.
 fn enqueue_keys(name: &str) -> String {
-    format!("{} rg:{{q:{name}}}:unique", queue_keys(name).replacen("38", "39", 1))
+    format!("{} rg:{{q:{name}}}:unique", queue_keys(name).replacen("39", "40", 1))
 }
 
 #[tokio::test]
@@ -152,7 +152,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
             .replace(":waiting1 ", ":waiting0 ")
             .replace(":W ", ":waiting1 "),
     );
-    let listen = queue.replacen("38", "36", 1).split(" rg:{q:q}:young").next().unwrap().to_owned();
+    let listen = queue.replacen("39", "37", 1).split(" rg:{q:q}:young").next().unwrap().to_owned();
     let ends = SALE.split(' ').map(|end| format!("rg:{{s:a}}:{end}"));
     let of_sale = ends.collect::<Vec<_>>().join(" ");
     let sale = format!("8 {of_sale}");
@@ -230,7 +230,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (with_terms("+0·5·0·0·20!5000<+9"), "the terms, is"),
         (
             format!("rushgate_1_queue_enqueue {queue} 12345678 a {TERMS} \0x"),
-            "the number of keys is `38`; it must be 3 or 39",
+            "the number of keys is `39`; it must be 3 or 40",
         ),
         ("rushgate_1_queue_unique_until 1 rg:{q:q}:v a".to_owned(), "`rg:{q:NAME}:unique`"),
         (format!("{enqueue} a {TERMS} ''"), "it must be a byte 0"),
@@ -245,7 +245,7 @@ async fn what_is_outside_its_limits_is_refused_in_words_that_name_it_and_changes
         (acquire(TOKEN, "10000", "\0\n\0", owner), "is `\\x00\\x0a\\x00`; it must be 8 bytes"),
         (enqueue.clone(), "1 to 1000 of them"),
         (format!("rushgate_1_queue_enqueue {wrong_client} 12345678 a {TERMS} \0x"), "16 hexadecimal digits"),
-        (format!("rushgate_1_queue_enqueue {swapped} 12345678 a {TERMS} \0x"), "KEYS[7]"),
+        (format!("rushgate_1_queue_enqueue {swapped} 12345678 a {TERMS} \0x"), "KEYS[8]"),
         (format!("rushgate_1_queue_listen {listen} 00000000000000fg ''"), "it must be 16 hexadecimal digits"),
         (format!("{enqueue} a {TERMS} \u{5}a/bx"), "it must be a byte 0"),
         (format!("rushgate_1_queue_pause {listen} 2"), "the stop, is `2`; it must be 0 or 1"),
@@ -297,7 +297,7 @@ async fn the_first_keys_of_groups_stand_for_all_keys() {
         let op = at + 10_000_000;
         assert_eq!(call(&server, &format!("rushgate_1_queue_enqueue {keys} {op} {id} {TERMS} \0x")), "*1");
     }
-    for (ending, command, count) in [("records", "HLEN", 4), ("waiting5", "ZCARD", 4)] {
+    for (ending, command, count) in [("records", "HLEN", 4), ("at_once", "LLEN", 4)] {
         assert_eq!(server.command(&[command, &format!("rg:{{q:q}}:{ending}")]), format!(":{count}"));
     }
     let owner = "\0\0\0\u{1}\u{1}hlabel";

@@ -6,7 +6,7 @@ use rushgate_core::{ClientId, ContentType, NewTask, Op, Payload, QueueName, Task
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 
 const TASKS: usize = 100_000;
-const BYTES_MAX: usize = 420;
+const BYTES_MAX: usize = 280;
 
 fn used_memory(server: &RedisServer) -> usize {
     let script = "return tonumber(string.match(redis.call('INFO', 'memory'), 'used_memory:(%d+)'))";
@@ -32,11 +32,11 @@ async fn a_task_is_light(kind: Kind) {
 }
 
 #[tokio::test]
-async fn a_waiting_task_of_100_bytes_weighs_at_most_420_on_redis() {
+async fn a_waiting_task_of_100_bytes_weighs_at_most_280_on_redis() {
     a_task_is_light(Kind::Redis).await;
 }
 
 #[tokio::test]
-async fn a_waiting_task_of_100_bytes_weighs_at_most_420_on_valkey() {
+async fn a_waiting_task_of_100_bytes_weighs_at_most_280_on_valkey() {
     a_task_is_light(Kind::Valkey).await;
 }

@@ -20,7 +20,7 @@ KEY_GROUPS: Dict[str, Tuple[str, Tuple[str, ...]]] = {
     "home": ("s", ("home",)),
     "lock": ("l", ("lock", "line", "waiters", "ends")),
     "queue": ("q", (
-        "meta", "records", "runs", "newcomers", "leases", "listeners", "waiting0", "waiting1", "waiting2",
+        "meta", "records", "runs", "newcomers", "leases", "listeners", "at_once", "waiting0", "waiting1", "waiting2",
         "waiting3", "waiting4", "waiting5", "waiting6", "waiting7", "waiting8", "waiting9", "blocked", "held",
         "groups", "key_leases", "starts", "starts_until", "dead", "dead_ids", "done", "done_ids", "by_age",
         "by_deadline", "dependents", "dependencies", "results", "result_ids", "unsettled", "unsettled_ids",

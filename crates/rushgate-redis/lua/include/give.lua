@@ -37,20 +37,77 @@ local function allowed(q)
   return most
 end
 
--- The first due tasks in claim order: their ids, records and runs.
-local function due_tasks(q, n)
-  write_back_queue(q)
-  local ids = {}
-  for priority = 0, 9 do
-    if #ids < n and is_used(q, priority) then
-      local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
-      for _, at in ipairs(places) do
-        ids[#ids + 1] = string.sub(at, PLACE_BYTES + 1)
+-- Whether a task comes before one of the same priority with this due time and place.
+local function is_before(record, due, place)
+  local its_due = struct.unpack('>I7', record, DUE_FROM)
+  return its_due < due or its_due == due and struct.unpack('>I7', record) < struct.unpack('>I7', place)
+end
+
+-- The first tasks of a priority in claim order, up to `n`, from its set and from `at_once`: their ids, records and runs,
+-- how many are from the set, and how many entries of `at_once` they take up and how many of these are skipped.
+local function merged(q, priority, listed, n)
+  local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'WITHSCORES', 'LIMIT', '0', n)
+  local ids, records, runs, from_set, from_list, some = {}, {}, {}, 0, 0, {}
+  while #ids < n do
+    local place, next = places[2 * from_set + 1], listed.records[from_list + 1]
+    if not next and (not place or listed.is_more) then break end
+    if next and not (place and not is_before(next, tonumber(places[2 * from_set + 2]), place)) then
+      from_list = from_list + 1
+      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], next
+    else
+      from_set = from_set + 1
+      some[from_set] = string.sub(place, PLACE_BYTES + 1)
+      ids[#ids + 1] = some[from_set]
+    end
+  end
+  if from_set > 0 then
+    local of_set, at = redis.call('HMGET', q.records.key, unpack(some)), 0
+    local runs_of_set = redis.call('HMGET', q.runs.key, unpack(some))
+    for n = 1, #ids do
+      if not records[n] then
+        at = at + 1
+        records[n], runs[n] = of_set[at], runs_of_set[at]
       end
     end
   end
-  if #ids == 0 then return {}, {}, {} end
-  return ids, redis.call('HMGET', q.records.key, unpack(ids)), redis.call('HMGET', q.runs.key, unpack(ids))
+  local upto = listed.ends[from_list] or 0
+  return ids, records, runs, from_set, upto, upto - from_list
+end
+
+local function has_tasks(q, priority)
+  return is_used(q, priority) or priority == USUAL and is_used(q, AT_ONCE)
+end
+
+local NOTHING = { ids = {}, records = {}, ends = {} }
+-- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
+local function due_of(q, priority, n)
+  local listed = NOTHING
+  if priority == USUAL and is_used(q, AT_ONCE) then
+    at_once.write(q)
+    listed = at_once.first(q, n)
+    at_once.cut(listed)
+    q.is_partial = listed.is_more
+  end
+  if is_used(q, priority) then return merged(q, priority, listed, n) end
+  local found = #listed.ids
+  local upto = listed.ends[found] or 0
+  return listed.ids, listed.records, {}, 0, upto, upto - found
+end
+
+-- The first due tasks in claim order: their ids, records and runs.
+local function due_tasks(q, n)
+  write_back_queue(q)
+  local ids, records, runs = {}, {}, {}
+  for priority = 0, 9 do
+    if #ids < n and not q.is_partial and has_tasks(q, priority) then
+      local some, some_records, some_runs = due_of(q, priority, n - #ids)
+      for at = 1, #some do
+        ids[#ids + 1] = some[at]
+        records[#ids], runs[#ids] = some_records[at], some_runs[at]
+      end
+    end
+  end
+  return ids, records, runs
 end
 
 -- A claimer that got as many tasks as it asked for may have no time for the next one. Wakes a process for that, unless
@@ -80,26 +137,21 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
--- Removes the first due tasks from the waiting sets, in order, and returns their ids, records and runs. When a key
+-- Removes the first due tasks from where they wait, in order, and returns their ids, records and runs. When a key
 -- group has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
   local ids, records, runs = {}, {}, {}
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
-    local again = is_used(q, priority)
-    while again and #ids < n do
-      local set, some = waiting(q, priority), {}
-      write_back(set)
-      local places = redis.call('ZRANGEBYSCORE', set.key, '-inf', now_text(), 'LIMIT', '0', n - #ids)
+    local again = has_tasks(q, priority)
+    while again and #ids < n and not q.is_partial do
+      if is_used(q, priority) then write_back(waiting(q, priority)) end
+      local some, new_records, new_runs, from_set, upto, skipped = due_of(q, priority, n - #ids)
       again = false
-      if #places > 0 then
-        for at, place in ipairs(places) do
-          some[at] = string.sub(place, PLACE_BYTES + 1)
-        end
-        redis.call('ZREMRANGEBYRANK', set.key, 0, #places - 1)
-        local new_records = redis.call('HMGET', q.records.key, unpack(some))
-        local new_runs = redis.call('HMGET', q.runs.key, unpack(some))
+      if #some > 0 then
+        if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
+        if upto > 0 then at_once.drop(q, upto, skipped) end
         for at, id in ipairs(some) do
           local record, run = new_records[at], new_runs[at]
           ids[#ids + 1] = id
@@ -108,9 +160,8 @@ local function give_out(q, n, leased)
           if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, id) end
           if byte >= DATED then
             redis.call('ZREM', q.by_deadline, id)
-            byte = byte - DATED
           end
-          if byte >= KEYED then
+          if byte % LISTED >= KEYED then
             take_turn(q, task_of(id, record, run), leased)
             again = true
           end

@@ -3,9 +3,9 @@
 -- remembered: after another answer, the call can be repeated with the same op.
 --
 -- KEYS[1-4]    the lock
--- KEYS[5-40]   the queue
--- KEYS[41-42]  the replay cache
--- KEYS[43]     the uniqueness windows
+-- KEYS[5-41]   the queue
+-- KEYS[42-43]  the replay cache
+-- KEYS[44]     the uniqueness windows
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3]      id: name
@@ -20,7 +20,7 @@
 -- include: put
 -- include: asked
 -- include: once
-local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(41, ARGV[1], op_of.other)
+local lock, q, once = lock_of(KEYS[1]), queue_keys(5), replay_keys(42, ARGV[1], op_of.other)
 local answered = remembered(once)
 if not holds(lock, ARGV[2]) then return answered or { 0 } end
 if asks_too_late(q, 4, 4, 1) then return TOO_LATE end
@@ -29,7 +29,7 @@ if reap(q) then return AGAIN end
 
 local id = ARGV[3]
 fetch(q.records, { id })
-fetch_unique(q, KEYS[43], { id })
+fetch_unique(q, KEYS[44], { id })
 local outcome, number, dropped = put_asked(q, id, ARGV[4], ARGV[5])
 write_periods(q)
 finish(q)

@@ -1,7 +1,7 @@
 -- Cancels a task, whatever its revision: removes it, or marks it if it is leased.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      id: name
 --
@@ -11,7 +11,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end

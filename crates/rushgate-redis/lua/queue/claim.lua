@@ -1,7 +1,7 @@
 -- Claims the first due tasks under leases, for one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each request, 1 to 128 of them, for at most 1,000 tasks together:
 --                op: 8 bytes
 --                how many: 1 to 1,000
@@ -17,7 +17,7 @@
 -- include: give
 -- include: once
 local WIDTH, TASKS_MOST = 4, 1000
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim, WIDTH)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 local wanted = 0
@@ -26,6 +26,10 @@ for request = 1, #once.ops do
 end
 if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
 if reap(q) then return AGAIN end
+if at_once.has_litter(q) then
+  finish(q)
+  return AGAIN
+end
 local ids, records, runs = {}, {}, {}
 if not q.paused then ids, records, runs = give_out(q, wanted, true) end
 
@@ -43,7 +47,7 @@ local function claim(n, lease, worker)
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
     local number = first .. string.char(turn)
-    local has_key, attempt, due = string.byte(record, PRIORITY_AT) % DATED >= KEYED, 1
+    local has_key, attempt, due = string.byte(record, PRIORITY_AT) % LISTED >= KEYED, 1
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker

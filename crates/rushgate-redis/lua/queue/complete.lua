@@ -1,7 +1,7 @@
 -- Completes claimed tasks, for one or more requests. `rushgate_1_queue_finish` also stores results.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -14,7 +14,7 @@
 -- include: complete
 -- include: once
 local WIDTH = 3
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.complete, WIDTH)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.complete, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end

@@ -1,6 +1,6 @@
 -- Returns dead letters, ordered by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     after: name or ''; only ids greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --

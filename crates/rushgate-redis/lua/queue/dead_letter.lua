@@ -1,6 +1,6 @@
 -- Returns one dead letter.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 --
 -- {id, dead letter}

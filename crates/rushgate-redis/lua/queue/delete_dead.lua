@@ -1,7 +1,7 @@
 -- Deletes dead letters.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      all: 0 or 1; 1 for all, 0 for the letters listed
 -- ARGV[3..]    for each letter, 0 to 1,000 of them:
@@ -15,7 +15,7 @@
 -- include: queue
 -- include: once
 local PAGE = 500
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.other)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.other)
 -- While pages are left, the stored answer has a second part.
 local answer = remembered(once) or { 0, 1 }
 if not answer[2] then return answer end

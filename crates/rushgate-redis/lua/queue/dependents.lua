@@ -1,6 +1,6 @@
 -- Returns the live tasks that still wait for a task, by if-dead policy and then by arrival.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     at most: 1 to 1,000
 --

@@ -1,8 +1,8 @@
 -- Enqueues tasks in the order given, for one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
--- KEYS[39]     the uniqueness windows
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
+-- KEYS[40]     the uniqueness windows
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -24,7 +24,7 @@
 -- include: asked
 -- include: once
 local WIDTH = 4
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.enqueue, WIDTH)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.enqueue, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 for request = 1, #once.ops do
@@ -41,7 +41,7 @@ end
 
 local ids = arguments(2, WIDTH)
 fetch(q.records, ids)
-fetch_unique(q, KEYS[39], ids)
+fetch_unique(q, KEYS[40], ids)
 local answers = answer_each(once, WIDTH, answer_item)
 write_periods(q)
 finish(q)

@@ -1,6 +1,6 @@
 -- Returns events of a queue, by number.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     after: 0 to 2^53 - 1; only numbers greater than this
 -- ARGV[2]     at most: 1 to 1,000
 --

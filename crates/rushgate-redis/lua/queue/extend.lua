@@ -1,6 +1,6 @@
 -- Extends the leases of claimed tasks, and stores their progress.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     lease: 10,000 to 86,400,000,000 µs; from now
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name

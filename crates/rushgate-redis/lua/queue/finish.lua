@@ -1,8 +1,8 @@
 -- Completes claimed tasks as done or discarded, with their results, which are kept if the queue has a retention. For
 -- one or more requests.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
 --                id: name
@@ -23,7 +23,7 @@ for at = 5, #ARGV, WIDTH do
     return { err = 'INVALID the result has more than 65,536 bytes; store it elsewhere' }
   end
 end
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.finish, WIDTH)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.finish, WIDTH)
 local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end

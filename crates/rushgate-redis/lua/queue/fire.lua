@@ -1,8 +1,8 @@
 -- Enqueues the tasks of a schedule's due moments, and sets its next moment. A task whose id already exists stays as it
 -- is. The capacity of the queue does not apply.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-39]  the schedules
+-- KEYS[1-37]   the queue
+-- KEYS[38-40]  the schedules
 -- ARGV[1]      id: name
 -- ARGV[2]      revision: 1 to 2^53 - 1; as it was read
 -- ARGV[3]      next: 0 to 2^53 - 1; moment in µs, 0 for never
@@ -15,7 +15,7 @@
 -- include: now
 -- include: put
 -- include: schedule
-local q, of = queue_keys(1), schedule_keys(37)
+local q, of = queue_keys(1), schedule_keys(38)
 local s = read_schedule(of, ARGV[1])
 local is_due = s and s.paused == 0 and s.next > 0 and s.next <= now
 if not is_due or s.revision ~= tonumber(ARGV[2]) then return { 0 } end

@@ -1,6 +1,6 @@
 -- Registers a process for one notification of the queue's next event.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     after: 0 to 2^53 - 1; the latest event that the process knows
 --

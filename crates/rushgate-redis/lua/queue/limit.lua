@@ -1,6 +1,6 @@
 -- Sets the limits of a queue.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     bound: 0 to 2^53 - 1 or ''; capacity: the most tasks in the queue, '' for no limit
 -- ARGV[2]     concurrency: 1 to 1,000,000 or ''; the most leased tasks, '' for no limit
 -- ARGV[3]     rate: 1 to 10,000 or ''; sliding window: the most tasks that start in the time below, '' for no limit

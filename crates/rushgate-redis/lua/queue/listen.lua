@@ -1,6 +1,6 @@
 -- Registers a process for one notification that a task can be claimed. Each task wakes one process.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     seen: 0 to 2^53 - 1 or ''; the wake-up count that the process knows, '' for none
 --

@@ -1,7 +1,7 @@
 -- Removes the first due tasks and returns them.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2]      how many: 1 to 1,000
 --
@@ -11,10 +11,14 @@
 -- include: now
 -- include: give
 -- include: once
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.claim)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end
+if at_once.has_litter(q) then
+  finish(q)
+  return AGAIN
+end
 answer = {}
 if not q.paused then
   local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)

@@ -1,6 +1,6 @@
 -- Ends expired leases.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- now, µs
 --

@@ -2,8 +2,8 @@
 -- first for which there is no room. Sent again, the call continues there. Tasks whose id is in a uniqueness window are
 -- skipped.
 --
--- KEYS[1-36]  the queue
--- KEYS[37]    the uniqueness windows
+-- KEYS[1-37]  the queue
+-- KEYS[38]    the uniqueness windows
 -- ARGV[1]     outbox: name
 -- ARGV[2..]   for each task, 0 to 1,000 of them:
 --               number: 1 to 2^53 - 1; increases from task to task
@@ -27,7 +27,7 @@ touch(q)
 if reap(q) then return AGAIN end
 local ids = arguments(3, WIDTH)
 fetch(q.records, ids)
-fetch_unique(q, KEYS[37], ids)
+fetch_unique(q, KEYS[38], ids)
 for at = 2, #ARGV, WIDTH do
   local number = tonumber(ARGV[at])
   if number > upto then

@@ -1,7 +1,7 @@
 -- Ends claimed tasks that failed: each is retried after a delay or becomes a dead letter.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      op: 8 bytes
 -- ARGV[2..]    for each task, 1 to 1,000 of them:
 --                id: name
@@ -17,7 +17,7 @@
 -- include: now
 -- include: queue
 -- include: once
-local q, once = queue_keys(1), replay_keys(37, ARGV[1], op_of.retry)
+local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.retry)
 local answer = remembered(once)
 if answer then return answer end
 if reap(q) then return AGAIN end

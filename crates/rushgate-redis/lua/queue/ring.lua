@@ -1,6 +1,6 @@
 -- Declines a wake-up: the next process is woken if a task is due.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- 1
 --

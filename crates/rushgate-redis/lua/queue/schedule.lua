@@ -1,7 +1,7 @@
 -- Creates or changes a schedule. One that is given the same settings again stays as it is, with its next moment.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-39]  the schedules
+-- KEYS[1-37]   the queue
+-- KEYS[38-40]  the schedules
 -- ARGV[1]      id: name; at most 170 bytes
 -- ARGV[2]      recurrence: text of at most 4,096 bytes
 -- ARGV[3]      body: body
@@ -20,7 +20,7 @@
 local SCHEDULES_MAX, ID_MAX = 10000, 170
 local id, recurrence = ARGV[1], ARGV[2]
 if #id > ID_MAX then return { err = 'INVALID the schedule ID has more than 170 bytes; its task IDs would be too long' } end
-local q, of = queue_keys(1), schedule_keys(37)
+local q, of = queue_keys(1), schedule_keys(38)
 local old = read_schedule(of, id)
 if ARGV[8] ~= '' and (not old or old.revision ~= tonumber(ARGV[8])) then
   -- Naming a queue counts as a use of it, whatever the answer.

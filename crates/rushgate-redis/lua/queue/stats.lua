@@ -1,6 +1,6 @@
 -- Returns how many tasks are in each state, and the settings of the queue.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 --
 -- {ready, scheduled, leased, blocked, dead, done, dropped, lag, rate until, latest claim, paused, bound, limits}
 --   dropped: in total; lag: how long the oldest due task has been due, µs; rate until: when the rate allows more, or ''
@@ -11,8 +11,10 @@
 -- include: queue
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
+local first_listed = at_once.head(q)
 finish(q)
-local ready, all, oldest, free = 0, 0, now, free_from(q)
+local all, oldest, free = first_listed and at_once.length(q) - q.skipped or 0, first_listed or now, free_from(q)
+local ready = oldest <= now and all or 0
 for priority = 0, 9 do
   if is_used(q, priority) then
     local set = waiting(q, priority).key
@@ -27,7 +29,7 @@ return {
   ready, all - ready, redis.call('ZCARD', q.leases.key),
   redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
   redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
-  now - oldest, free > now and int(free) or '',
+  math.max(now - oldest, 0), free > now and int(free) or '',
   int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
   redis.call('HGET', q.meta, 'limits') or '',
 }

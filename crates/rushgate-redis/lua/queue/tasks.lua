@@ -1,6 +1,6 @@
 -- Returns tasks by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     over: 0 or 1; 1 for finished tasks only
 -- ARGV[2..]   for each task, 1 to 1,000 of them:
 --               id: name

@@ -1,6 +1,6 @@
 -- Returns the first due tasks without claiming them.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     how many: 1 to 1,000
 --
 -- {id, record, run or '', ...}
@@ -10,9 +10,13 @@
 -- include: give
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
-finish(q)
+if at_once.has_litter(q) then
+  finish(q)
+  return AGAIN
+end
 local answer = {}
 local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
+finish(q)
 for at, id in ipairs(ids) do
   table.insert(answer, id)
   table.insert(answer, records[at])

@@ -1,6 +1,6 @@
 -- Returns the finished dependencies of a task, ordered by id.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 -- ARGV[2]     after: name or ''; only ids greater than this
 -- ARGV[3]     at most: 1 to 100

@@ -1,6 +1,6 @@
 -- Returns what a task waits for, and how far its dependencies are.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     id: name
 --
 -- {open, if dead, left, over, dead, id, is dead, error, ...}

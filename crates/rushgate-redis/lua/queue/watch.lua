@@ -1,6 +1,6 @@
 -- Registers a process for one notification that a task has finished. The queue needs a retention.
 --
--- KEYS[1-36]  the queue
+-- KEYS[1-37]  the queue
 -- ARGV[1]     inbox: 16 hexadecimal digits
 -- ARGV[2]     id: name
 --

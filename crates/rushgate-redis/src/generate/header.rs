@@ -4,7 +4,7 @@
 //! ```text
 //! -- What it does.
 //! --
-//! -- KEYS[1-36]   the queue
+//! -- KEYS[1-37]   the queue
 //! -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs; from now
 //! -- ARGV[2..]    for each task, 1 to 1,000 of them:
 //! --                id: name
@@ -31,7 +31,7 @@ pub(super) struct Header<'a> {
 pub(super) struct Keys<'a> {
     /// The kind of the group.
     pub(super) group: Group,
-    /// Positions of the keys, such as `1-36`.
+    /// Positions of the keys, such as `1-37`.
     pub(super) numbers: &'a str,
 }
 
@@ -270,8 +270,8 @@ mod tests {
 -- Does this
 -- and that.
 --
--- KEYS[1-36]   the queue
--- KEYS[37-38]  the replay cache
+-- KEYS[1-37]   the queue
+-- KEYS[38-39]  the replay cache
 -- ARGV[1]      lease: 10,000 to 86,400,000,000 µs or ''; from now
 -- ARGV[2]      token: 16 bytes
 -- ARGV[3..]    for each task, 1 to 1,000 of them:
@@ -287,7 +287,7 @@ local x = 1
 ";
         let header = Header::of(file);
         let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
-        assert_eq!(keys, [(Group::Queue, 36), (Group::Answers, 2)]);
+        assert_eq!(keys, [(Group::Queue, 37), (Group::Answers, 2)]);
         let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
         assert_eq!((lease.name, lease.optional), ("lease", true));
         assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));

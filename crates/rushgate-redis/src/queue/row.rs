@@ -24,6 +24,8 @@ pub(crate) struct Row {
 
 /// Added to the priority of a task with a key, which then precedes the body.
 const KEYED: u64 = 16;
+/// Added to the priority of a task that has an entry in `at_once`, until its first claim.
+const LISTED: u64 = 32;
 /// Added to the priority of a task with a deadline, which then precedes the key.
 const DATED: u64 = 64;
 /// Added to the priority of a task that waits for others.
@@ -52,7 +54,7 @@ pub(crate) fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Resu
     let (held, byte) = (byte >= HELD, byte % HELD);
     let max_attempts = record.small(2)?;
     let deadline = (byte >= DATED).then(|| record.number(7)).transpose()?.map(Timestamp::from_micros);
-    let (priority, key) = read_line(byte % DATED, &mut record)?;
+    let (priority, key) = read_line(byte % LISTED, &mut record)?;
     let payload = read_body(record)?;
     let ticket = Ticket { id, due, revision, claim: None };
     let mut row = Row {

@@ -17,6 +17,8 @@ use crate::reply::{Fields, strange};
 const PAGE: usize = 500;
 /// The page size of a search for blocked tasks.
 const BLOCKED_PAGE: usize = 10_000;
+/// The page size of a walk through a list.
+const LIST_PAGE: u64 = 1_000;
 /// How long a queue's entry in the directory is assumed to exist.
 const ENTERED_FOR: Duration = Duration::from_secs(60);
 /// From this number of queues on, expired assumptions are removed.
@@ -153,7 +155,11 @@ impl Inner {
     /// The first IDs in the queue's sets that match the listing, at most `most`.
     async fn ids_of(&self, queue: &QueueName, now: u64, listing: &Listing, most: usize) -> Result<Ids> {
         let mut ids = BTreeSet::new();
-        let mut more = false;
+        // Before the sets: a task leaves this list for a set, and never comes back.
+        let mut more = match listing.state {
+            None | Some(TaskState::Ready) => self.ids_at_once(queue, listing, most, &mut ids).await?,
+            Some(_) => false,
+        };
         // A task that is claimed meanwhile leaves a set that is not read yet for the leases, so these are read again.
         let sets = keys::queue_sets(queue);
         let leases = sets.iter().filter(|(_, of)| *of == QueueSet::Leases && listing.state.is_none());
@@ -161,6 +167,31 @@ impl Inner {
             more |= self.ids_in(set, *of, now, listing, most, &mut ids).await?;
         }
         Ok(Ids { ids: ids.into_iter().rev().collect(), more })
+    }
+
+    /// Adds the IDs of tasks that were due when they were enqueued, as [`Inner::ids_in`] does. Reads from the end of the
+    /// list, because claims move the entries towards its beginning.
+    async fn ids_at_once(
+        &self,
+        queue: &QueueName,
+        listing: &Listing,
+        most: usize,
+        ids: &mut BTreeSet<TaskId>,
+    ) -> Result<bool> {
+        let key = keys::queue_at_once(queue);
+        let walk = self.driver.walk_to(&key).await?;
+        let mut left = walk.ask(Command::new("LLEN").arg(&key)).await?.int()?;
+        let mut more = false;
+        while left > 0 {
+            let from = left.saturating_sub(LIST_PAGE);
+            let range = Command::new("LRANGE").arg(&key).arg(from.to_string()).arg((left - 1).to_string());
+            let mut entries = walk.ask(range).await?.list()?;
+            while !entries.is_empty() {
+                more |= keep_first(ids, QueueSet::Waiting.id(&entries.bytes()?)?, listing, most);
+            }
+            left = from;
+        }
+        Ok(more)
     }
 
     /// Adds the IDs in a set that match the listing, and drops those beyond the first `most`. Returns whether it dropped
@@ -192,13 +223,9 @@ impl Inner {
             while !found.is_empty() {
                 let id = of.id(&found.bytes()?)?;
                 let score = found.text()?.parse().map_err(|_| strange("not a number"))?;
-                if id.as_str() > listing.page.after.as_str() && wanted(score) {
-                    ids.insert(id);
+                if wanted(score) {
+                    more |= keep_first(ids, id, listing, most);
                 }
-            }
-            while ids.len() > most {
-                ids.pop_last();
-                more = true;
             }
             if cursor == "0" {
                 return Ok(more);
@@ -223,4 +250,14 @@ impl Inner {
             }
         }
     }
+}
+
+/// Adds an ID that comes after the listing's page. Returns whether there are more than `most` now, and drops the last.
+fn keep_first(ids: &mut BTreeSet<TaskId>, id: TaskId, listing: &Listing, most: usize) -> bool {
+    let is_new = id.as_str() > listing.page.after.as_str() && ids.insert(id);
+    let more = is_new && ids.len() > most;
+    if more {
+        ids.pop_last();
+    }
+    more
 }

@@ -32,10 +32,11 @@ public final class Contract {
     public static final List<String> LOCK_KEYS = List.of("lock", "line", "waiters", "ends");
     /** Endings of the keys of a queue. */
     public static final List<String> QUEUE_KEYS = List.of(
-            "meta", "records", "runs", "newcomers", "leases", "listeners", "waiting0", "waiting1", "waiting2", "waiting3",
-            "waiting4", "waiting5", "waiting6", "waiting7", "waiting8", "waiting9", "blocked", "held", "groups", "key_leases",
-            "starts", "starts_until", "dead", "dead_ids", "done", "done_ids", "by_age", "by_deadline", "dependents",
-            "dependencies", "results", "result_ids", "unsettled", "unsettled_ids", "events", "watchers");
+            "meta", "records", "runs", "newcomers", "leases", "listeners", "at_once", "waiting0", "waiting1", "waiting2",
+            "waiting3", "waiting4", "waiting5", "waiting6", "waiting7", "waiting8", "waiting9", "blocked", "held",
+            "groups", "key_leases", "starts", "starts_until", "dead", "dead_ids", "done", "done_ids", "by_age",
+            "by_deadline", "dependents", "dependencies", "results", "result_ids", "unsettled", "unsettled_ids", "events",
+            "watchers");
     /** Endings of the keys of the replay cache. A colon and the client ID follow. */
     public static final List<String> ANSWER_KEYS = List.of("young", "old");
     /** Endings of the keys of the schedules of a queue. */
