@@ -88,6 +88,8 @@ async fn main() -> Result<()> {
         ("rslock", "lock") => rslock::lock(&settings).await,
         ("apalis", "put") => apalis::put(&settings).await,
         ("apalis", "work") => apalis::work(&settings).await,
+        ("lua", "lock") => lua::lock(&settings).await,
+        ("lua", "put") => lua::put(&settings).await,
         ("lua", "sale") => lua::sale(&settings).await,
         _ => bail!("no driver `{peer} {verb}`"),
     }
