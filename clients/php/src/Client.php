@@ -22,6 +22,9 @@ use Rushgate\Transport\Transport;
  */
 final class Client
 {
+    /** Version of this package. */
+    public const VERSION = '0.1.0';
+
     private function __construct(private readonly Transport $store, private readonly Options $options)
     {
     }

@@ -52,6 +52,7 @@ final class Contract
         'lock_held' => ['lock'],
         'lock_leave' => ['lock'],
         'lock_release' => ['lock'],
+        'queue_announce' => ['workers'],
         'queue_cancel' => ['queue', 'replay_cache'],
         'queue_claim' => ['queue', 'replay_cache'],
         'queue_clear_unique' => ['unique', 'replay_cache'],
@@ -79,6 +80,7 @@ final class Contract
         'queue_ring' => ['queue'],
         'queue_schedule' => ['queue', 'schedules'],
         'queue_schedules' => ['schedules'],
+        'queue_set_worker' => ['workers'],
         'queue_stats' => ['queue'],
         'queue_tasks' => ['queue'],
         'queue_top' => ['queue'],
@@ -87,6 +89,7 @@ final class Contract
         'queue_waited' => ['queue'],
         'queue_waits' => ['queue'],
         'queue_watch' => ['queue'],
+        'queue_workers' => ['workers'],
         'sale_cancel_hold' => ['sale'],
         'sale_confirm' => ['sale'],
         'sale_create' => ['home', 'sale'],
@@ -125,6 +128,7 @@ final class Contract
     public const ON_DUPLICATE = ['keep' => 0, 'replace' => 1, 'earliest' => 2, 'debounce' => 3];
     public const IF_DEAD = ['wait' => 0, 'fail' => 1, 'run' => 2];
     public const OVERFLOW = ['refuse' => 0, 'drop_new' => 1, 'drop_oldest' => 2];
+    public const WORKER_MODES = ['work' => 0, 'quiet' => 1, 'stop' => 2];
     public const RESERVED = [
         1 => 'reserved', 2 => 'replayed', 3 => 'idempotency_key_reused', 4 => 'sold_out', 5 => 'all_held',
         6 => 'limit_reached', 7 => 'sale_not_open', 8 => 'sale_ended', 9 => 'not_found', 10 => 'sale_halted',
@@ -154,6 +158,9 @@ final class Contract
     public const SCHEDULE = [
         'revision' => 6, 'paused' => 1, 'next' => 7, 'previous' => 7, 'priority' => 1, 'max_attempts' => 2,
         'recurrence' => 2,
+    ];
+    public const WORKER = [
+        'since' => 7, 'seen' => 7, 'lease_until' => 7, 'mode' => 1, 'concurrency' => 3, 'running' => 3,
     ];
     public const LEASE_MEMBER = ['claim' => 7, 'turn' => 1];
     public const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1];

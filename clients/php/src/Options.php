@@ -35,4 +35,14 @@ final class Options
         Checks::word('the driver', $driver, ['auto' => 1, 'phpredis' => 1, 'predis' => 1, 'stream' => 1]);
         Checks::label('the label', $label);
     }
+
+    /**
+     * The same settings with another retry budget, unless it is null.
+     *
+     * @internal
+     */
+    public function withRetryFor(?float $retryFor): self
+    {
+        return $retryFor === null ? $this : new self(...['retryFor' => $retryFor] + get_object_vars($this));
+    }
 }

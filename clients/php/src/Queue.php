@@ -14,6 +14,7 @@ use Rushgate\Exception\Unmet;
 use Rushgate\Internal\Checks;
 use Rushgate\Internal\Clock;
 use Rushgate\Internal\Limits;
+use Rushgate\Internal\Presence;
 use Rushgate\Transport\Transport;
 
 /**
@@ -36,6 +37,16 @@ final class Queue
     public function twin(): self
     {
         return new self($this->store->twin(), $this->name);
+    }
+
+    /**
+     * Announces a worker to this queue. Each announcement is sent once, because the next one repeats it.
+     *
+     * @internal
+     */
+    public function presence(?string $worker): Presence
+    {
+        return new Presence($this->store->twin(retryFor: 0), $this->name, self::workerName($worker));
     }
 
     /**
@@ -112,7 +123,7 @@ final class Queue
             Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX),
             Checks::lease($lease),
             Checks::wait($wait),
-            Checks::label('the worker', $worker ?? gethostname() . ':' . getmypid()),
+            self::workerName($worker),
             $stopped,
         ));
     }
@@ -492,10 +503,39 @@ final class Queue
         return $this->store->deleteSchedule($this->name, Checks::name('the schedule ID', $id));
     }
 
+    /**
+     * Workers that run, busy or idle, by ID.
+     *
+     * @param int $limit 1 to 10,000
+     * @return list<WorkerInfo>
+     */
+    public function workers(string $after = '', int $limit = Contract::BATCH_MAX): array
+    {
+        Checks::range('the limit', $limit, 1, Contract::PAGE_MAX);
+        return array_map(WorkerInfo::fromFields(...), $this->store->workers($this->name, $after, $limit));
+    }
+
+    /**
+     * Lets a worker `work`, be `quiet` (it claims nothing from this queue) or `stop`, for operators. The worker obeys
+     * within 10 s.
+     *
+     * @return bool false if the worker is not listed
+     */
+    public function setWorker(string $id, string $mode): bool
+    {
+        $mode = Checks::word('the mode', $mode, Contract::WORKER_MODES);
+        return $this->store->setWorker($this->name, Checks::name('the worker ID', $id), $mode);
+    }
+
     /** @return list<Task> */
     private function tasks(array $rows): array
     {
         return array_map(fn (array $fields) => Task::fromFields($this, $fields), $rows);
+    }
+
+    private static function workerName(?string $name): string
+    {
+        return Checks::label('the worker', $name ?? gethostname() . ':' . getmypid());
     }
 
     private static function ticket(Task|string $task): string

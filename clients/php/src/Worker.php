@@ -12,6 +12,7 @@ use Rushgate\Internal\Alarm;
 use Rushgate\Internal\Checks;
 use Rushgate\Internal\Clock;
 use Rushgate\Internal\Forks;
+use Rushgate\Internal\Presence;
 use Rushgate\Internal\TaskInterrupted;
 use Rushgate\Internal\Text;
 
@@ -23,9 +24,12 @@ use Rushgate\Internal\Text;
  * ends the task in another way.
  *
  * With the extension pcntl, a signal (SIGALRM) extends the leases after each third of a lease, fires the schedules of the
- * queue over Redis, stops handlers at their timeout, and ends early what the handler sleeps in: `sleep()` returns the time that is left. SIGTERM and SIGINT stop
- * the worker: the running task may finish within the grace, and tasks that were not started are released. Without
- * pcntl, handlers must call {@see Task::extend}.
+ * queue over Redis, announces the worker, and stops handlers at their timeout. It ends early what the handler sleeps in:
+ * `sleep()` returns the time that is left. SIGTERM and SIGINT stop the worker: the running task may finish within the
+ * grace, and tasks that were not started are released. Without pcntl, handlers must call {@see Task::extend}.
+ *
+ * The worker announces itself to its queue every 10 s, and obeys the operator who quiets or stops it: see
+ * {@see Queue::setWorker}. Without pcntl, it does so between tasks and while it waits for tasks.
  */
 final class Worker
 {
@@ -34,10 +38,15 @@ final class Worker
     private const PAUSE_MAX = 5;
     /** Longest time in seconds until a schedule that another program has saved is noticed. */
     private const LOOK_EVERY = 5.0;
+    /** Longest sleep of a quiet worker in seconds. A signal ends it early. */
+    private const LOOK_QUIET = 1.0;
 
     private readonly Backoff $backoff;
     private WorkerReport $report;
     private bool $isStopping = false;
+    /** Whether an operator asked the worker to claim nothing. */
+    private bool $isQuiet = false;
+    private ?Presence $presence = null;
     /** @var array<string, array{task: Task, until: float}> claimed tasks by ticket, with the end of their leases */
     private array $held = [];
     private ?Task $running = null;
@@ -120,16 +129,19 @@ final class Worker
 
     private function runHere(bool $drain): WorkerReport
     {
-        [$this->report, $this->isStopping] = [new WorkerReport(), false];
+        [$this->report, $this->isStopping, $this->isQuiet] = [new WorkerReport(), false, false];
         $before = $this->listenToSignals();
         $heartbeat = $this->startHeartbeat();
         $this->startSchedules();
+        $announcing = $this->startAnnouncing();
         try {
             $this->work($drain);
         } finally {
             $this->releaseHeld();
             Alarm::cancel($heartbeat);
             Alarm::cancel($this->firing);
+            Alarm::cancel($announcing);
+            $this->presence->leave();
             array_walk($before, fn (mixed $handler, int $signal) => pcntl_signal($signal, $handler));
         }
         return $this->report;
@@ -167,6 +179,39 @@ final class Worker
         }
     }
 
+    private function startAnnouncing(): ?int
+    {
+        $this->presence = $this->queue->presence($this->label);
+        $this->announce();
+        return Alarm::isAvailable() ? Alarm::every(Presence::$each, $this->announce(...)) : null;
+    }
+
+    /** Announces the worker, and does what an operator asks of it. */
+    private function announce(): void
+    {
+        $mode = $this->presence->announce($this->running === null ? 0 : 1);
+        if ($mode !== null) {
+            $this->isQuiet = $mode === 'quiet';
+        }
+        if ($mode === 'stop' && !$this->isStopping) {
+            $this->stop();
+        }
+    }
+
+    /** Without timers, announcements are due between tasks and between claims. */
+    private function announceIfDue(): void
+    {
+        if (!Alarm::isAvailable() && $this->presence->timeLeft() === 0.0) {
+            $this->announce();
+        }
+    }
+
+    /** How long the worker may wait, at most $longest: without timers, until the next announcement. */
+    private function untilAnnouncement(int|float $longest): int|float
+    {
+        return Alarm::isAvailable() ? $longest : min($longest, $this->presence->timeLeft());
+    }
+
     /** Fires the schedules of the queue now and whenever one is due. */
     private function fireSchedules(Queue $twin): void
     {
@@ -191,15 +236,23 @@ final class Worker
     private function work(bool $drain): void
     {
         while (!$this->isStopping) {
+            $this->announceIfDue();
+            if ($this->isQuiet) {
+                Clock::sleep($this->untilAnnouncement(self::LOOK_QUIET));
+                continue;
+            }
             $tasks = $this->claim($drain ? 0 : self::CLAIM_WAIT);
-            if ($tasks === [] && $drain) {
+            if ($tasks === [] && $drain && !$this->isQuiet) {
                 return;
             }
             foreach ($tasks as $task) {
+                $this->announceIfDue();
                 if ($this->isStopping) {
                     return;
                 }
-                if (isset($this->held[$task->ticket])) {
+                if ($this->isQuiet) {
+                    $this->releaseHeld();
+                } elseif (isset($this->held[$task->ticket])) {
                     $this->runTask($task);
                 }
             }
@@ -207,12 +260,13 @@ final class Worker
     }
 
     /** @return list<Task> */
-    private function claim(int $wait): array
+    private function claim(int|float $wait): array
     {
         $pause = self::PAUSE_MIN;
-        while (!$this->isStopping) {
+        while (!$this->isStopping && !$this->isQuiet) {
             try {
-                $stopped = fn () => $this->isStopping;
+                $stopped = fn () => $this->isStopping || $this->isQuiet;
+                $wait = $this->untilAnnouncement($wait);
                 $tasks = $this->queue->claim($this->prefetch, $this->lease, $wait, $this->label, $stopped);
             } catch (Unavailable) {
                 $this->report->outages++;

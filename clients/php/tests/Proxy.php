@@ -4,7 +4,10 @@ declare(strict_types=1);
 
 namespace Rushgate\Tests;
 
-/** A TCP proxy in a fork, which can lose a reply: it closes the connection instead of passing the reply on. */
+/**
+ * A TCP proxy in a fork, which can lose a reply: it closes the connection instead of passing the reply on. It can also
+ * replace words of requests.
+ */
 final class Proxy
 {
     private int $lost = 0;
@@ -17,8 +20,12 @@ final class Proxy
     ) {
     }
 
-    /** A proxy before the server at a URL; null if the URL names several servers. */
-    public static function of(string $url): ?self
+    /**
+     * A proxy before the server at a URL; null if the URL names several servers.
+     *
+     * @param array<string, string> $words to replace in requests, by words of the same length
+     */
+    public static function of(string $url, array $words = []): ?self
     {
         if (!preg_match('~^(\w+://)([\w.]+:\d+)$~D', $url, $parts)) {
             return null;
@@ -28,7 +35,7 @@ final class Proxy
         $process = pcntl_fork();
         if ($process === 0) {
             fclose($control);
-            self::serve($listener, "tcp://$parts[2]", $theirs);
+            self::serve($listener, "tcp://$parts[2]", $theirs, $words);
             posix_kill(getmypid(), SIGKILL);
         }
         $port = parse_url('tcp://' . stream_socket_get_name($listener, false), PHP_URL_PORT);
@@ -63,15 +70,22 @@ final class Proxy
         return ord(fread($this->control, 1));
     }
 
+    /** Number of requests in which words were replaced, up to 255. */
+    public function replaced(): int
+    {
+        fwrite($this->control, '#');
+        return ord(fread($this->control, 1));
+    }
+
     public function stop(): void
     {
         posix_kill($this->process, SIGKILL);
         pcntl_waitpid($this->process, $status);
     }
 
-    private static function serve($listener, string $server, $control): void
+    private static function serve($listener, string $server, $control, array $words): void
     {
-        [$peers, $servers, $loses, $lost, $refuses] = [[], [], false, 0, false];
+        [$peers, $servers, $loses, $lost, $refuses, $replaced] = [[], [], false, 0, false, 0];
         while (true) {
             [$read, $none] = [[$listener, $control, ...array_column($peers, 0)], []];
             if (@stream_select($read, $none, $none, null) === false) {
@@ -96,7 +110,11 @@ final class Proxy
                         array_map(fclose(...), array_column($peers, 0));
                         $peers = [];
                     }
-                    fwrite($control, $command === '?' ? chr($lost) : 'k');
+                    fwrite($control, match ($command) {
+                        '?' => chr($lost),
+                        '#' => chr(min($replaced, 255)),
+                        default => 'k',
+                    });
                 } elseif (isset($peers[(int) $from])) {
                     [, $to] = $peers[(int) $from];
                     $bytes = fread($from, 1 << 20);
@@ -109,7 +127,9 @@ final class Proxy
                         fclose($from);
                         fclose($to);
                     } else {
-                        fwrite($to, $bytes);
+                        $passed = $isReply ? $bytes : strtr($bytes, $words);
+                        $replaced += (int) ($passed !== $bytes);
+                        fwrite($to, $passed);
                     }
                 }
             }

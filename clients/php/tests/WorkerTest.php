@@ -6,6 +6,8 @@ namespace Rushgate\Tests;
 
 use Rushgate\Backoff;
 use Rushgate\Client;
+use Rushgate\Exception\InvalidArgument;
+use Rushgate\Internal\Presence;
 use Rushgate\NewTask;
 use Rushgate\Outcome;
 use Rushgate\Payload;
@@ -283,6 +285,91 @@ final class WorkerTest extends TestCase
         self::assertSame(60, $done->stats()['ready']);
         $processes = array_unique(array_map(fn (Task $task) => $task->value(), $done->claim(100, 30)));
         self::assertNotContains(getmypid(), $processes);
+    }
+
+    /**
+     * The queue's tasks, `long` first, on a worker in a process of its own, which announces itself often.
+     *
+     * @return array{resource, resource, resource} process, standard input and output
+     */
+    private static function announcing(string $queue, bool $hasTimers): array
+    {
+        $settings = $hasTimers ? [] : ['-d', 'disable_functions=pcntl_alarm'];
+        $command = [PHP_BINARY, ...$settings, __DIR__ . '/announcing', $queue];
+        $process = proc_open($command, [['pipe', 'r'], ['pipe', 'w'], STDERR], $pipes);
+        return [$process, ...$pipes];
+    }
+
+    /** @return array<string, array{bool}> */
+    public function timers(): array
+    {
+        return ['with timers' => [true], 'without timers' => [false]];
+    }
+
+    /** @dataProvider timers */
+    public function testAnOperatorSeesQuietsAndStopsAWorker(bool $hasTimers): void
+    {
+        $queue = self::queue();
+        $queue->enqueueAll([new NewTask('long', priority: 0), new NewTask('b'), new NewTask('c')]);
+        [$process, $in, $out] = self::announcing($queue->name, $hasTimers);
+        self::assertSame('long', self::line($out));
+        [$seen] = $queue->workers();
+        self::assertSame(['shop', 1, 'work'], [$seen->name, $seen->concurrency, $seen->mode]);
+        $version = \Composer\InstalledVersions::getPrettyVersion('rushgate/rushgate');
+        self::assertSame("rushgate-php $version", $seen->version);
+        self::assertMatchesRegularExpression('/^[0-9a-f]{16}$/', $seen->id);
+        self::assertEqualsWithDelta(30_000_000, $seen->leaseUntilUs - $seen->seenUs, 1_000_000);
+        // After two more announcements, the worker has the answer of the first.
+        $announcements = function (int $n) use ($queue): void {
+            for ([$seen] = $queue->workers(); $n > 0; $n--) {
+                $isLater = fn () => $queue->workers()[0]->seenUs > $seen->seenUs;
+                self::eventually($isLater, 'the worker announces itself');
+                [$seen] = $queue->workers();
+            }
+        };
+        if ($hasTimers) {
+            $announcements(1);
+            self::assertSame(1, $queue->workers()[0]->running);
+        }
+        self::assertTrue($queue->setWorker($seen->id, 'quiet'));
+        $hasTimers && $announcements(2);
+        fwrite($in, "end\n");
+        self::eventually(fn () => $queue->stats()['ready'] === 2, 'a quiet worker returns tasks that it has not started');
+        $announcements(2);
+        self::assertSame([2, 'quiet', 0], [$queue->stats()['ready'], $queue->workers()[0]->mode, $queue->workers()[0]->running]);
+        self::assertTrue($queue->setWorker($seen->id, 'work'));
+        self::assertSame(['b', 'c'], [self::line($out), self::line($out)]);
+        self::assertTrue($queue->setWorker($seen->id, 'stop'));
+        $report = json_decode(self::line($out), true);
+        self::assertSame([5, 3, 2], [$report['claimed'], $report['done'], $report['released']]);
+        proc_close($process);
+        self::assertSame([], $queue->workers());
+        self::assertFalse($queue->setWorker($seen->id, 'work'));
+        self::refused(InvalidArgument::class, fn () => $queue->setWorker($seen->id, 'sleep'));
+    }
+
+    public function testAServerWithoutAnnouncementsStopsNoWorkerAndIsLoggedOnce(): void
+    {
+        // As an older server answers: it has no such function, and no such route.
+        $proxy = str_starts_with(self::url(), 'rediss')
+            ? null
+            : Proxy::of(self::url(), ['queue_announce' => 'queue_unknownn', '/workers/' => '/unknown/']);
+        if ($proxy === null) {
+            self::markTestSkipped('the proxy reads the requests to one server');
+        }
+        $queue = Client::connect($proxy->url, self::options())->queue(self::name('queue'));
+        $queue->enqueue('a');
+        [$each, Presence::$each, $log] = [Presence::$each, 0.05, tempnam(sys_get_temp_dir(), 'rushgate')];
+        $before = ini_set('error_log', $log);
+        $report = (new Worker($queue, ['*' => function () use ($proxy): void {
+            self::eventually(fn () => $proxy->replaced() >= 3, 'the worker announces itself again');
+        }]))->run(drain: true);
+        ini_set('error_log', $before);
+        Presence::$each = $each;
+        $proxy->stop();
+        self::assertSame([1, 1, 0], [$report->claimed, $report->done, $report->outages]);
+        self::assertSame(1, substr_count(file_get_contents($log), "cannot announce the worker to the queue $queue->name"));
+        unlink($log);
     }
 
     public function testLostRepliesRunNoTaskTwice(): void

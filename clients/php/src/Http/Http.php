@@ -48,9 +48,9 @@ final class Http
     }
 
     /** The same server over a connection of its own. */
-    public function twin(): self
+    public function twin(?float $retryFor = null): self
     {
-        return new self($this->base, $this->options);
+        return new self($this->base, $this->options->withRetryFor($retryFor));
     }
 
     public function close(): void

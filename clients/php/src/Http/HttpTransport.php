@@ -9,6 +9,7 @@ use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\LockLost;
 use Rushgate\Exception\NotFound;
 use Rushgate\Exception\Refused;
+use Rushgate\Exception\ServerFault;
 use Rushgate\Internal\Clock;
 use Rushgate\Internal\Text;
 use Rushgate\NewTask;
@@ -32,9 +33,9 @@ final class HttpTransport implements Transport
     {
     }
 
-    public function twin(): self
+    public function twin(?float $retryFor = null): self
     {
-        return new self($this->http->twin());
+        return new self($this->http->twin($retryFor));
     }
 
     public function close(): void
@@ -331,6 +332,33 @@ final class HttpTransport implements Transport
     public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float
     {
         return null;
+    }
+
+    public function announce(string $queue, string $id, array $worker): string
+    {
+        return $this->http->send('PUT', self::workerPath($queue, $id), $worker)['mode']
+            ?? throw new ServerFault('the server answered no mode of the worker', 'bug');
+    }
+
+    public function endWorker(string $queue, string $id): void
+    {
+        $this->http->send('DELETE', self::workerPath($queue, $id));
+    }
+
+    public function workers(string $queue, string $after, int $limit): array
+    {
+        return $this->http->send('GET', self::page(self::queuePath($queue, 'workers'), $after, $limit))['items'];
+    }
+
+    public function setWorker(string $queue, string $id, string $mode): bool
+    {
+        $path = self::workerPath($queue, $id) . '/mode';
+        return $this->found(fn () => $this->http->send('PUT', $path, ['mode' => $mode])) !== null;
+    }
+
+    private static function workerPath(string $queue, string $id): string
+    {
+        return self::queuePath($queue, 'workers/' . rawurlencode($id));
     }
 
     // Sales

@@ -34,9 +34,9 @@ final class Caller
     }
 
     /** The same store over connections of its own. */
-    public function twin(): self
+    public function twin(?float $retryFor = null): self
     {
-        return new self($this->nodes->copy(), $this->options);
+        return new self($this->nodes->copy(), $this->options->withRetryFor($retryFor));
     }
 
     /**

@@ -111,6 +111,10 @@ trait QueueVerbs
                     continue;
                 }
                 $isRegistered = true;
+                // A signal during the calls above does not end the wait below.
+                if ($stopped !== null && $stopped()) {
+                    return [];
+                }
                 $sleep = min($nextDue === '' ? Contract::QUEUE_SLEEP_MAX : (int) $nextDue, Contract::QUEUE_SLEEP_MAX);
                 $inbox->wait(max(0.001, min($left, $sleep / 1e6)));
                 $isRegistered = !$inbox->takeReady($queue);
@@ -423,6 +427,34 @@ trait QueueVerbs
             }
         } while ($fired);
         return $next > 0 ? min($longest, max(0, $next - $now) / 1e6) : $longest;
+    }
+
+    public function announce(string $queue, string $id, array $worker): string
+    {
+        $mode = $this->caller->call('queue_announce', $queue, [
+            $id,
+            $worker['name'],
+            $worker['version'],
+            $worker['concurrency'],
+            $worker['running'],
+            $worker['lease_ms'] * 1_000,
+        ]);
+        return Records::workerMode($mode);
+    }
+
+    public function endWorker(string $queue, string $id): void
+    {
+        $this->caller->call('queue_announce', $queue, [$id, '', '', 1, 0, 0]);
+    }
+
+    public function workers(string $queue, string $after, int $limit): array
+    {
+        return Records::workers($this->caller->call('queue_workers', $queue, [$after, $limit]));
+    }
+
+    public function setWorker(string $queue, string $id, string $mode): bool
+    {
+        return $this->caller->call('queue_set_worker', $queue, [$id, Contract::WORKER_MODES[$mode]]) === 1;
     }
 
     /** What `queue_fire` gets: a schedule and its due occurrences. */

@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Rushgate\Redis;
 
 use Rushgate\Contract;
+use Rushgate\Exception\ServerFault;
 use Rushgate\Internal\Recurrence;
 use Rushgate\Payload;
 use Rushgate\Ticket;
@@ -258,6 +259,40 @@ final class Records
             'next_us' => $fixed['next'] ?: null,
             'previous_us' => $fixed['previous'] ?: null,
         ];
+    }
+
+    /**
+     * Decodes ID and record of each worker.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function workers(array $fields): array
+    {
+        return array_map(fn (array $row) => self::worker(...$row), array_chunk($fields, 2));
+    }
+
+    private static function worker(string $id, string $record): array
+    {
+        $packed = new Packed($record);
+        $fixed = $packed->numbers(Contract::WORKER);
+        return [
+            'id' => $id,
+            'name' => $packed->text(),
+            'version' => $packed->rest(),
+            'concurrency' => $fixed['concurrency'],
+            'running' => $fixed['running'],
+            'since_us' => $fixed['since'],
+            'seen_us' => $fixed['seen'],
+            'lease_until_us' => $fixed['lease_until'],
+            'mode' => self::workerMode($fixed['mode']),
+        ];
+    }
+
+    public static function workerMode(int $number): string
+    {
+        return array_search($number, Contract::WORKER_MODES, true)
+            ?: throw new ServerFault("the store answered the unknown mode $number of a worker", 'bug');
     }
 
     /**

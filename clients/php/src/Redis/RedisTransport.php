@@ -23,9 +23,9 @@ final class RedisTransport implements Transport
     {
     }
 
-    public function twin(): self
+    public function twin(?float $retryFor = null): self
     {
-        return new self($this->caller->twin());
+        return new self($this->caller->twin($retryFor));
     }
 
     public function close(): void

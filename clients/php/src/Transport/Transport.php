@@ -17,8 +17,12 @@ use Rushgate\Payload;
  */
 interface Transport
 {
-    /** The same store over connections of its own, for use in a signal handler. */
-    public function twin(): self;
+    /**
+     * The same store over connections of its own, for use in a signal handler.
+     *
+     * @param ?float $retryFor retry budget in seconds; null for that of the client
+     */
+    public function twin(?float $retryFor = null): self;
 
     public function close(): void;
 
@@ -145,6 +149,23 @@ interface Transport
      * @return ?float time until the next look; null if the server fires schedules
      */
     public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float;
+
+    /**
+     * Announces a worker.
+     *
+     * @param array<string, mixed> $worker fields of the HTTP API
+     * @return string the mode that an operator asked for
+     */
+    public function announce(string $queue, string $id, array $worker): string;
+
+    /** Says that a worker has ended. */
+    public function endWorker(string $queue, string $id): void;
+
+    /** @return list<array<string, mixed>> */
+    public function workers(string $queue, string $after, int $limit): array;
+
+    /** False if the worker is not listed. */
+    public function setWorker(string $queue, string $id, string $mode): bool;
 
     /** @param array<string, mixed> $sale fields of the HTTP API */
     public function createSale(array $sale): void;
