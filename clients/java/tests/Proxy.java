@@ -6,13 +6,14 @@ import java.io.OutputStream;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicReference;
 
-/** Stands before a server. It counts the bytes of requests, loses answers, and cuts connections. */
+/** Stands before a server. It counts the bytes of requests, replaces their words, loses answers, and cuts connections. */
 final class Proxy implements AutoCloseable {
     private final ServerSocket server = new ServerSocket(0, 50, InetAddress.getLoopbackAddress());
     private final int target;
@@ -21,6 +22,8 @@ final class Proxy implements AutoCloseable {
     private final AtomicLong refused = new AtomicLong();
     private final AtomicReference<Fault> next = new AtomicReference<>();
     private volatile Runnable onLoss = () -> { };
+    private final Map<String, String> words = new ConcurrentHashMap<>();
+    private final AtomicLong replaced = new AtomicLong();
     private volatile boolean refusing;
 
     /** The answer to the first request with the text is lost, with its connection or with all that follows on it. */
@@ -53,6 +56,16 @@ final class Proxy implements AutoCloseable {
     /** Loses that answer, and all that follow on the connection, which stays open. */
     CountDownLatch stall(String text) {
         return set(new Fault(text, true, new CountDownLatch(1)));
+    }
+
+    /** Replaces a word of requests by one of the same length. */
+    void replace(String word, String by) {
+        words.put(word, by);
+    }
+
+    /** Requests in which words were replaced. */
+    long replaced() {
+        return replaced.get();
     }
 
     /** Does this before the connection of a lost answer is cut. */
@@ -112,12 +125,25 @@ final class Proxy implements AutoCloseable {
     private void copyRequests(Socket client, Socket upstream, AtomicReference<Fault> fault) {
         copy(client, upstream, (bytes, length) -> {
             requested.addAndGet(length);
+            replaceWords(bytes, length);
             Fault set = next.get();
             if (set != null && new String(bytes, 0, length, ISO_8859_1).contains(set.text()) && next.compareAndSet(set, null)) {
                 fault.set(set);
             }
             return true;
         });
+    }
+
+    private void replaceWords(byte[] bytes, int length) {
+        String request = new String(bytes, 0, length, ISO_8859_1);
+        String passed = request;
+        for (Map.Entry<String, String> word : words.entrySet()) {
+            passed = passed.replace(word.getKey(), word.getValue());
+        }
+        if (!passed.equals(request)) {
+            replaced.incrementAndGet();
+            System.arraycopy(passed.getBytes(ISO_8859_1), 0, bytes, 0, length);
+        }
     }
 
     private void copyAnswers(Socket upstream, Socket client, AtomicReference<Fault> fault) {

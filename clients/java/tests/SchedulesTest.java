@@ -18,17 +18,12 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.Collections;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
-import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
-import java.util.logging.Handler;
-import java.util.logging.LogRecord;
-import java.util.logging.Logger;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
@@ -107,35 +102,6 @@ class SchedulesTest extends Suite {
             // A server on the same store would keep logging them.
             store.command("DEL", key + "schedules", key + "schedule_ids", key + "schedule_moments");
         }
-    }
-
-    /** What the package logs about a queue while work runs. */
-    private static List<String> logged(String queue, Callable<?> work) throws Exception {
-        List<String> logged = Collections.synchronizedList(new ArrayList<>());
-        Handler handler = new Handler() {
-            @Override
-            public void publish(LogRecord record) {
-                if (record.getMessage().contains(queue)) {
-                    logged.add(record.getMessage());
-                }
-            }
-
-            @Override
-            public void flush() { }
-
-            @Override
-            public void close() { }
-        };
-        Logger logger = Logger.getLogger("dev.rushgate");
-        logger.addHandler(handler);
-        logger.setUseParentHandlers(false);
-        try {
-            work.call();
-        } finally {
-            logger.removeHandler(handler);
-            logger.setUseParentHandlers(true);
-        }
-        return logged;
     }
 
     @Test

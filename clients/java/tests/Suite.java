@@ -4,10 +4,14 @@ import dev.rushgate.Queue;
 import dev.rushgate.Rushgate;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.logging.Handler;
+import java.util.logging.LogRecord;
+import java.util.logging.Logger;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Timeout;
@@ -51,6 +55,35 @@ abstract class Suite {
             values.add(get(result));
         }
         return values;
+    }
+
+    /** What the package logs about a queue while work runs. */
+    static List<String> logged(String queue, Callable<?> work) throws Exception {
+        List<String> logged = Collections.synchronizedList(new ArrayList<>());
+        Handler handler = new Handler() {
+            @Override
+            public void publish(LogRecord record) {
+                if (record.getMessage().contains(queue)) {
+                    logged.add(record.getMessage());
+                }
+            }
+
+            @Override
+            public void flush() { }
+
+            @Override
+            public void close() { }
+        };
+        Logger logger = Logger.getLogger("dev.rushgate");
+        logger.addHandler(handler);
+        logger.setUseParentHandlers(false);
+        try {
+            work.call();
+        } finally {
+            logger.removeHandler(handler);
+            logger.setUseParentHandlers(true);
+        }
+        return logged;
     }
 
     /** Asks until a condition holds. */

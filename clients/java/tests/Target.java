@@ -17,6 +17,8 @@ record Target(String name, String url) {
     static final Duration WAIT = Duration.ofSeconds(30);
     /** Tag of tests that put a proxy before the server. */
     static final String PROXY = "proxy";
+    /** Tag of tests whose proxy reads the requests. */
+    static final String PLAIN_PROXY = "plain_proxy";
     /** Tag of tests of the function library. */
     static final String FUNCTIONS = "functions";
     /** Tag of tests of a Rushgate server. */
@@ -53,6 +55,7 @@ record Target(String name, String url) {
         List<String> tags = new ArrayList<>();
         // Sentinels and the nodes of a Cluster name the addresses of servers, so that a proxy is passed by.
         addUnless(!url.contains("+"), PROXY, tags);
+        addUnless(!url.contains("+") && !url.startsWith("rediss"), PLAIN_PROXY, tags);
         addUnless(!isHttp(), FUNCTIONS, tags);
         addUnless(isHttp(), SERVER, tags);
         addUnless(name.equals("cluster"), CLUSTER, tags);

@@ -1,4 +1,5 @@
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -25,12 +26,17 @@ import dev.rushgate.TaskCanceledException;
 import dev.rushgate.TaskInfo;
 import dev.rushgate.TaskState;
 import dev.rushgate.Worker;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import dev.rushgate.WorkerReport;
+import dev.rushgate.internal.Presence;
+import java.io.InputStream;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Properties;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -54,6 +60,7 @@ class WorkerTest extends Suite {
 
     @BeforeEach
     void create() {
+        Presence.each = Duration.ofMillis(50);
         queue = newQueue();
         queue.limit(QueueLimits.builder().retention(Duration.ofHours(1), 1_000).build());
     }
@@ -399,6 +406,97 @@ class WorkerTest extends Suite {
         assertThrows(InvalidException.class, () -> builder().handle("a", job -> null).handle("a", job -> null));
         assertThrows(InvalidException.class, () -> new Backoff(Duration.ofSeconds(1), 0.5, Duration.ofSeconds(1), true));
         assertThrows(InvalidException.class, () -> Outcome.done(Content.bytes(new byte[65_537])));
+    }
+
+    /** The worker of the queue, once it has announced itself {@code n} times more. */
+    private WorkerInfo announced(int n) throws Exception {
+        AtomicReference<WorkerInfo> seen = new AtomicReference<>();
+        for (int time = 0; time <= n; time++) {
+            until(() -> {
+                List<WorkerInfo> workers = queue.workers(Page.first(10));
+                WorkerInfo before = seen.get();
+                if (workers.isEmpty() || before != null && !workers.get(0).seen().isAfter(before.seen())) {
+                    return false;
+                }
+                seen.set(workers.get(0));
+                return true;
+            });
+        }
+        return seen.get();
+    }
+
+    @Test
+    void anOperatorSeesQuietsAndStopsAWorker() throws Exception {
+        start(builder().label("shop").concurrency(3).handle("*", job -> Outcome.done(Content.json(1))));
+        WorkerInfo seen = announced(0);
+        assertEquals(List.of("shop", 3, 0, WorkerMode.WORK, "rushgate-java " + Rushgate.VERSION),
+                List.of(seen.name(), seen.concurrency(), seen.running(), seen.mode(), seen.version()));
+        assertTrue(seen.id().matches("[0-9a-f]{16}"), seen.id());
+        Duration lease = Duration.between(seen.seen(), seen.leaseUntil());
+        assertTrue(lease.minusSeconds(30).abs().compareTo(Duration.ofSeconds(1)) < 0, lease.toString());
+        assertTrue(queue.setWorker(seen.id(), WorkerMode.QUIET));
+        // After two more announcements, the worker has the answer of the first.
+        announced(3);
+        queue.enqueue("a", Content.empty());
+        assertEquals(WorkerMode.QUIET, announced(3).mode());
+        assertEquals(TaskState.READY, queue.task("a").orElseThrow().state());
+        assertTrue(queue.setWorker(seen.id(), WorkerMode.WORK));
+        ended("a");
+        assertTrue(queue.setWorker(seen.id(), WorkerMode.STOP));
+        assertEquals(1, get(running).done());
+        assertEquals(List.of(), queue.workers(Page.first(10)));
+        assertFalse(queue.setWorker(seen.id(), WorkerMode.WORK));
+        assertThrows(InvalidException.class, () -> queue.setWorker(seen.id(), null));
+    }
+
+    @Test
+    void aBusyWorkerIsQuietedWhileItsTasksContinue() throws Exception {
+        CountDownLatch end = new CountDownLatch(1);
+        start(builder().concurrency(1).handle("*", job -> {
+            end.await();
+            return Outcome.done();
+        }));
+        queue.enqueue("a", Content.empty());
+        until(() -> announced(1).running() == 1);
+        queue.setWorker(announced(0).id(), WorkerMode.QUIET);
+        announced(3);
+        end.countDown();
+        ended("a");
+        queue.enqueue("b", Content.empty());
+        assertEquals(WorkerMode.QUIET, announced(3).mode());
+        assertEquals(List.of(1L, 1L), List.of(worker.report().claimed(), stopped().done()));
+    }
+
+    @Test
+    @Tag(Target.PLAIN_PROXY)
+    void aServerWithoutAnnouncementsStopsNoWorkerAndIsLoggedOnce() throws Exception {
+        try (Proxy proxy = new Proxy(target.port()); Rushgate through = target.through(proxy).connect()) {
+            // As an older server answers: it has no such function, and no such route.
+            proxy.replace("queue_announce", "queue_unknownn");
+            proxy.replace("/workers/", "/unknown/");
+            worker = through.worker(queue.name()).handle("*", job -> {
+                until(() -> proxy.replaced() >= 3);
+                return Outcome.done();
+            }).build();
+            List<String> logged = logged(queue.name(), () -> {
+                running = worker.start();
+                queue.enqueue("a", Content.empty());
+                ended("a");
+                return stopped();
+            });
+            assertEquals(1, get(running).done());
+            assertEquals(List.of("cannot announce the worker to the queue " + queue.name()), logged);
+        }
+    }
+
+    @Test
+    @Tag(Target.ONCE)
+    void theVersionIsThatOfThePackage() throws Exception {
+        Properties properties = new Properties();
+        try (InputStream in = Rushgate.class.getResourceAsStream("/META-INF/maven/dev.rushgate/rushgate/pom.properties")) {
+            properties.load(in);
+        }
+        assertEquals(properties.getProperty("version"), Rushgate.VERSION);
     }
 
     @Test

@@ -98,6 +98,9 @@ public final class Contract {
     /** Fixed part of a schedule. */
     public static final List<Field> SCHEDULE = List.of(
             f("revision", 6), f("paused", 1), f("next", 7), f("previous", 7), f("priority", 1), f("max_attempts", 2));
+    /** Fixed part of a worker. Its name with its length, and its version follow. */
+    public static final List<Field> WORKER = List.of(
+            f("since", 7), f("seen", 7), f("lease_until", 7), f("mode", 1), f("concurrency", 3), f("running", 3));
     /** Fixed part of a holder of a lock. An inbox and an owner follow. */
     public static final List<Field> HOLDER = List.of(f("since", 7));
     /** Fixed part of a waiter of a lock. An inbox and an owner follow. */
@@ -212,6 +215,8 @@ public final class Contract {
     public static final List<String> OVERFLOW = List.of("refuse", "drop_new", "drop_oldest");
     /** What happens to missed occurrences of a schedule. */
     public static final List<String> MISSED_OCCURRENCES = List.of("skip", "once", "all");
+    /** What an operator may ask of a worker. */
+    public static final List<String> WORKER_MODES = List.of("work", "quiet", "stop");
     /** States of a hold. */
     public static final List<String> HOLD_STATES = List.of(
             "held", "confirming", "cancelling", "expiring", "confirmed", "cancelled", "expired", "rejected");
@@ -292,6 +297,8 @@ public final class Contract {
     public static final Range WAITED_PAGE = new Range(1, 100);
     /** Schedules per page. */
     public static final Range SCHEDULES_PAGE = new Range(1, 10_000);
+    /** Schedules per page. */
+    public static final Range WORKERS_PAGE = new Range(1, 10_000);
     /** Most dependencies of a task. */
     public static final int DEPENDENCIES = 1_000;
     /** Capacity of a queue. */

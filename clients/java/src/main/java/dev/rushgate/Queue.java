@@ -191,6 +191,19 @@ public final class Queue {
         return queues.deleteSchedule(name, Check.name("id", id, Contract.SCHEDULE_ID_BYTES));
     }
 
+    /** Workers that run, busy or idle, by ID. A page has 1 to 10,000 of them. */
+    public List<WorkerInfo> workers(Page page) {
+        return queues.workers(name, checked(page, Contract.WORKERS_PAGE));
+    }
+
+    /**
+     * Asks a worker to work, to claim nothing from this queue, or to stop, for operators. The worker obeys within 10 s. False if it
+     * is not listed.
+     */
+    public boolean setWorker(String id, WorkerMode mode) {
+        return queues.setWorker(name, Check.name("id", id), Check.present("mode", mode));
+    }
+
     private static Page checked(Page page, Contract.Range range) {
         Check.whole("limit", Check.present("page", page).limit(), range);
         return page.after().isEmpty() ? page : new Page(Check.name("after", page.after()), page.limit());

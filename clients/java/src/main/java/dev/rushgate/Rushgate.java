@@ -16,6 +16,9 @@ import javax.net.ssl.SSLContext;
  * <p>Any number of threads may share it, and everything that it returns. A call is not interrupted; a wait is.
  */
 public final class Rushgate implements AutoCloseable {
+    /** Version of this package. */
+    public static final String VERSION = "0.1.0";
+
     private final Timers timers;
     private final Transport transport;
 

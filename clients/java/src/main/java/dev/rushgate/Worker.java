@@ -5,6 +5,7 @@ import dev.rushgate.internal.Check;
 import dev.rushgate.internal.Deadline;
 import dev.rushgate.internal.ErrorText;
 import dev.rushgate.internal.Pauses;
+import dev.rushgate.internal.Presence;
 import dev.rushgate.internal.Tally;
 import dev.rushgate.internal.Timers;
 import dev.rushgate.internal.Times;
@@ -36,6 +37,9 @@ import java.util.concurrent.atomic.LongAdder;
  *
  * <p>A handler that must stop is interrupted: at its timeout, when its claim is lost, when its task is canceled, and at the
  * end of the grace of a stopped worker. Its outcome is reported at once. Its thread counts as busy until it returns.
+ *
+ * <p>The worker announces itself to its queue every 10 s, and obeys the operator who quiets or stops it: see
+ * {@link Queue#setWorker}.
  */
 public final class Worker {
     private static final System.Logger LOGGER = System.getLogger("dev.rushgate");
@@ -69,6 +73,8 @@ public final class Worker {
     private final EndBatcher<Failure, Retried> failures;
     private final EndBatcher<Release, TaskReleased> releases;
     private volatile boolean stopping;
+    /** Whether an operator asked the worker to claim nothing. */
+    private volatile boolean quiet;
     private volatile boolean hurry;
     private Thread claiming;
     private Leases leases;
@@ -214,8 +220,23 @@ public final class Worker {
     /** Stops the worker: it claims no more, lets running handlers end within the grace, and returns the other tasks. */
     public synchronized void stop() {
         stopping = true;
+        interruptClaim();
+    }
+
+    private void interruptClaim() {
         if (claiming != null) {
             claiming.interrupt();
+        }
+    }
+
+    /** Does what an operator asks. */
+    private synchronized void obey(WorkerMode mode) {
+        if (mode == WorkerMode.STOP) {
+            stop();
+        } else if (quiet != (mode == WorkerMode.QUIET)) {
+            // The interrupt ends the claim, or the pause.
+            quiet = !quiet;
+            interruptClaim();
         }
     }
 
@@ -266,10 +287,15 @@ public final class Worker {
     private WorkerReport work() {
         leases = new Leases(queue, lease, timers);
         timers.run(() -> fireSchedules(new Pauses()));
+        Presence presence = new Presence(queue.queues(), queue.name(), label, concurrency, running::size, this::obey);
+        boolean announced = timers.run(presence::announceAll);
         try {
             claimAll();
         } finally {
             finish();
+            if (announced) {
+                presence.leave();
+            }
         }
         return report();
     }
@@ -297,7 +323,7 @@ public final class Worker {
         }
     }
 
-    /** Claims tasks whenever a handler may start. Only {@link #stop} interrupts this thread, and only here. */
+    /** Claims tasks whenever a handler may start. Only the worker interrupts this thread: to stop, pause or resume the claims. */
     private void claimAll() {
         synchronized (this) {
             claiming = Thread.currentThread();
@@ -305,10 +331,12 @@ public final class Worker {
         Pauses pauses = new Pauses();
         while (!stopping) {
             try {
+                awaitWork();
                 claim();
                 pauses = new Pauses();
-            } catch (InterruptedException | WaitInterruptedException stopped) {
-                break;
+            } catch (InterruptedException | WaitInterruptedException changed) {
+                // The wait has set the flag again.
+                Thread.interrupted();
             } catch (RushgateException failed) {
                 if (!failed.isRetryable()) {
                     endClaiming();
@@ -318,6 +346,13 @@ public final class Worker {
             }
         }
         endClaiming();
+    }
+
+    /** Waits while the worker is quiet. */
+    private synchronized void awaitWork() throws InterruptedException {
+        while (quiet && !stopping) {
+            wait();
+        }
     }
 
     private synchronized void endClaiming() {
@@ -340,7 +375,7 @@ public final class Worker {
             counters.get(Counter.CLAIMED).add(tasks.size());
             for (Task task : tasks) {
                 unsettled.up();
-                if (stopping) {
+                if (stopping || quiet) {
                     release(new Run(task), Duration.ZERO);
                 } else {
                     start(task, granted, firstBeat);

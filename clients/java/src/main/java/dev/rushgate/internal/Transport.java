@@ -35,6 +35,8 @@ import dev.rushgate.TaskInfo;
 import dev.rushgate.TaskReleased;
 import dev.rushgate.Waited;
 import dev.rushgate.Why;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.List;
@@ -100,6 +102,9 @@ public interface Transport extends AutoCloseable {
     /** A claim that continues. The progress may be null. */
     record Heartbeat(String ticket, Progress progress) {}
 
+    /** What a worker says of itself. */
+    record Announcement(String id, String name, String version, int concurrency, int running, Duration lease) {}
+
     /** Verbs of queues. An empty list of IDs of dead letters stands for all. */
     interface Queues {
         List<Enqueued> enqueue(String queue, List<NewTask> tasks);
@@ -152,6 +157,17 @@ public interface Transport extends AutoCloseable {
         List<Schedule> schedules(String queue, Page page);
 
         boolean deleteSchedule(String queue, String id);
+
+        /** Announces a worker. Returns what an operator asks of it. */
+        WorkerMode announce(String queue, Announcement worker);
+
+        /** Says that a worker has ended. */
+        void endWorker(String queue, String id);
+
+        List<WorkerInfo> workers(String queue, Page page);
+
+        /** False if the worker is not listed. */
+        boolean setWorker(String queue, String id, WorkerMode mode);
 
         /**
          * Fires due schedules. The result is the time until the next look; empty if the server fires schedules. A schedule that

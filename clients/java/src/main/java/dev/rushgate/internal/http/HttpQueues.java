@@ -27,7 +27,10 @@ import dev.rushgate.TaskState;
 import dev.rushgate.WaitInterruptedException;
 import dev.rushgate.Waited;
 import dev.rushgate.Why;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import dev.rushgate.internal.Bodies;
+import dev.rushgate.internal.Transport.Announcement;
 import dev.rushgate.internal.Transport.ClaimRequest;
 import dev.rushgate.internal.Transport.Completion;
 import dev.rushgate.internal.Transport.Failure;
@@ -350,6 +353,28 @@ final class HttpQueues implements Queues {
     @Override
     public boolean deleteSchedule(String queue, String id) {
         return found(Call.delete(path(queue, "schedules", id))).isPresent();
+    }
+
+    @Override
+    public WorkerMode announce(String queue, Announcement worker) {
+        Map<String, Object> body = Wire.fields("name", worker.name(), "version", worker.version(), "concurrency",
+                worker.concurrency(), "running", worker.running(), "lease_ms", worker.lease());
+        return Wire.of(link.ask(Call.put(path(queue, "workers", worker.id()), body)).body()).constant(WorkerMode.class, "mode");
+    }
+
+    @Override
+    public void endWorker(String queue, String id) {
+        link.ask(Call.delete(path(queue, "workers", id)));
+    }
+
+    @Override
+    public List<WorkerInfo> workers(String queue, Page page) {
+        return page(path(queue, "workers"), page, Views::worker);
+    }
+
+    @Override
+    public boolean setWorker(String queue, String id, WorkerMode mode) {
+        return found(Call.put(path(queue, "workers", id, "mode"), Wire.fields("mode", mode))).isPresent();
     }
 
     /** Large payloads make a page of the server smaller. */

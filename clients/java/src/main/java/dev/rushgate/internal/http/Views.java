@@ -27,6 +27,8 @@ import dev.rushgate.TaskInfo;
 import dev.rushgate.TaskState;
 import dev.rushgate.Waited;
 import dev.rushgate.Why;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import java.util.List;
 
 /** Objects of the HTTP API that describe queues. */
@@ -132,6 +134,12 @@ final class Views {
         return new Schedule(view.text("id"), recurrence(view.object("recurrence")), view.content(), view.small("priority"),
                 view.small("max_attempts"), view.optionalInstant("next_us"), view.instants("upcoming_us"),
                 view.optionalInstant("previous_us"), view.is("paused"), view.number("revision"));
+    }
+
+    static WorkerInfo worker(Wire view) {
+        return new WorkerInfo(view.text("id"), view.text("name"), view.text("version"), view.small("concurrency"),
+                view.small("running"), view.instant("since_us"), view.instant("seen_us"), view.instant("lease_until_us"),
+                view.constant(WorkerMode.class, "mode"));
     }
 
     /** A recurrence. Null if this package cannot read it. */

@@ -21,6 +21,10 @@ record Group(String tag, String name, List<String> endings, String end) {
         return new Group(Contract.QUEUE_TAG, queue, Contract.UNIQUE_KEYS, "");
     }
 
+    static Group workers(String queue) {
+        return new Group(Contract.QUEUE_TAG, queue, Contract.WORKER_KEYS, "");
+    }
+
     /** The replay cache of a client. */
     static Group answers(String queue, String client) {
         return new Group(Contract.QUEUE_TAG, queue, Contract.ANSWER_KEYS, ":" + client);

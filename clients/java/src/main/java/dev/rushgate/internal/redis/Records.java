@@ -16,6 +16,8 @@ import dev.rushgate.TaskEnd;
 import dev.rushgate.TaskInfo;
 import dev.rushgate.TaskState;
 import dev.rushgate.Waited;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import dev.rushgate.internal.Bodies;
 import dev.rushgate.internal.Json;
 import dev.rushgate.internal.Occurrences;
@@ -177,6 +179,16 @@ final class Records {
         List<Instant> upcoming = paused || next == null ? List.of() : Occurrences.upcoming(recurrence, next);
         return new Schedule(id, recurrence, body(packed), fields.small("priority"), fields.small("max_attempts"), next, upcoming,
                 Times.optionalInstant(fields.number("previous")), paused, fields.number("revision"));
+    }
+
+    static WorkerInfo worker(String id, byte[] bytes) {
+        Packed packed = new Packed(bytes);
+        Packed.Fields fields = packed.fields(Contract.WORKER);
+        String name = packed.text(Contract.WORKER_LENGTH_BYTES);
+        WorkerMode mode = Answer.constant(WorkerMode.class, Contract.WORKER_MODES, fields.number("mode"));
+        return new WorkerInfo(id, name, packed.restText(), fields.small("concurrency"), fields.small("running"),
+                Times.instant(fields.number("since")), Times.instant(fields.number("seen")),
+                Times.instant(fields.number("lease_until")), mode);
     }
 
     /** A stored recurrence. Null if this package cannot read it. */

@@ -29,6 +29,8 @@ import dev.rushgate.TaskReleased;
 import dev.rushgate.TaskState;
 import dev.rushgate.Waited;
 import dev.rushgate.Why;
+import dev.rushgate.WorkerInfo;
+import dev.rushgate.WorkerMode;
 import dev.rushgate.internal.Bell;
 import dev.rushgate.internal.Bodies;
 import dev.rushgate.internal.Check;
@@ -37,6 +39,7 @@ import dev.rushgate.internal.Deadline;
 import dev.rushgate.internal.Json;
 import dev.rushgate.internal.Occurrences;
 import dev.rushgate.internal.Times;
+import dev.rushgate.internal.Transport.Announcement;
 import dev.rushgate.internal.Transport.ClaimRequest;
 import dev.rushgate.internal.Transport.Completion;
 import dev.rushgate.internal.Transport.Failure;
@@ -505,6 +508,39 @@ final class RedisQueues implements Queues {
             schedules.add(Records.schedule(answer.text(), answer.bytes()));
         }
         return schedules;
+    }
+
+    @Override
+    public WorkerMode announce(String queue, Announcement worker) {
+        return announce(queue, List.of(worker.id(), worker.name(), worker.version(), Integer.toString(worker.concurrency()),
+                Integer.toString(worker.running()), Store.us(worker.lease())));
+    }
+
+    @Override
+    public void endWorker(String queue, String id) {
+        announce(queue, List.of(id, "", "", "1", "0", "0"));
+    }
+
+    private WorkerMode announce(String queue, List<Object> args) {
+        long mode = Answer.number(store.call("queue_announce", List.of(Group.workers(queue)), args));
+        return Answer.constant(WorkerMode.class, Contract.WORKER_MODES, mode);
+    }
+
+    @Override
+    public List<WorkerInfo> workers(String queue, Page page) {
+        Answer answer = new Answer(store.call("queue_workers", List.of(Group.workers(queue)),
+                List.of(page.after(), Integer.toString(page.limit()))));
+        List<WorkerInfo> workers = new ArrayList<>();
+        while (!answer.isEmpty()) {
+            workers.add(Records.worker(answer.text(), answer.bytes()));
+        }
+        return workers;
+    }
+
+    @Override
+    public boolean setWorker(String queue, String id, WorkerMode mode) {
+        List<Object> args = List.of(id, Integer.toString(Contract.WORKER_MODES.indexOf(Check.word(mode))));
+        return Answer.number(store.call("queue_set_worker", List.of(Group.workers(queue)), args)) == 1;
     }
 
     @Override
