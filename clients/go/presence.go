@@ -2,6 +2,8 @@ package rushgate
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -112,16 +114,21 @@ func (p *presence) mayClaim() context.Context {
 }
 
 // announce announces the worker until over ends. Then it says that the worker has ended: if that fails, the worker is
-// listed a while longer. Outages show in the claims.
+// listed a while longer. A failure never stops the worker: outages show in the claims, and a refusal, such as that of a
+// library without the function, is reported once.
 func (p *presence) announce(over context.Context) {
-	w, ctx := p.worker, context.Background()
+	w, ctx, isRefused := p.worker, context.Background(), false
 	for over.Err() == nil {
 		mode, err := w.queue.queues.announce(ctx, w.queue.name, announcement{
 			id: p.id, name: w.options.Label, version: "rushgate-go " + Version, concurrency: w.options.Concurrency,
 			running: w.leases.count(), lease: listedTime,
 		})
-		if err == nil {
+		switch {
+		case err == nil:
 			p.obey(mode)
+		case !Retryable(err) && !errors.Is(err, ErrClosed) && !isRefused:
+			isRefused = true
+			w.options.OnError(fmt.Errorf("cannot announce the worker to the queue %s: %w", w.queue.name, err))
 		}
 		sleep(over, contract.AnnounceEach)
 	}

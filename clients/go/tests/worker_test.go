@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -463,6 +464,36 @@ func TestAnOperatorSeesQuietsAndStopsAWorker(t *testing.T) {
 		}
 		if _, err := queue.SetWorker(ctx, info.ID, "sleep"); !errors.Is(err, rushgate.ErrInvalid) {
 			t.Fatal(err)
+		}
+	})
+}
+
+func TestAServerWithoutAnnouncementsStopsNoWorkerAndIsReportedOnce(t *testing.T) {
+	testenv.Each(t, testenv.Single, func(t *testing.T, target testenv.Target) {
+		proxy := testenv.NewProxy(t, target.URL)
+		// As an older server answers: it has no such function, and no such route.
+		proxy.Replace("queue_announce", "queue_unknownn", "/workers/", "/unknown/")
+		client := testenv.ConnectWith(t, proxy.URL, testenv.Options(target.URL))
+		queue := target.Connect(t).Queue(testenv.Unique("queue"))
+		var mu sync.Mutex
+		var reported []string
+		worker := client.Worker(queue.Name(), rushgate.WorkerOptions{OnError: func(err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			reported = append(reported, err.Error())
+		}})
+		worker.Handle(rushgate.AnyKind, func(context.Context, *rushgate.Job) (any, error) {
+			testenv.Until(t, "the worker announces itself again", func() bool { return proxy.Replaced() >= 3 })
+			return nil, nil
+		})
+		r := start(t, worker)
+		enqueue(t, queue, rushgate.NewTask{ID: "a"}, rushgate.Added)
+		r.until("the task has run", func(report rushgate.Report) bool { return report.Done == 1 })
+		r.stop()
+		mu.Lock()
+		defer mu.Unlock()
+		if len(reported) != 1 || !strings.HasPrefix(reported[0], "cannot announce the worker to the queue "+queue.Name()+": ") {
+			t.Errorf("%q", reported)
 		}
 	})
 }

@@ -1,4 +1,4 @@
-/** A TCP proxy that can lose answers. */
+/** A TCP proxy that can lose answers, and replace words of requests. */
 
 import { once } from 'node:events'
 import net from 'node:net'
@@ -11,6 +11,9 @@ export class Proxy {
   #lose = 'nothing'
   #pattern = ''
   #refuses = false
+  #words = []
+  /** Requests in which words were replaced. */
+  replaced = 0
 
   /** Starts a proxy in front of a URL. `url` then leads through it. */
   static async start(to) {
@@ -46,12 +49,25 @@ export class Proxy {
         this.#lose = 'nothing'
         this.lost?.()
       }
-      server.write(bytes)
+      server.write(this.#withWords(bytes))
     })
     server.on('data', (bytes) => {
       if (loses === 'connection') client.destroy()
       else if (loses === 'nothing') client.write(bytes)
     })
+  }
+
+  /** Replaces a word of requests by one of the same length. */
+  replace(word, by) {
+    this.#words.push([word, by])
+  }
+
+  #withWords(bytes) {
+    const request = bytes.toString('latin1')
+    const passed = this.#words.reduce((text, [word, by]) => text.replaceAll(word, by), request)
+    if (passed === request) return bytes
+    this.replaced++
+    return Buffer.from(passed, 'latin1')
   }
 
   /** The next request with this text is executed, and its connection ends before the answer. */

@@ -3,7 +3,8 @@ import { test } from 'node:test'
 
 import { CanceledError, ClaimLostError, Discard, GiveUp, InvalidError, RetryAfter, Snooze, TimeoutError, Worker } from 'rushgate'
 
-import { aborted, connect, gate, unique, until } from './target.mjs'
+import { Proxy } from './proxy.mjs'
+import { aborted, connect, gate, isSingle, target, unique, until } from './target.mjs'
 
 const client = await connect()
 
@@ -288,4 +289,31 @@ test('an operator sees, quiets and stops a worker', async (t) => {
   assert.deepEqual(await queue.workers(), [])
   assert.equal(await queue.setWorker(seen.id, 'work'), false)
   await assert.rejects(queue.setWorker(seen.id, 'sleep'), InvalidError)
+})
+
+test('a server without announcements stops no worker, and causes one warning', { skip: !isSingle }, async (t) => {
+  const { announceMs } = Worker
+  const proxy = await Proxy.start(target.url)
+  const warnings = []
+  const warn = ({ name, message }) => name === 'RushgateWarning' && warnings.push(message)
+  process.on('warning', warn)
+  t.after(() => {
+    Worker.announceMs = announceMs
+    proxy.stop()
+    process.off('warning', warn)
+  })
+  Worker.announceMs = 50
+  // As an older server answers: it has no such function, and no such route.
+  proxy.replace('queue_announce', 'queue_unknownn')
+  proxy.replace('/workers/', '/unknown/')
+  const queue = await fresh()
+  const handler = () => until(() => proxy.replaced >= 3)
+  const worker = (await connect(proxy.url)).worker(queue.name, { handlers: { '*': handler } })
+  const running = worker.run()
+  await queue.enqueue({ id: 'a' })
+  await queue.waitFor('a', { waitMs: 20_000 })
+  worker.stop()
+  assert.equal((await running).done, 1)
+  const own = warnings.filter((message) => message.includes(queue.name))
+  assert.deepEqual(own.map((message) => message.split(': ')[0]), [`cannot announce the worker to the queue ${queue.name}`])
 })

@@ -9,7 +9,7 @@ import socket
 import threading
 import time
 import uuid
-from typing import Any, Callable, Dict, List, Optional
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import rushgate
 from rushgate import aio
@@ -178,7 +178,7 @@ class Thread(threading.Thread):
 
 
 class Proxy:
-    """A TCP proxy, which loses answers on request."""
+    """A TCP proxy, which loses answers and replaces words of requests."""
 
     def __init__(self, url: str) -> None:
         scheme, _, rest = url.partition("://")
@@ -191,6 +191,9 @@ class Proxy:
         self._cut: Optional[bytes] = None
         self._stall: Optional[bytes] = None
         self._refuses = False
+        self._words: List[Tuple[bytes, bytes]] = []
+        self.replaced = 0
+        """Requests in which words were replaced."""
         self.lost = threading.Event()
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -203,6 +206,10 @@ class Proxy:
         """Keeps the answer of the next call of a verb."""
         self.lost.clear()
         self._stall = verb.encode()
+
+    def replace(self, word: str, by: str) -> None:
+        """Replaces a word of requests by one of the same length."""
+        self._words.append((word.encode(), by.encode()))
 
     def cut_all(self) -> None:
         for pair in list(self._pairs):
@@ -244,8 +251,15 @@ class Proxy:
                 state["reply"], self._cut = "cut", None
             if self._stall is not None and self._stall in data:
                 state["reply"], self._stall = "stall", None
-            with_suppressed(lambda: pair[1].sendall(data))
+            with_suppressed(lambda: pair[1].sendall(self._with_words(data)))
         _shut(pair)
+
+    def _with_words(self, data: bytes) -> bytes:
+        passed = data
+        for word, by in self._words:
+            passed = passed.replace(word, by)
+        self.replaced += passed != data
+        return passed
 
     def _downstream(self, pair: List[socket.socket], state: Dict[str, str]) -> None:
         for data in _chunks(pair[1]):

@@ -10,7 +10,7 @@ import time
 
 import pytest
 import rushgate
-from support import API, Running, handler, options, unique, until, URL
+from support import API, IS_PLAIN, Running, handler, options, unique, until, URL
 
 from rushgate import (
     Backoff, Discard, GiveUp, InvalidArgument, KeyLimits, NewTask, QueueLimits, Retention, RetryAfter, Snooze,
@@ -294,6 +294,22 @@ def test_an_operator_sees_quiets_and_stops_a_worker(client, queue):
     assert queue.workers() == [] and not queue.set_worker(seen.id, "work")
     with pytest.raises(InvalidArgument):
         queue.set_worker(seen.id, "sleep")
+
+
+@pytest.mark.skipif(not IS_PLAIN, reason="the proxy cannot read this transport")
+def test_a_server_without_announcements_stops_no_worker_and_is_logged_once(connect, proxy, queue, caplog):
+    # As an older server answers: it has no such function, and no such route.
+    proxy.replace("queue_announce", "queue_unknownn")
+    proxy.replace("/workers/", "/unknown/")
+    worker = connect(proxy.url).worker(queue.name, handlers={"*": handler(lambda payload, job: 1)})
+    worker._core.announce_each = 0.05
+    running = Running(worker)
+    until(lambda: proxy.replaced >= 3)
+    queue.enqueue("a")
+    queue.wait_for("a", wait=20)
+    assert running.stop().done == 1
+    [logged] = [record.getMessage() for record in caplog.records if queue.name in record.getMessage()]
+    assert logged.startswith(f"cannot announce the worker to the queue {queue.name}: ")
 
 
 def test_tasks_of_a_key_run_in_order(client, queue):

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"testing"
 )
 
-// Proxy is a TCP proxy that can lose answers.
+// Proxy is a TCP proxy that can lose answers, and replace words of requests.
 type Proxy struct {
 	// URL of the proxy, with the rest of the target's URL.
 	URL      string
@@ -17,6 +18,8 @@ type Proxy struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]bool
 	sent     int
+	words    *strings.Replacer
+	replaced int
 	fault    *fault
 	paused   bool
 }
@@ -115,7 +118,7 @@ func (l *link) forward() {
 			l.losing = found
 			l.mu.Unlock()
 		}
-		if _, err := l.server.Write(buffer[:n]); err != nil {
+		if _, err := l.server.Write(l.proxy.withWords(buffer[:n])); err != nil {
 			return
 		}
 	}
@@ -167,6 +170,33 @@ func (p *Proxy) seen(request []byte) *fault {
 	found := p.fault
 	p.fault = nil
 	return found
+}
+
+// Replace replaces words of requests, each by the word of the same length that follows it.
+func (p *Proxy) Replace(words ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.words = strings.NewReplacer(words...)
+}
+
+// Replaced returns in how many requests words were replaced.
+func (p *Proxy) Replaced() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.replaced
+}
+
+func (p *Proxy) withWords(request []byte) []byte {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.words == nil {
+		return request
+	}
+	passed := []byte(p.words.Replace(string(request)))
+	if !bytes.Equal(passed, request) {
+		p.replaced++
+	}
+	return passed
 }
 
 // Sent returns how many bytes clients have sent.

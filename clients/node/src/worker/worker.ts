@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 
 import * as check from '../check.js'
 import { DEFAULTS, LIMITS } from '../contract.js'
-import { InvalidError, RushgateError, TimeoutError } from '../errors.js'
+import { ClosedError, InvalidError, RushgateError, TimeoutError } from '../errors.js'
 import { ClaimedTask, encodeResult, errorText, type Queue } from '../queue.js'
 import type { Completion, Failure, Release } from '../transport.js'
 import type { Completed, Retried, TaskReleased, WorkerMode } from '../types.js'
@@ -92,6 +92,8 @@ export class Worker {
   #pausing = new AbortController()
   readonly #resumed = new Bell()
   readonly #over = new AbortController()
+  /** Whether the store refused an announcement. */
+  #isRefused = false
   readonly #aborting = new AbortController()
   readonly #hurry = new AbortController()
   readonly #freed = new Bell()
@@ -170,15 +172,25 @@ export class Worker {
     return this.report
   }
 
-  /** Announces the worker to its queue until it is over, and does what an operator asks of it. Outages show in the claims. */
+  /**
+   * Announces the worker to its queue until it is over, and does what an operator asks of it. A failure never stops the
+   * worker: outages show in the claims, and a refusal, such as that of a library without the function, causes one warning.
+   */
   async #announceAll(over: AbortSignal): Promise<void> {
     const { queues, name } = this.#queue
     const worker = { id: this.#id, name: this.#label, version: VERSION, concurrency: this.#concurrency, leaseMs: LISTED_MS }
     while (!over.aborted) {
-      await queues.announce(name, { ...worker, running: this.#handling.size }).then((mode) => this.#obey(mode), () => {})
+      await queues.announce(name, { ...worker, running: this.#handling.size }).then((mode) => this.#obey(mode), (error) => this.#reportRefusal(error))
       await sleep(Worker.announceMs, over).catch(() => {})
     }
     await queues.endWorker(name, this.#id).catch(() => {})
+  }
+
+  #reportRefusal(error: unknown): void {
+    const passes = error instanceof RushgateError && (error.retryable || error instanceof ClosedError)
+    if (passes || this.#isRefused) return
+    this.#isRefused = true
+    process.emitWarning(`cannot announce the worker to the queue ${this.#queue.name}: ${error}`, 'RushgateWarning')
   }
 
   #obey(mode: WorkerMode): void {

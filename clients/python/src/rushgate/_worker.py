@@ -17,7 +17,7 @@ from ._check import Seconds
 from ._content import encode_result
 from ._plan import Pause, Pauses, Plan, Stop, now
 from ._transport import Announcement, Completion, Failure, Heartbeat, Release, Transport, certain
-from .errors import ClaimLost, InvalidArgument, RushgateError, TaskCancelled, TaskTimeout, WorkerStopped
+from .errors import ClaimLost, ClientClosed, InvalidArgument, RushgateError, TaskCancelled, TaskTimeout, WorkerStopped
 from .models import Progress, TaskRecord
 
 H = TypeVar("H")
@@ -222,6 +222,8 @@ class WorkerCore(Generic[H]):
         self.stop.on_set(lambda: self.pause.set())
         self.announce_each = ANNOUNCE
         self._id = os.urandom(8).hex()
+        self._is_refused = False
+        """Whether the store refused an announcement."""
         self.hurry = Stop()
         """Set when the worker has no more time to repeat a call."""
         self.runs: Set[Run] = set()
@@ -321,7 +323,11 @@ class WorkerCore(Generic[H]):
     # Presence
 
     def announce(self, transport: Transport) -> Plan[None]:
-        """Announces the worker to its queue, and does what an operator asks of it. Outages show in the claims."""
+        """Announces the worker to its queue, and does what an operator asks of it.
+
+        A failure never stops the worker. Outages show in the claims. A refusal, such as that of a library without the
+        function, is logged once.
+        """
         from . import __version__
 
         version, running = f"rushgate-python {__version__}", len(self.runs)
@@ -329,7 +335,9 @@ class WorkerCore(Generic[H]):
         try:
             self._obey((yield from transport.announce(self.queue, worker)))
         except RushgateError as error:
-            _log.debug("cannot announce the worker to the queue %s: %s", self.queue, error)
+            if not error.retryable and not isinstance(error, ClientClosed) and not self._is_refused:
+                self._is_refused = True
+                _log.warning("cannot announce the worker to the queue %s: %s", self.queue, error)
 
     def _obey(self, mode: str) -> None:
         if mode == "stop":
@@ -346,8 +354,8 @@ class WorkerCore(Generic[H]):
         """Says that the worker has ended. If that fails, it is listed a while longer."""
         try:
             yield from transport.end_worker(self.queue, self._id)
-        except RushgateError as error:
-            _log.debug("cannot say to the queue %s that the worker has ended: %s", self.queue, error)
+        except RushgateError:
+            pass
 
     # Leases
 
