@@ -116,6 +116,14 @@ export class Queue {
     return this.queues.waited(this.name, check.name('id', id), checkPage(page, LIMITS.waitedPage))
   }
 
+  /**
+   * Clears the uniqueness window of an ID, which may then be enqueued again. Returns when the window would have ended, in µs.
+   * `null` if there is none.
+   */
+  async clearUnique(id: string): Promise<number | null> {
+    return await this.queues.clearUnique(this.name, check.name('id', id)) ?? null
+  }
+
   /** Task counts, lag and limits. */
   async stats(): Promise<QueueStats> {
     return this.queues.stats(this.name)

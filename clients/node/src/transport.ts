@@ -117,6 +117,8 @@ export interface Queues {
   dependents(queue: string, id: string, n: number): Promise<string[]>
   /** Finished tasks that a live task waited for, by ID. */
   waited(queue: string, id: string, part: Part): Promise<Waited[]>
+  /** When the window would have ended, in µs. Nothing if there was none. */
+  clearUnique(queue: string, id: string): Promise<number | undefined>
   stats(queue: string): Promise<QueueStats>
   limit(queue: string, limits: QueueLimits): Promise<void>
   pause(queue: string, paused: boolean): Promise<void>

@@ -103,6 +103,10 @@ test('an ID stays unique for its window', async () => {
   const again = await queue.enqueue({ id: 'a' })
   assert.equal(again.outcome, 'recent')
   assert.ok(again.untilUs > 0)
+  assert.equal(await queue.clearUnique('a'), again.untilUs)
+  assert.equal(await queue.clearUnique('a'), null)
+  assert.equal((await queue.enqueue({ id: 'a' })).outcome, 'added')
+  await assert.rejects(queue.clearUnique('a b'), InvalidError)
 })
 
 test('tasks are claimed by priority, then by due time, then by arrival', async () => {

@@ -170,6 +170,10 @@ export class HttpQueues implements Queues {
     return this.#page(pathOf(queue, 'tasks', id, 'waited'), part)
   }
 
+  async clearUnique(queue: string, id: string): Promise<number | undefined> {
+    return (await this.#found({ method: 'DELETE', path: pathOf(queue, 'tasks', id, 'unique') }))?.until_us
+  }
+
   async stats(queue: string): Promise<QueueStats> {
     return fromWire((await this.#client.ask({ method: 'GET', path: pathOf(queue) })).body)
   }

@@ -228,6 +228,12 @@ export class RedisQueues implements Queues {
     return numberOf(await this.#store.call('queue_unique_until', [uniqueKeys(queue)], [id]))
   }
 
+  async clearUnique(queue: string, id: string): Promise<number | undefined> {
+    const groups = [uniqueKeys(queue), this.#replays(queue)]
+    const list = new List(await this.#store.call('queue_clear_unique', groups, [this.#store.op(), id]))
+    return list.number() || undefined
+  }
+
   /** What a task waits for. Nothing if it never waited. */
   async waits(queue: string, id: string): Promise<Extract<Why, { reason: 'waits_for' }> | undefined> {
     const list = new List(await this.#call(queue, 'waits', [id]))
