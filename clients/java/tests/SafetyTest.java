@@ -43,15 +43,19 @@ import java.time.Duration;
 import java.time.Instant;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
+import java.util.concurrent.Callable;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.function.Supplier;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
@@ -66,6 +70,103 @@ class SafetyTest extends Suite {
         Rushgate proxied = target.through(proxy).timeout(Duration.ofSeconds(1)).retryFor(WAIT).connect();
         proxied.lock(Target.unique("lock")).acquire().orElseThrow().release();
         return proxied;
+    }
+
+    /** Makes calls, each in a thread of its own, all at once. */
+    private static <T> List<T> together(List<Callable<T>> calls) throws Exception {
+        CountDownLatch begin = new CountDownLatch(1);
+        List<Background<T>> results = new ArrayList<>();
+        for (Callable<T> call : calls) {
+            results.add(async(() -> {
+                begin.await();
+                return call.call();
+            }));
+        }
+        begin.countDown();
+        return all(results);
+    }
+
+    @Test
+    void callsOfManyThreadsGetTheirOwnAnswers() throws Exception {
+        List<String> names = Stream.generate(() -> Target.unique("lock")).limit(200).toList();
+        List<Callable<Optional<HeldLock>>> acquisitions = new ArrayList<>();
+        names.forEach(name -> acquisitions.add(() -> client.lock(name).acquire()));
+        acquisitions.add(() -> client.lock(names.get(0)).acquire());
+        List<HeldLock> held = together(acquisitions).stream().flatMap(Optional::stream).toList();
+        assertEquals(200, held.size());
+        for (HeldLock lock : held) {
+            assertEquals(lock.fence(), other.lock(lock.name()).state().holder().fence());
+        }
+        List<Callable<Boolean>> releases = new ArrayList<>();
+        held.forEach(lock -> releases.add(lock::release));
+        assertEquals(Set.of(true), Set.copyOf(together(releases)));
+
+        Queue queue = newQueue();
+        List<Callable<Enqueued>> enqueues = new ArrayList<>();
+        for (int task = 0; task < 200; task++) {
+            String id = "task:" + task;
+            byte[] payload = new byte[task % 50 == 0 ? 400_000 : 1];
+            enqueues.add(() -> queue.enqueue(id, Content.bytes(payload)));
+        }
+        Set<Long> revisions = new HashSet<>();
+        for (Enqueued enqueued : together(enqueues)) {
+            revisions.add(assertInstanceOf(Enqueued.Added.class, enqueued).revision());
+        }
+        assertEquals(200, revisions.size());
+        List<Callable<Completed>> completions = new ArrayList<>();
+        for (ClaimedTask task : queue.claim(ClaimOptions.DEFAULTS.n(100))) {
+            boolean plain = completions.size() % 2 == 0;
+            completions.add(() -> plain ? task.complete() : task.complete(Content.json(1)));
+        }
+        assertEquals(Collections.nCopies(100, Completed.DONE), together(completions));
+        assertEquals(List.of(100L, 0L), List.of(queue.stats().ready(), queue.stats().leased()));
+    }
+
+    @Test
+    void aRefusedCallDoesNotSpoilThoseOfOtherThreads() throws Exception {
+        Queue queue = newQueue();
+        List<Callable<Boolean>> enqueues = new ArrayList<>();
+        for (int task = 0; task < 60; task++) {
+            NewTask.Builder builder = NewTask.builder("task:" + task);
+            NewTask passed = builder.deadline(Instant.ofEpochSecond(1)).build();
+            NewTask fine = NewTask.of("task:" + task, Content.empty());
+            boolean refused = task % 10 == 0;
+            enqueues.add(() -> {
+                if (refused) {
+                    assertThrows(InvalidException.class, () -> queue.enqueue(passed));
+                } else {
+                    assertInstanceOf(Enqueued.Added.class, queue.enqueue(fine));
+                }
+                return true;
+            });
+        }
+        together(enqueues);
+        assertEquals(54, queue.stats().ready());
+    }
+
+    @Test
+    @Tag(Target.ONCE)
+    void callsOfManyThreadsShareCallsOfTheServer() throws Exception {
+        Queue queue = newQueue();
+        try (Redis store = target.store()) {
+            long before = functionCalls(store);
+            List<Callable<Boolean>> threads = Collections.nCopies(32, () -> {
+                for (int task = 0; task < 100; task++) {
+                    queue.enqueue(Target.unique("task"), Content.empty());
+                }
+                return true;
+            });
+            together(threads);
+            long calls = functionCalls(store) - before;
+            assertTrue(calls < 3_200, calls + " calls");
+        }
+        assertEquals(3_200, queue.stats().ready());
+    }
+
+    private static long functionCalls(Redis store) throws IOException {
+        String stats = Redis.text(store.command("INFO", "commandstats"));
+        return stats.lines().filter(line -> line.startsWith("cmdstat_fcall:"))
+                .mapToLong(line -> Long.parseLong(line.replaceAll(".*:calls=(\\d+),.*", "$1"))).sum();
     }
 
     /** Makes a call whose first answer is lost. */

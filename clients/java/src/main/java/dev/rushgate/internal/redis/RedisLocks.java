@@ -25,9 +25,18 @@ import java.util.Optional;
 /** Locks by the function library. */
 final class RedisLocks implements Locks {
     private final Store store;
+    private final Merger acquires;
+    private final Merger releases;
 
     RedisLocks(Store store) {
         this.store = store;
+        acquires = new Merger(false, (groups, args) -> store.callOrReplay("lock_acquire", "lock_confirm", groups, args));
+        releases = new Merger(false, (groups, args) -> store.call("lock_release", groups, args));
+    }
+
+    /** What the locks of a call have in common: in a Cluster, the hash tag. */
+    private String shared(String name) {
+        return store.needsAllKeys() ? name : "";
     }
 
     @Override
@@ -78,7 +87,7 @@ final class RedisLocks implements Locks {
     private Answer ask(String name, byte[] token, byte[] inbox, AcquireRequest request, Duration left) {
         List<Object> args = List.of(token, Store.us(request.lease()), Store.us(left), request.barging() ? "1" : "0", inbox,
                 owner(request.label()));
-        return new Answer(store.callOrReplay("lock_acquire", "lock_confirm", List.of(Group.lock(name)), args)).list();
+        return new Answer(acquires.ask(shared(name), List.of(Group.lock(name)), args));
     }
 
     private void leave(String name, byte[] token) {
@@ -105,7 +114,7 @@ final class RedisLocks implements Locks {
     @Override
     public boolean release(String name, String token) {
         List<byte[]> args = List.of(HexFormat.of().parseHex(token));
-        return new Answer(store.call("lock_release", List.of(Group.lock(name)), args)).number() == 1;
+        return Answer.number(releases.ask(shared(name), List.of(Group.lock(name)), args)) == 1;
     }
 
     @Override

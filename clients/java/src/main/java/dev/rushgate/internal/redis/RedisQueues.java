@@ -68,9 +68,20 @@ final class RedisQueues implements Queues {
     private static final int STEP_BYTES = 4 << 20;
 
     private final Store store;
+    private final Merger enqueues;
+    private final Merger completes;
+    private final Merger finishes;
 
     RedisQueues(Store store) {
         this.store = store;
+        enqueues = new Merger(true, (groups, args) -> store.callOrReplay("queue_enqueue", "queue_replay", groups, args));
+        completes = new Merger(true, (groups, args) -> store.call("queue_complete", groups, args));
+        finishes = new Merger(true, (groups, args) -> store.call("queue_finish", groups, args));
+    }
+
+    /** Requests for one task share a call. */
+    private static Answer ask(Merger merger, String queue, int tasks, List<Group> groups, List<?> args) {
+        return new Answer(tasks == 1 ? merger.ask(queue, groups, args) : merger.alone(groups, args));
     }
 
     @Override
@@ -81,7 +92,7 @@ final class RedisQueues implements Queues {
             args.addAll(List.of(args.isEmpty() ? store.op() : "", task.id(), Terms.of(task), Bodies.write(task.content())));
         }
         List<Group> groups = List.of(Group.queue(queue), store.answers(queue), Group.unique(queue));
-        Answer answer = new Answer(store.callOrReplay("queue_enqueue", "queue_replay", groups, args)).list();
+        Answer answer = ask(enqueues, queue, tasks.size(), groups, args);
         return each(tasks, () -> enqueued(answer));
     }
 
@@ -168,7 +179,7 @@ final class RedisQueues implements Queues {
             }
         }
         List<Group> groups = List.of(Group.queue(queue), store.answers(queue));
-        Answer answer = new Answer(store.call(plain ? "queue_complete" : "queue_finish", groups, args)).list();
+        Answer answer = ask(plain ? completes : finishes, queue, completions.size(), groups, args);
         return each(completions, () -> Answer.constant(Completed.class, Contract.COMPLETED, answer.number()));
     }
 

@@ -87,6 +87,11 @@ final class Store implements AutoCloseable {
         }
     }
 
+    /** Whether a call needs all keys, which then must share a hash tag. */
+    boolean needsAllKeys() {
+        return router.needsAllKeys();
+    }
+
     /** Reads a key directly. */
     Object read(String command, String key, String... args) {
         List<String> words = new ArrayList<>(List.of(command, key));
