@@ -16,3 +16,30 @@ WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id > ?2
   AND (?3 = 0 OR (?3 = 1 AND claim = 0 AND at_us > ?4) OR (?3 = 2 AND claim = 0 AND at_us <= ?4)
        OR (?3 = 3 AND claim > 0) OR (?3 = 4 AND claim = 0 AND at_us IS NULL))
 ORDER BY id LIMIT ?5;
+
+-- The IDs of tasks that may be in one state, in any order, at most `?3` of them. Each index makes this cheap, even if they
+-- are few of a million. The second column tells whether the task is in that state.
+-- name: few_leased
+SELECT id, 1 FROM task INDEXED BY task_lease
+WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim > 0 LIMIT ?3;
+
+-- name: few_scheduled
+WITH of(priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+SELECT id, 1 FROM of CROSS JOIN task INDEXED BY task_due
+    ON queue = (SELECT id FROM queue WHERE name = ?1) AND claim = 0 AND at_us IS NOT NULL
+    AND task.priority = of.priority AND at_us > ?2
+LIMIT ?3;
+
+-- name: few_ready
+WITH of(priority) AS (VALUES (0), (1), (2), (3), (4), (5), (6), (7), (8), (9))
+SELECT id, 1 FROM of CROSS JOIN task INDEXED BY task_due
+    ON queue = (SELECT id FROM queue WHERE name = ?1) AND claim = 0 AND at_us IS NOT NULL
+    AND task.priority = of.priority AND at_us <= ?2
+LIMIT ?3;
+
+-- name: few_blocked
+SELECT * FROM (SELECT id, at_us IS NULL FROM task INDEXED BY task_line
+    WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND claim = 0 AND key IS NOT NULL LIMIT ?3)
+UNION ALL
+SELECT * FROM (SELECT id, 1 FROM task INDEXED BY task_held
+    WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND held IS NOT NULL LIMIT ?3);
