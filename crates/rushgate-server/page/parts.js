@@ -1,5 +1,5 @@
 // Small components that the screens share.
-import { html, useEffect, useRef, useState } from '/page/vendor/preact.js';
+import { html, useEffect, useLayoutEffect, useRef, useState } from '/page/vendor/preact.js';
 import { number, t } from '/page/common.js';
 import { route, withQuery } from '/page/router.js';
 import { connection } from '/page/state.js';
@@ -118,17 +118,26 @@ export const Text = ({ text, label }) => html`<div class="text"><${Copy} text=${
 /** Whether verbs can be sent: not while the page is disconnected. */
 export const canAct = () => connection.value.on;
 
-/** Reads something from the API again after each snapshot while the page is visible. Returns { said, error }. */
+/**
+ * Reads something from the API again after each snapshot while the page is visible. Returns { said, error }. `read` may show a
+ * part of a slow answer early, with the function that it gets. The function throws once the answer is no longer wanted.
+ */
 export function usePolled(read, inputs, every) {
   const [state, setState] = useState({});
-  useEffect(() => {
-    let [isOver, timer] = [false, 0];
+  // The first request is sent before the screen is painted.
+  useLayoutEffect(() => {
+    let [isOver, isFirst, timer] = [false, true, 0];
+    const early = (said) => {
+      if (isOver) throw new Error('the screen shows something else now');
+      if (isFirst) setState({ said });
+    };
     const run = async () => {
       const began = Date.now();
       if (!document.hidden) {
         let next;
-        try { next = { said: await read() }; } catch (error) { next = { error }; }
+        try { next = { said: await read(early) }; } catch (error) { next = { error }; }
         if (isOver) return;
+        isFirst = false;
         setState((old) => (next.error ? { ...old, error: next.error } : next));
       }
       // A slow answer is asked for less often.

@@ -12,7 +12,9 @@ const STATES = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'd
 const PAGE = 50;
 /** Tasks that a filter or a bulk verb reads at most. */
 const SCAN_MAX = 20000;
-const READ = 1000;
+/** Tasks in the first request of a scan, whose answer is shown while the others are read, and in each of the others. */
+const READ_FIRST = 1000;
+const READ = 5000;
 
 // ── Finding tasks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -36,13 +38,14 @@ function filterOf(text) {
   });
 }
 
-/** Reads tasks until `want` of them match, or `SCAN_MAX` were read. */
+/** Reads tasks until `want` of them match, or `SCAN_MAX` were read. `progress` gets what was found so far. */
 async function find({ base, state, prefix, filter, after }, want, progress = () => {}) {
   const matches = filterOf(filter);
   const found = [];
   let from = after || justBefore(prefix);
   for (let read = 0; ;) {
-    const { items, next } = await api('GET', listOf(base, state, from, matches || want > READ ? READ : want), { cache: 'no-cache' });
+    const limit = Math.min(matches ? SCAN_MAX : want, read ? READ : READ_FIRST, SCAN_MAX - read);
+    const { items, next } = await api('GET', listOf(base, state, from, limit), { cache: 'no-cache' });
     read += items.length;
     const within = items.filter(({ id }) => id.startsWith(prefix));
     for (const task of within) if (!matches || matches(task)) found.push(state === 'dead' ? { ...task, state: 'dead' } : task);
@@ -50,7 +53,7 @@ async function find({ base, state, prefix, filter, after }, want, progress = () 
     if (found.length > want) return { found: found.slice(0, want), next: found[want - 1].id, read };
     if (!isMore || read >= SCAN_MAX || found.length === want) return { found, next: isMore ? next : undefined, read };
     from = next;
-    progress(read);
+    progress({ found: [...found], read, isPartial: true });
   }
 }
 
@@ -80,7 +83,7 @@ function BulkVerb({ of, verb, selected }) {
     let ids = [...selected];
     if (!ids.length) {
       try {
-        const all = await find({ ...of, after: '' }, SCAN_MAX, (n) => tell(t('scanned', number(n))));
+        const all = await find({ ...of, after: '' }, SCAN_MAX, ({ read }) => tell(t('scanned', number(read))));
         ids = all.found.map(({ id }) => id);
       } catch (error) { tell(spell(error)); return; }
     }
@@ -137,20 +140,20 @@ function TaskList({ queue, base }) {
   const key = [base, of.state, of.prefix, of.filter, of.after].join('\n');
   const [marked, setSelected] = useState(new Set());
   useEffect(() => setSelected(new Set()), [key]);
-  const { said, error } = usePolled(() => find(of, PAGE), [key], 1000);
+  const { said, error } = usePolled((early) => find(of, PAGE, early), [key], 1000);
   const select = (id) => setSelected((old) => { const all = new Set(old); if (!all.delete(id)) all.add(id); return all; });
   if (query.get('group') === 'error') return html`<p><a href=${withQuery({ group: null })}>${t('ungroup')}</a></p><${Groups} of=${{ ...of, state: 'dead' }} />`;
   const tasks = said?.found ?? [];
   // Tasks that are gone are not selected anymore.
   const selected = new Set(tasks.map(({ id }) => id).filter((id) => marked.has(id)));
   const bulk = bulkOf(of.state).map((verb) => html`<${BulkVerb} key=${verb} of=${of} verb=${verb} selected=${selected} />`);
-  const count = said && t('found', `${number(tasks.length)}${said.next !== undefined || of.after ? '+' : ''}`);
+  const count = said && t('found', `${number(tasks.length)}${said.next !== undefined || said.isPartial || of.after ? '+' : ''}`);
   return html`<div class="row found"><${Search} label=${t('search')} /><${Search} name="filter" label=${t('filterTasks')} />
       <span class="soft count" role="status">${count}${of.filter && said ? ` · ${t('scanned', number(said.read))}` : ''}</span>
       <span class="row ends">${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
       ${tasks.length > 0 && (selected.size ? bulk : html`<${Menu} label=${t('moreVerbs', queue)}>${bulk}<//>`)}</span></div>
     ${error && html`<p class="bad">${error instanceof Problem ? error.message : t('away')}</p>`}
-    ${!said && !error ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks} selected=${selected} select=${select} /></div>` : html`<${Nothing} word="nothing" />`}
+    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks} selected=${selected} select=${select} /></div>` : html`<${Nothing} word="nothing" />`}
     <nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null })} rel="first">${t('firstPage')}</a>`}
       ${said?.next !== undefined && html`<a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`;
 }

@@ -43,29 +43,27 @@ const wordsOf = (reasons) => reasons.flatMap((of) => WHY[of.reason]?.(of) ?? [])
 const SHOWN = 6;
 
 /** The tasks that a task waits for or has waited for, and those that wait for it. */
-async function readGraph(base, { id, state, waits: isWaiting }) {
-  const url = `${base}/tasks/${path(id)}`;
-  const none = { items: [] };
-  const [waits, waited, { ids }] = await Promise.all([
-    isWaiting ? api('GET', `${url}/waits`).catch(() => null) : null,
-    state === 'dead' || state === 'done' ? none : api('GET', `${url}/waited?limit=${SHOWN}`),
-    state === 'done' ? { ids: [] } : api('GET', `${url}/dependents?n=${SHOWN + 1}`),
-  ]);
+async function readGraph(base, { id, waits: isWaiting }, waited, ids) {
+  const waits = isWaiting ? await api('GET', `${base}/tasks/${path(id)}/waits`).catch(() => null) : null;
   const open = await Promise.all((waits?.first ?? []).map(async ({ id: other, error }) => {
     const live = error === undefined ? await findIn(`${base}/tasks`, other) : null;
     return { id: other, state: live?.state ?? 'dead', error };
   }));
-  const over = waited.items.map(({ id: other, end, error }) => ({ id: other, state: end === 'dead' ? 'dead' : 'done', end, error }));
+  const over = waited.map(({ id: other, end, error }) => ({ id: other, state: end === 'dead' ? 'dead' : 'done', end, error }));
   const before = [...open, ...over].slice(0, SHOWN);
   return { before, all: waits ? waits.left + waits.over : before.length, over: waits?.over ?? over.length, after: ids };
 }
 
+/** Reads a task and what surrounds it. The requests are sent at once: what is not of its state is left out afterwards. */
 async function readTask(base, id) {
-  const task = await findTask(base, id);
+  const url = `${base}/tasks/${path(id)}`;
+  const [task, why, waited, dependents] = await Promise.all([
+    findTask(base, id), api('GET', `${url}/why`), api('GET', `${url}/waited?limit=${SHOWN}`), api('GET', `${url}/dependents?n=${SHOWN + 1}`),
+  ]);
   if (!task) return { task: null };
-  const isIdle = !['leased', 'done', 'dead'].includes(task.state);
-  const [why, graph] = await Promise.all([isIdle ? api('GET', `${base}/tasks/${path(id)}/why`) : { reasons: [] }, readGraph(base, task)]);
-  return { task, reasons: why.reasons, graph };
+  const [isOver, isDone] = [['done', 'dead'].includes(task.state), task.state === 'done'];
+  const graph = await readGraph(base, task, isOver ? [] : waited.items, isDone ? [] : dependents.ids);
+  return { task, reasons: isOver || task.state === 'leased' ? [] : why.reasons, graph };
 }
 
 const factsOf = (task, queue, at) => [

@@ -34,7 +34,8 @@ const figures = [];
 /** Milliseconds from an action in the page until the text is there. */
 async function measure(page, what, act, text) {
   const took = await page.evaluate(async ([code, wanted]) => {
-    const is = () => document.querySelector('main').innerText.includes(wanted);
+    // Not `innerText`, which lays out the page at each look.
+    const is = () => document.querySelector('main').textContent.includes(wanted);
     if (is()) return `the page already has ${wanted}`;
     const began = performance.now();
     if (code.click) [...document.querySelectorAll(code.click)].find((one) => !code.named || one.textContent.trim().startsWith(code.named)).click();
@@ -75,7 +76,8 @@ async function main() {
     await page.goBack();
     await page.locator('tbody tr').nth(49).waitFor();
     await measure(page, 'filter by kind', { into: 'input[name=filter]', type: 'kind:welcome' }, ' read');
-    await measure(page, 'filter without a match', { into: 'input[name=filter]', type: 'nowhere-to-be-found' }, 'Nothing here.');
+    await measure(page, 'filter without a match: progress', { into: 'input[name=filter]', type: 'nowhere-to-be' }, 'Workers0+ found · 1,000 read');
+    await measure(page, 'filter without a match: the end', { into: 'input[name=filter]', type: 'nowhere-to-be-found' }, 'Nothing here.');
     await measure(page, 'workers', { click: 'a.view', named: 'Workers' }, 'mailer-2');
   } finally {
     await browser.close();
@@ -84,7 +86,7 @@ async function main() {
   }
   console.table(figures);
   // A filter that finds nothing reads 20,000 tasks, and says so.
-  const slow = figures.filter(({ what, ms }) => what !== 'filter without a match' && !(ms <= MOST));
+  const slow = figures.filter(({ what, ms }) => what !== 'filter without a match: the end' && !(ms <= MOST));
   if (slow.length) {
     console.error(`slower than ${MOST} ms:`, slow.map(({ what }) => what).join(', '));
     process.exitCode = 1;

@@ -56,8 +56,15 @@ const put = (path, body) => send('PUT', path, body);
 
 /** Replaces the content of a file of the pages, and keeps its headers. */
 async function fromDirectory(asked) {
-  const file = join(pagesFrom, new URL(asked.request().url()).pathname.replace('/page/', ''));
-  try { await asked.fulfill({ response: await asked.fetch(), status: 200, body: readFileSync(file) }); } catch { await asked.abort().catch(() => {}); }
+  const url = new URL(asked.request().url());
+  // Only the browser resolves the other name of this machine.
+  url.hostname = '127.0.0.1';
+  try {
+    const body = readFileSync(join(pagesFrom, url.pathname.replace('/page/', '')));
+    await asked.fulfill({ response: await asked.fetch({ url: url.href }), status: 200, body });
+  } catch {
+    await asked.abort().catch(() => {});
+  }
 }
 
 async function open(browser, path, { refusals = [], ...options } = {}) {
