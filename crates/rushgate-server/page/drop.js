@@ -2,11 +2,11 @@
 import { html, useEffect, useState } from '/page/vendor/preact.js';
 import { api, clockTime, countdown, number, path, percent, rate, spoken, t } from '/page/common.js';
 import { answersOf } from '/page/answers.js';
-import { Tag, useTitle } from '/page/parts.js';
+import { Tag, Trouble, useOthers, useTitle } from '/page/parts.js';
 import { to } from '/page/router.js';
 import { AttemptsChart, StockChart } from '/page/sale.js';
 import { Bar, sums } from '/page/sales.js';
-import { attemptsOf, audits, connection, isStale, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
+import { attemptsOf, audits, connection, isFollowed, isStale, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
 import { stateOf, waitIn } from '/page/verbs.js';
 
 const WINDOW_S = 600;
@@ -48,11 +48,12 @@ function auditText(sale) {
 
 export function Drop({ sale: id }) {
   useTitle(id, t('dropView'));
+  const { isLoading, error } = useOthers('sales', [id]);
   const sale = saleOf(id);
   const history = useHistory('sale', id, WINDOW_S);
   const state = sale && stateOf(sale);
   const { opened_us: opened, sold_out_us: soldOut } = useMoments(id, state);
-  if (!sale) return html`<h1>${id}</h1><p>${t('noSuchSale')}</p>`;
+  if (!sale) return html`<h1>${id}</h1>${error ? html`<${Trouble} error=${error} />` : html`<p>${t(isLoading ? 'loading' : 'noSuchSale')}</p>`}`;
   const of = sums(sale);
   const groups = answersOf(history, attemptsOf(id)?.answers);
   const demand = groups.reduce((sum, { rates }) => sum + latestOf(rates), 0);
@@ -69,13 +70,14 @@ export function Drop({ sale: id }) {
     ${alarms.length > 0 && html`<div class="alarm" role="alert">${alarms.map((text) => html`<p key=${text}>${text}</p>`)}</div>`}
     <div class="row head"><h1>${id}</h1><${Tag} kind=${state}>${t(state)}<//>
       <span class="row ends"><a class="button" href=${to('sales', id)}>${t('leaveDrop')}</a><button type="button" onClick=${full}>${t('fullScreen')}</button></span></div>
+    <${Trouble} error=${error} />
     <p class="sold"><b>${number(of.confirmed)}</b><span> / ${number(of.total)} ${t('soldUnits')} · ${percent(of.confirmed, of.total)}</span></p>
     <${Bar} of=${of} />
     <dl class="drop-figures">
       <${Figure} word="held" value=${number(of.held)} more=${sale.next_expiry_us > sale.now_us ? `${t('nextExpiryIn')} ${countdown(sale.next_expiry_us - sale.now_us)}` : ''} />
       <${Figure} word="free" value=${number(of.free)} />
       <${Figure} word="unitsPerSecond" value=${history ? rate(latestOf(risesOf(history, 'confirmed'))) : '–'} />
-      <${Figure} word="attemptsPerSecondNow" value=${rate(demand)} />
+      <${Figure} word="attemptsPerSecondNow" value=${isFollowed('sale', id) ? rate(demand) : '–'} />
       ${opens ? html`<${Figure} word="opensIn" value=${countdown(opens - now.value)} />`
     : html`<${Figure} word="sinceOpening" value=${opened ? countdown((soldOut ?? now.value) - opened) : '–'} more=${opened ? t('openedAt', clockTime(opened / 1e6)) : ''} />`}
       <${Figure} word="soldOutAt" value=${soldOut ? clockTime(soldOut / 1e6) : '–'} />

@@ -2,9 +2,9 @@
 import { html } from '/page/vendor/preact.js';
 import { Problem, api, number, path, relative, spoken, t, timed } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
-import { Card, Facts, Nothing, Search, Table, Tag, paged, usePolled, useTitle } from '/page/parts.js';
-import { Name, navigate, route, to } from '/page/router.js';
-import { now, snapshot } from '/page/state.js';
+import { Card, Facts, Nothing, Search, Table, Tag, paged, useAll, usePolled, useTitle } from '/page/parts.js';
+import { Name, route } from '/page/router.js';
+import { now } from '/page/state.js';
 
 export const who = ({ label, host, pid }) => label || `${host}:${pid}`;
 
@@ -37,27 +37,14 @@ export function LockTable({ locks }) {
   return html`<${Table} heads=${HEADS} rows=${rows} label=${t('locks')} />`;
 }
 
-/** A lock by name, if it is not among those that the snapshot has room for. */
-function OpenByName() {
-  const open = (event) => {
-    event.preventDefault();
-    const name = event.target.elements.lock.value.trim();
-    if (name) navigate(to('locks', name));
-  };
-  return html`<form class="row" onSubmit=${open}><input name="lock" aria-label=${t('lockName')} placeholder=${t('lockName')} spellcheck=${false} /><button>${t('show')}</button></form>`;
-}
-
-const SNAPSHOT_MAX = 200;
-
 export function Locks() {
   useTitle(t('locks'));
   const { query } = route.value;
-  const all = snapshot.value.locks;
+  const { all, note } = useAll('locks');
   const found = all.filter(({ name }) => name.includes(query.get('q') ?? ''));
   const { shown, pager } = paged(found);
   return html`<div class="row head"><h1>${t('locks')}</h1><${Search} label=${t('nameContains')} /></div>
-    ${found.length ? html`<div class="card"><${LockTable} locks=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noLocks'} />`}
-    ${all.length >= SNAPSHOT_MAX && html`<p class="soft">${t('firstLocks', number(SNAPSHOT_MAX))}</p><${OpenByName} />`}${pager}`;
+    ${found.length ? html`<div class="card"><${LockTable} locks=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noLocks'} />`}${note}${pager}`;
 }
 
 /** The holder of a lock and its wait queue. */

@@ -20,7 +20,7 @@ export function Log() {
   const heads = [['when'], ['operator'], ['from'], ['verb'], ['path', 'wrap'], ['request', 'wrap'], ['outcome'], ['latency', 'n']];
   return html`<div class="row head"><h1>${t('log')}</h1></div><p class="soft">${t('logSays')}</p>
     ${error instanceof Problem ? html`<p class="bad">${error.code === 'not_found' ? t('noLog') : error.message}</p>` : !said ? html`<p class="soft">${t('loading')}</p>`
-    : rows.length ? html`<div class="card"><${Table} heads=${heads} rows=${rows} label=${t('log')} /></div>` : html`<${Nothing} word="nothing" />`}
+    : rows.length ? html`<div class="card"><${Table} heads=${heads} rows=${rows} label=${t('log')} class="log" /></div>` : html`<${Nothing} word="nothing" />`}
     <nav class="pager row" aria-label=${t('pages')}>${before && html`<a href=${withQuery({ before: null })} rel="first">${t('firstPage')}</a>`}
       ${said?.next !== undefined && html`<a href=${withQuery({ before: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`;
 }

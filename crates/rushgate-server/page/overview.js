@@ -6,7 +6,7 @@ import { Card, Facts, Nothing, useTitle } from '/page/parts.js';
 import { QueueTable, backlogOf } from '/page/queues.js';
 import { to } from '/page/router.js';
 import { SaleRow } from '/page/sales.js';
-import { LAG_LATE_US, audits, lagOf, now, snapshot, useReadiness } from '/page/state.js';
+import { LAG_LATE_US, audits, isTruncated, lagOf, now, snapshot, useReadiness } from '/page/state.js';
 import { stateOf } from '/page/verbs.js';
 
 const IDLE_MS = 60e3;
@@ -50,13 +50,20 @@ function Attention({ ready }) {
   const store = [ready?.ledger === 'down' && { kind: 'bad', link: '/', text: t('ledgerDown') }];
   const all = [...store, ...lost, ...sales.flatMap(ofSale), ...queues.flatMap(ofQueue), ...locks.flatMap(ofLock)].filter(Boolean);
   all.sort((one, two) => (one.kind === two.kind ? 0 : one.kind === 'bad' ? -1 : 1));
+  const isPart = ['sales', 'queues', 'locks'].some(isTruncated);
   return html`<${Card} title=${t('attention')} class="attention ${all.some(({ kind }) => kind === 'bad') ? 'is-bad' : ''}">
-    ${all.length ? html`<ul>${all.slice(0, PROBLEMS_MAX).map(({ kind, link, text }) => html`<li key=${text} class=${kind}><a href=${link}>${text}</a></li>`)}</ul>` : html`<p class="good">${t('allWell')}</p>`}
-    ${all.length > PROBLEMS_MAX && html`<p class="soft">${t('andMore', number(all.length - PROBLEMS_MAX))}</p>`}<//>`;
+    ${all.length ? html`<ul>${all.slice(0, PROBLEMS_MAX).map(({ kind, link, text }) => html`<li key=${text} class=${kind}><a href=${link}>${text}</a></li>`)}</ul>` : html`<p class=${isPart ? '' : 'good'}>${t(isPart ? 'firstWell' : 'allWell')}</p>`}
+    ${all.length > PROBLEMS_MAX && html`<p class="soft">${t('andMore', number(all.length - PROBLEMS_MAX))}</p>`}
+    ${isPart && html`<p class="soft">${t('firstOnly')}</p>`}<//>`;
 }
 
+/** A sum over the sales, queues or locks of the snapshot, which may not have all of them. */
+const atLeast = (word, n) => `${number(n)}${isTruncated(word) ? '+' : ''}`;
+/** The text of the link to a whole list. */
+const showAll = (word) => t('showAll', atLeast(word, snapshot.value[word].length));
+
 const SHOWN = 8;
-const More = ({ link, all, shown }) => (all > shown ? html`<p><a href=${link}>${t('showAll', number(all))}</a></p>` : null);
+const More = ({ word }) => (snapshot.value[word].length > SHOWN ? html`<p><a href=${`/${word}`}>${showAll(word)}</a></p>` : null);
 
 export function Overview() {
   useTitle(t('overview'));
@@ -70,13 +77,13 @@ export function Overview() {
     <div class="grid overview-head"><${Attention} ready=${ready} />
     <${Card} title=${t('server')}><${Facts} of=${[
     ['store', ready?.server], ['durability', ready && t(`durability_${ready.durability}`)], ['ledger', ready && ledgerText[ready.ledger]],
-    ['locksHeld', number(locks.filter(({ holder }) => holder).length)], ['lockWaiters', number(locks.reduce((sum, { waiters }) => sum + waiters.length, 0))],
-    ['backlog', number(queues.reduce((sum, queue) => sum + backlogOf(queue), 0))],
+    ['locksHeld', atLeast('locks', locks.filter(({ holder }) => holder).length)], ['lockWaiters', atLeast('locks', locks.reduce((sum, { waiters }) => sum + waiters.length, 0))],
+    ['backlog', atLeast('queues', queues.reduce((sum, queue) => sum + backlogOf(queue), 0))],
   ]} /><//></div>
-    <${Card} title=${t('salesRunning')} aside=${html`<a href="/sales">${t('showAll', number(sales.length))}</a>`}>
+    <${Card} title=${t('salesRunning')} aside=${html`<a href="/sales">${showAll('sales')}</a>`}>
       ${running.length ? html`<div class="grid sales-grid">${running.slice(0, 6).map((sale) => html`<${SaleRow} key=${sale.id} sale=${sale} />`)}</div>` : html`<${Nothing} word=${sales.length ? 'noneRunning' : 'noSales'} />`}<//>
-    <${Card} title=${t('queues')} aside=${html`<a href="/queues">${t('showAll', number(queues.length))}</a>`}>
-      ${queues.length ? html`<${QueueTable} queues=${busiest.slice(0, SHOWN)} verbs=${false} />` : html`<${Nothing} word="noQueues" />`}<${More} link="/queues" all=${queues.length} shown=${SHOWN} /><//>
-    <${Card} title=${t('locks')} aside=${html`<a href="/locks">${t('showAll', number(locks.length))}</a>`}>
+    <${Card} title=${t('queues')} aside=${html`<a href="/queues">${showAll('queues')}</a>`}>
+      ${queues.length ? html`<${QueueTable} queues=${busiest.slice(0, SHOWN)} verbs=${false} />` : html`<${Nothing} word="noQueues" />`}<${More} word="queues" /><//>
+    <${Card} title=${t('locks')} aside=${html`<a href="/locks">${showAll('locks')}</a>`}>
       ${locks.length ? html`<${LockTable} locks=${contended.slice(0, SHOWN)} />` : html`<${Nothing} word="noLocks" />`}<//>`;
 }

@@ -1,8 +1,8 @@
 // Small components that the screens share.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '/page/vendor/preact.js';
-import { number, t } from '/page/common.js';
+import { Problem, api, number, path, t } from '/page/common.js';
 import { route, withQuery } from '/page/router.js';
-import { connection } from '/page/state.js';
+import { connection, isFollowed, isTruncated, others, setOthers, snapshot } from '/page/state.js';
 
 /** Sets the title of the tab while the component is shown. */
 export function useTitle(...parts) {
@@ -150,4 +150,70 @@ export function usePolled(read, inputs, every) {
     return () => { isOver = true; clearTimeout(timer); removeEventListener('acted', again); };
   }, inputs);
   return state;
+}
+
+/** The greatest name below all names with this prefix, because lists are sorted by name. */
+export function justBefore(prefix) {
+  const letters = [...prefix];
+  const last = letters.pop()?.codePointAt(0);
+  // The prefix with its last character lowered by one, followed by the highest code point.
+  return last ? `${letters.join('')}${String.fromCodePoint(last === 0xe000 ? 0xd7ff : last - 1)}\u{10ffff}` : '';
+}
+
+/** Why the screen lacks something or shows old figures; null without an error. */
+export const Trouble = ({ error }) => (error ? html`<p class="bad" role="status">${error instanceof Problem ? error.message : t('away')}</p>` : null);
+
+const LIST_MAX = 10000;
+const nameOf = (of) => of.id ?? of.name ?? of.queue;
+
+/**
+ * All sales or locks, or the names of all queues: from the snapshot, or from the API if it has not all. Returns them and `note`,
+ * which tells the reader what is missing. After the first `LIST_MAX`, only names that start with the text in the search field
+ * are found.
+ */
+export function useAll(word) {
+  const [isMany, text] = [isTruncated(word), route.value.query.get('q') ?? ''];
+  const read = (after) => api('GET', `/v1/${word}?${new URLSearchParams({ limit: LIST_MAX, after })}`, { cache: 'no-cache' });
+  const { said, error } = usePolled(() => (isMany ? read('') : null), [word, isMany], 5000);
+  const isLonger = Boolean(said?.next && text);
+  const later = usePolled(() => (isLonger ? read(justBefore(text)) : null), [word, isLonger, text], 5000);
+  let all = said?.items ?? snapshot.value[word];
+  if (isLonger && later.said) {
+    const known = new Set(all.map(nameOf));
+    all = [...all, ...later.said.items.filter((of) => nameOf(of).startsWith(text) && !known.has(nameOf(of)))];
+  }
+  const note = html`<${Trouble} error=${error ?? later.error} />
+    ${isMany && !error && (!said || (isLonger && !later.said && !later.error)) && html`<p class="soft">${t('loading')}</p>`}
+    ${said?.next && html`<p class="soft">${t('firstListed', number(LIST_MAX))}</p>`}`;
+  return { all, note };
+}
+
+/**
+ * Reads the sales or queues of these names that the snapshot has no room for, for `saleOf` and `queueOf`. What cannot be read
+ * keeps its old figures. Returns { isLoading, error }.
+ */
+export function useOthers(word, names) {
+  const kind = word.slice(0, -1);
+  const wanted = isTruncated(word) ? names.filter((name) => !isFollowed(kind, name)) : [];
+  const { said, error } = usePolled(async () => {
+    const found = new Map();
+    let failed;
+    const read = async (name) => {
+      const [key, room, base] = [`${kind}/${name}`, `room/${name}`, `/v1/${word}/${path(name)}`];
+      try {
+        const one = await api('GET', base);
+        if (one.waiting_room) found.set(room, { sale: name, ...await api('GET', `${base}/room`) });
+        found.set(key, one);
+      } catch (problem) {
+        if (problem.code === 'not_found') return;
+        failed = problem;
+        for (const old of [key, room]) if (others.value.has(old)) found.set(old, others.value.get(old));
+      }
+    };
+    await Promise.all(wanted.map(read));
+    return { found, failed };
+  }, [word, wanted.join('\n')], 2000);
+  useEffect(() => { if (said) setOthers(said.found); }, [said]);
+  useEffect(() => () => setOthers(new Map()), [word]);
+  return { isLoading: wanted.length > 0 && !said && !error, error: error ?? said?.failed };
 }

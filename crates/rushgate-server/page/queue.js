@@ -2,11 +2,11 @@
 import { html, useEffect, useState } from '/page/vendor/preact.js';
 import { Problem, api, moment, number, path, relative, someOf, spoken, t, timed } from '/page/common.js';
 import { Verb, ask, carryOut, spell, tell } from '/page/dialogs.js';
-import { Card, Facts, Menu, Nothing, Search, Table, Tag, canAct, usePolled, useTitle } from '/page/parts.js';
+import { Card, Facts, Menu, Nothing, Search, Table, Tag, Trouble, canAct, justBefore, useOthers, usePolled, useTitle } from '/page/parts.js';
 import { PauseVerb, Quantiles, Recent } from '/page/queues.js';
 import { Name, navigate, route, to, withQuery } from '/page/router.js';
 import { now, queueOf } from '/page/state.js';
-import { Content, TaskVerbs, cancelTask, findIn, justBefore, reschedule, stateText, steerDead, textOf } from '/page/tasks.js';
+import { Content, TaskVerbs, cancelTask, findIn, reschedule, stateText, steerDead, textOf } from '/page/tasks.js';
 
 const STATES = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'dead'];
 const PAGE = 50;
@@ -44,7 +44,8 @@ async function find({ base, state, prefix, filter, after }, want, progress = () 
   const found = [];
   let from = after || justBefore(prefix);
   for (let read = 0; ;) {
-    const limit = Math.min(matches ? SCAN_MAX : want, read ? READ : READ_FIRST, SCAN_MAX - read);
+    // One more than wanted tells whether there is a next page.
+    const limit = Math.min(matches ? SCAN_MAX : want + 1, read ? READ : READ_FIRST, SCAN_MAX - read);
     const { items, next } = await api('GET', listOf(base, state, from, limit), { cache: 'no-cache' });
     read += items.length;
     const within = items.filter(({ id }) => id.startsWith(prefix));
@@ -277,18 +278,19 @@ const Upcoming = ({ schedule: { upcoming_us: [next, ...more] }, at }) => (next =
 
 function SchedulesList({ queue, base }) {
   const after = route.value.query.get('after') ?? '';
-  const { said } = usePolled(() => api('GET', `${base}/schedules?${new URLSearchParams({ limit: PAGE, after })}`, { cache: 'no-cache' }), [base, after], 1000);
+  const { said } = usePolled(() => api('GET', `${base}/schedules?${new URLSearchParams({ limit: PAGE + 1, after })}`, { cache: 'no-cache' }), [base, after], 1000);
   const at = now.value;
   if (!said) return html`<p class="soft">${t('loading')}</p>`;
   if (!said.items.length) return html`<${Nothing} word="nothing" />`;
-  const rows = said.items.map((schedule) => ({
+  const shown = said.items.slice(0, PAGE);
+  const rows = shown.map((schedule) => ({
     key: schedule.id,
     cells: [html`<${Name} to=${['queues', queue, 'schedules', schedule.id]} />`, schedule.when, html`<${Upcoming} schedule=${schedule} at=${at} />`,
       schedule.previous_us ? relative(schedule.previous_us, at) : '–', t(schedule.paused ? 'paused' : 'working'),
       html`<span class="row"><${ScheduleVerbs} base=${base} queue=${queue} schedule=${schedule} small /></span>`],
   }));
   return html`<div class="card"><${Table} heads=${[['name'], ['pattern'], ['next', 'n'], ['previous', 'n'], ['state'], ['verbs', 'verbs']]} rows=${rows} label=${t('schedules')} /></div>
-    ${said.next !== undefined && html`<nav class="pager row"><a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a></nav>`}`;
+    ${said.items.length > PAGE && html`<nav class="pager row"><a href=${withQuery({ after: shown.at(-1).id })} rel="next">${t('nextPage')}</a></nav>`}`;
 }
 
 export function Schedule({ queue, schedule: id }) {
@@ -328,6 +330,7 @@ export function Queue({ queue: name }) {
   const { screen, query } = route.value;
   useTitle(...(screen === 'queue' ? [query.get('state') && t(query.get('state'))].filter(Boolean) : [t(screen)]), name);
   const base = `/v1/queues/${path(name)}`;
+  const { isLoading, error } = useOthers('queues', [name]);
   const queue = queueOf(name);
   const current = screen === 'queue' ? query.get('state') ?? 'current' : screen;
   const List = VIEWS[screen];
@@ -336,7 +339,8 @@ export function Queue({ queue: name }) {
     <p class="crumbs"><${Name} to=${['queues']}>${t('queues')}<//></p>
     <div class="row head"><h1>${name}</h1>${queue && html`<${Tag} kind=${queue.paused ? 'stopped' : 'open'}>${t(queue.paused ? 'paused' : 'working')}<//>`}
       <span class="row ends">${queue && html`<${PauseVerb} queue=${queue} />`}<${EnqueueVerb} queue=${name} base=${base} /></span></div>
-    ${queue ? html`<${Figures} queue=${queue} /><${Limits} queue=${queue} base=${base} />` : html`<p class="soft">${t('emptyQueue')}</p>`}
+    ${queue ? html`<${Figures} queue=${queue} /><${Limits} queue=${queue} base=${base} />` : !error && html`<p class="soft">${t(isLoading ? 'loading' : 'emptyQueue')}</p>`}
+    <${Trouble} error=${error} />
     <nav class="views row" aria-label=${t('state')}>
       ${STATES.map((state) => tab(state, state === 'current' ? to('queues', name) : `${to('queues', name)}?state=${state}`))}
       ${['schedules', 'workers'].map((view) => tab(view, to('queues', name, view)))}

@@ -2,9 +2,9 @@
 import { html } from '/page/vendor/preact.js';
 import { api, number, path, rate, spoken, t, took } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
-import { Nothing, Search, Spark, Table, Tag, paged, useTitle } from '/page/parts.js';
+import { Nothing, Search, Spark, Table, Tag, Trouble, paged, useAll, useOthers, useTitle } from '/page/parts.js';
 import { Name, navigate, route, withQuery } from '/page/router.js';
-import { flowOf, latestOf, ratesOf, snapshot, useHistory } from '/page/state.js';
+import { flowOf, isFollowed, isTruncated, latestOf, queueOf, ratesOf, useHistory } from '/page/state.js';
 
 export const backlogOf = (queue) => queue.ready + queue.scheduled + queue.blocked;
 
@@ -21,9 +21,9 @@ export function Recent({ queue, word, counts, children }) {
   const history = useHistory('queue', queue.queue);
   const values = history && (counts ? ratesOf(history, counts) : history.gauges[word]);
   const label = `${t(word)}: ${queue.queue}`;
-  const isUnknown = counts && !queue.limits.events;
+  const isUnknown = counts && !(queue.limits.events && isFollowed('queue', queue.queue));
   return html`<span class="recent">${!isUnknown && html`<${Spark} at=${history?.at_ms} values=${values ?? []} label=${label} kind=${word} />`}
-    <span>${children ?? (counts ? (history && queue.limits.events ? `${rate(latestOf(values))}${t('perS')}` : '–') : number(queue[word]))}</span></span>`;
+    <span>${children ?? (counts ? (history && !isUnknown ? `${rate(latestOf(values))}${t('perS')}` : '–') : number(queue[word]))}</span></span>`;
 }
 
 /** How long the latest tasks waited or ran: median and 99th percentile. */
@@ -38,7 +38,9 @@ const COLUMNS = [['name', (queue) => queue.queue], ['ready', (queue) => -queue.r
 
 export function QueueTable({ queues, verbs = true }) {
   const heads = [['name'], ['state'], ['ready', 'n'], ['throughput', 'n'], ['failures', 'n'], ['oldest', 'n'], ['waitTime', 'n'], ['runTime', 'n'], ['scheduled', 'n'], ['leased', 'n'], ['blocked', 'n'], ['dead', 'n'], ...(verbs ? [['verbs', 'verbs']] : [])];
-  const rows = queues.map((queue) => ({
+  // The figures of a queue that the snapshot has no room for come later.
+  const unknown = (queue) => ({ key: queue.queue, cells: heads.map(([word]) => (word === 'name' ? html`<${Name} to=${['queues', queue.queue]} />` : word === 'verbs' ? '' : '–')) });
+  const rows = queues.map((queue) => (queue.limits ? {
     key: queue.queue,
     cells: [
       html`<${Name} to=${['queues', queue.queue]} />`,
@@ -52,24 +54,28 @@ export function QueueTable({ queues, verbs = true }) {
       queue.dead ? html`<a href=${`/queues/${path(queue.queue)}?state=dead`}>${number(queue.dead)}</a>` : '0',
       ...(verbs ? [html`<${PauseVerb} queue=${queue} small />`] : []),
     ],
-  }));
+  } : unknown(queue)));
   return html`<${Table} heads=${heads} rows=${rows} label=${t('queues')} class="wide-only" />`;
 }
 
 export function Queues() {
   useTitle(t('queues'));
   const { query } = route.value;
-  const all = snapshot.value.queues;
-  const sort = COLUMNS.find(([word]) => word === query.get('sort')) ?? COLUMNS[0];
+  const isMany = isTruncated('queues');
+  const { all: listed, note } = useAll('queues');
+  const all = listed.map((of) => queueOf(of.name ?? of.queue) ?? { queue: of.name });
+  // If there are many, the figures of most are not known.
+  const sort = (!isMany && COLUMNS.find(([word]) => word === query.get('sort'))) || COLUMNS[0];
   const found = all.filter(({ queue }) => queue.includes(query.get('q') ?? ''));
   found.sort((one, two) => (sort[1](one) < sort[1](two) ? -1 : 1));
   const { shown, pager } = paged(found);
-  const hidden = found.some(({ limits }) => !limits.events);
+  const { error } = useOthers('queues', shown.map(({ queue }) => queue));
+  const hidden = shown.some(({ limits }) => limits && !limits.events);
   return html`<div class="row head"><h1>${t('queues')}</h1>
-    <label class="row">${t('sortBy')} <select onChange=${(event) => navigate(withQuery({ sort: event.target.value, page: null }))} aria-label=${t('sortBy')}>
-      ${COLUMNS.map(([word]) => html`<option key=${word} value=${word} selected=${word === sort[0]}>${t(word)}</option>`)}</select></label>
+    ${!isMany && html`<label class="row">${t('sortBy')} <select onChange=${(event) => navigate(withQuery({ sort: event.target.value, page: null }))} aria-label=${t('sortBy')}>
+      ${COLUMNS.map(([word]) => html`<option key=${word} value=${word} selected=${word === sort[0]}>${t(word)}</option>`)}</select></label>`}
     <${Search} label=${t('nameContains')} /></div>
     ${found.length ? html`<div class="card"><${QueueTable} queues=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noQueues'} />`}
     ${hidden && found.length > 0 && html`<p class="soft">${t('needsEvents')}</p>`}
-    ${pager}`;
+    <${Trouble} error=${error} />${note}${pager}`;
 }

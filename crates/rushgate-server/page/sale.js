@@ -4,10 +4,10 @@ import { api, clockTime, events, number, path, percent, rate, relative, spoken, 
 import { answersOf, styleOf } from '/page/answers.js';
 import { Chart } from '/page/chart.js';
 import { carryOut } from '/page/dialogs.js';
-import { Card, Facts, Nothing, Tag, View, canAct, usePolled, useTitle } from '/page/parts.js';
+import { Card, Facts, Nothing, Tag, Trouble, View, canAct, useOthers, usePolled, useTitle } from '/page/parts.js';
 import { route, to } from '/page/router.js';
 import { AuditMark, Bar, PLACES, headline, sums } from '/page/sales.js';
-import { LAG_LATE_US, attemptsOf, incidents, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
+import { LAG_LATE_US, attemptsOf, incidents, isFollowed, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
 import { SaleVerbs, StockVerbs, isOver, setRoom, stateOf, waitIn } from '/page/verbs.js';
 
 const WINDOWS = [['300', '5 min'], ['900', '15 min'], ['3600', '1 h'], ['14400', '4 h']];
@@ -22,7 +22,7 @@ export const StockChart = ({ id, history, window_s, ...rest }) => html`<${Chart}
   lines=${UNITS.map(([place, name, dash]) => ({ label: t(place), name, dash }))}
   data=${history && [history.at_ms, ...UNITS.map(([place]) => history.gauges[place])]} ...${rest} />`;
 
-export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => (groups.length ? html`<${Chart} label=${`${t('attempts')}: ${id}`} window_s=${window_s}
+export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => (!isFollowed('sale', id) ? html`<p class="soft">${t('notFollowed')}</p>` : groups.length ? html`<${Chart} label=${`${t('attempts')}: ${id}`} window_s=${window_s}
   lines=${groups} data=${history && groups.length ? [history.at_ms, ...groups.map(({ rates }) => rates)] : undefined} ...${rest} />` : html`<p class="soft">${t('noAttempts')}</p>`);
 
 function Stock({ sale }) {
@@ -139,16 +139,18 @@ function Tail({ sale }) {
 
 export function Sale({ sale: id }) {
   useTitle(id, t('sales'));
+  const { isLoading, error } = useOthers('sales', [id]);
   const sale = saleOf(id);
   const window_s = windowOf();
   const history = useHistory('sale', id, window_s);
-  if (!sale) return html`<h1>${id}</h1><${Nothing} word="noSuchSale" />`;
+  if (!sale) return html`<h1>${id}</h1>${error ? html`<${Trouble} error=${error} />` : html`<${Nothing} word=${isLoading ? 'loading' : 'noSuchSale'} />`}`;
   const of = sums(sale);
   const groups = answersOf(history, attemptsOf(id)?.answers);
   const isNew = sale.status === 'created';
   return html`<article class="sale" data-sale=${id}>
     <div class="row head"><h1>${id}</h1><${Tag} kind=${stateOf(sale)}>${t(stateOf(sale))}<//><${AuditMark} sale=${sale} />
       <span class="row ends"><a class="button" href=${to('sales', id, 'drop')}>${t('dropView')}</a><a class="button" href=${`/shop/${path(id)}`}>${t('shop')}</a><${SaleVerbs} sale=${sale} /></span></div>
+    <${Trouble} error=${error} />
     <p class="figures big"><b>${number(of.confirmed)}</b> / ${number(of.total)} ${t('soldUnits')} <span class="soft">(${percent(of.confirmed, of.total)})
       ${history && of.confirmed ? ` · ${rate(latestOf(risesOf(history, 'confirmed')))}${t('perS')}` : ''}</span></p>
     <p class="soft line">${[headline(sale), sale.generation > 1 && `${t('generation')} ${sale.generation}`].filter(Boolean).join(' · ')}</p>

@@ -1,9 +1,9 @@
 // All sales, small enough that six fit a phone.
 import { html } from '/page/vendor/preact.js';
 import { clockTime, countdown, number, percent, rate, spoken, t } from '/page/common.js';
-import { Nothing, Search, Tag, View, paged, useTitle } from '/page/parts.js';
+import { Nothing, Search, Tag, View, paged, useAll, useTitle } from '/page/parts.js';
 import { route, to } from '/page/router.js';
-import { audits, isStale, lagOf, latestOf, risesOf, roomOf, snapshot, sumOf, useHistory, waitingIn } from '/page/state.js';
+import { audits, isStale, lagOf, latestOf, risesOf, roomOf, sumOf, useHistory, waitingIn } from '/page/state.js';
 import { stateOf } from '/page/verbs.js';
 
 export const PLACES = ['confirmed', 'held', 'free', 'withdrawn'];
@@ -62,9 +62,11 @@ const STATES = ['open', 'onHold', 'sold', 'opensLater', 'created', 'stopped', 'o
 export function Sales() {
   useTitle(t('sales'));
   const { query } = route.value;
-  const all = snapshot.value.sales;
+  const { all: listed, note } = useAll('sales');
+  const all = listed.filter(({ damage }) => damage === undefined);
   const [wanted, prefix] = [query.get('state'), query.get('q') ?? ''];
-  const counts = Object.fromEntries(STATES.map((state) => [state, all.filter((sale) => stateOf(sale) === state).length]));
+  const counts = {};
+  for (const sale of all) counts[stateOf(sale)] = (counts[stateOf(sale)] ?? 0) + 1;
   const found = all.filter((sale) => (!wanted || stateOf(sale) === wanted) && sale.id.includes(prefix));
   const { shown, pager } = paged(found);
   return html`<div class="row head"><h1>${t('sales')}</h1><${Search} label=${t('nameContains')} /></div>
@@ -74,5 +76,5 @@ export function Sales() {
     </nav>
     <${Legend} />
     ${found.length ? html`<div class="grid sales-grid">${shown.map((sale) => html`<${SaleRow} key=${sale.id} sale=${sale} />`)}</div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noSales'} />`}
-    ${pager}`;
+    ${note}${pager}`;
 }

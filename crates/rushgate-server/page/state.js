@@ -17,10 +17,30 @@ export const now = signal(Date.now() * 1000);
 const estimate = () => (snapshot.value ? snapshot.value.now_us + Math.round((performance.now() - cameAt) * 1000) : Date.now() * 1000);
 setInterval(() => { if (!connection.value.on) now.value = estimate(); }, 1000);
 
-export const saleOf = (id) => snapshot.value?.sales.find((sale) => sale.id === id);
-export const roomOf = (id) => snapshot.value?.rooms.find((room) => room.sale === id);
+/** Whether there are more sales, queues or locks than the snapshot has. */
+export const isTruncated = (word) => snapshot.value.truncated.includes(word);
+
+/** Sales, rooms and queues on the screen that the snapshot has no room for, by `kind/name`. */
+export const others = signal(new Map());
+
+export function setOthers(all) {
+  if (!all.size && !others.value.size) return;
+  others.value = all;
+  othersOf('sale').forEach(note);
+}
+
+const othersOf = (kind) => [...others.value].filter(([key]) => key.startsWith(`${kind}/`)).map(([, one]) => one);
+
+const queuesByName = computed(() => new Map(snapshot.value?.queues.map((queue) => [queue.queue, queue])));
+const salesById = computed(() => new Map(snapshot.value?.sales.map((sale) => [sale.id, sale])));
+
+/** Whether the snapshot has it: the server counts attempts, events and the past of these only. */
+export const isFollowed = (kind, name) => (kind === 'sale' ? salesById : queuesByName).value.has(name);
+
+export const saleOf = (id) => salesById.value.get(id) ?? others.value.get(`sale/${id}`);
+export const roomOf = (id) => snapshot.value?.rooms.find((room) => room.sale === id) ?? others.value.get(`room/${id}`);
 export const attemptsOf = (id) => snapshot.value?.attempts.find(({ sale }) => sale === id);
-export const queueOf = (name) => snapshot.value?.queues.find(({ queue }) => queue === name);
+export const queueOf = (name) => queuesByName.value.get(name) ?? others.value.get(`queue/${name}`);
 export const flowOf = (name) => snapshot.value?.flows.find(({ queue }) => queue === name);
 
 /** Units of a sale in one place. */
@@ -163,7 +183,7 @@ export async function auditSale(id) {
 export async function auditAll() {
   for (; ;) {
     const began = Date.now();
-    for (const { id, status, seq } of snapshot.value?.sales ?? []) {
+    for (const { id, status, seq } of [...snapshot.value?.sales ?? [], ...othersOf('sale')]) {
       // The sale has not changed since its last audit.
       if (document.hidden || !connection.value.on || (status !== 'open' && audits.value.get(id)?.seq === seq)) continue;
       try { await auditSale(id); } catch { /* the page shows the time of the last audit */ }

@@ -3,15 +3,7 @@ import { html } from '/page/vendor/preact.js';
 import { Problem, api, path, t } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
 import { Json, isTree } from '/page/json.js';
-import { Text } from '/page/parts.js';
-
-/** The greatest ID below all IDs with this prefix, because lists are sorted by ID. */
-export function justBefore(prefix) {
-  const letters = [...prefix];
-  const last = letters.pop()?.codePointAt(0);
-  // The prefix with its last character lowered by one, followed by the highest code point.
-  return last ? `${letters.join('')}${String.fromCodePoint(last === 0xe000 ? 0xd7ff : last - 1)}\u{10ffff}` : '';
-}
+import { Text, justBefore } from '/page/parts.js';
 
 export function stateText({ state: word, cancelled, progress }) {
   const percent = progress?.percent === undefined ? '' : ` ${progress.percent} %`;

@@ -36,6 +36,15 @@ pub(crate) const SNAPSHOT_MAX: u32 = 200;
 /// Requests to the store at a time.
 pub(crate) const AT_A_TIME: usize = 16;
 
+/// A list of a snapshot, by the name of its field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Listed {
+    Sales,
+    Queues,
+    Locks,
+}
+
 /// A snapshot of everything.
 #[derive(Clone, Default)]
 pub(crate) struct Snapshot {
@@ -47,6 +56,7 @@ pub(crate) struct Snapshot {
     pub queues: Vec<QueueReport>,
     pub flows: Vec<FlowView>,
     pub locks: Vec<LockState>,
+    pub truncated: Vec<Listed>,
 }
 
 /// A snapshot of everything that the caller may see: up to 200 sales, queues and locks each.
@@ -70,6 +80,9 @@ pub(crate) struct SnapshotView {
     flows: Vec<FlowView>,
     /// Locks that are held or waited for.
     locks: Vec<LockState>,
+    /// Lists that have only their first 200 entries by name. Get the others from `/v1/sales`, `/v1/queues` and
+    /// `/v1/locks`.
+    truncated: Vec<Listed>,
 }
 
 /// The server's clock, in microseconds since the Unix epoch.
@@ -87,9 +100,11 @@ impl Snapshot {
         (is_watched, with_queues): (bool, bool),
     ) -> Result<Self> {
         let gate = &live.gate;
-        let page = Page::first(SNAPSHOT_MAX);
+        // One more than a snapshot has tells whether it has all.
+        let page = Page::first(SNAPSHOT_MAX + 1);
+        let mut truncated = Vec::new();
         let (mut sales, mut damaged) = (Vec::new(), Vec::new());
-        for sale in gate.sales(page.clone()).await? {
+        for sale in first(Listed::Sales, gate.sales(page.clone()).await?, &mut truncated) {
             match sale {
                 ListedSale::Sound(mut sale) => {
                     // Up to 64 KiB each, which no view of a snapshot shows.
@@ -100,22 +115,26 @@ impl Snapshot {
             }
         }
         let locks = if is_watched { gate.locks(page.clone()).await? } else { Vec::new() };
+        let locks = first(Listed::Locks, locks, &mut truncated);
         let with_rooms = sales.iter().filter(|sale| is_watched || sale.status == SaleStatus::Open);
         let rooms: Vec<_> = with_rooms.map(|sale| room(gate, sale.spec.id.clone())).collect();
         let rooms: Vec<Result<_>> = stream::iter(rooms).buffered(AT_A_TIME).collect().await;
         let rooms = rooms.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
         let (queues, flows) = match with_queues {
-            true => queues_of(gate, flow, page).await?,
+            true => {
+                let queues = first(Listed::Queues, gate.queues(page).await?, &mut truncated);
+                queues_of(gate, flow, queues).await?
+            }
             false => Default::default(),
         };
         let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
         let attempts = recently.look(&live.attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
         let attempts = everywhere(gate, &sales, attempts, is_watched).await?;
-        Ok(Self { sales, damaged, rooms, attempts, counted_us: now_us(), queues, flows, locks })
+        Ok(Self { sales, damaged, rooms, attempts, counted_us: now_us(), queues, flows, locks, truncated })
     }
 
     fn seen_by(&self, caller: &Caller) -> SnapshotView {
-        let Self { sales, damaged, rooms, attempts, counted_us, queues, flows, locks } = self.clone();
+        let Self { sales, damaged, rooms, attempts, counted_us, queues, flows, locks, truncated } = self.clone();
         let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
         let damaged = damaged.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id.as_str()));
         let rooms = rooms.iter().filter(|(sale, _)| caller.may(Kind::Sale, sale.as_str()));
@@ -133,8 +152,18 @@ impl Snapshot {
             queues: queues.collect(),
             flows: flows.collect(),
             locks: locks.collect(),
+            truncated,
         }
     }
+}
+
+/// The entries that a snapshot has room for. If there are more, the list is noted as truncated.
+fn first<T>(list: Listed, mut all: Vec<T>, truncated: &mut Vec<Listed>) -> Vec<T> {
+    if all.len() > SNAPSHOT_MAX as usize {
+        all.truncate(SNAPSHOT_MAX as usize);
+        truncated.push(list);
+    }
+    all
 }
 
 async fn room(gate: &Rushgate, id: SaleId) -> Result<Option<(SaleId, RoomState)>> {
@@ -164,9 +193,9 @@ async fn everywhere(
 async fn queues_of(
     gate: &Rushgate,
     flow: &mut Flow,
-    page: Page,
+    queues: Vec<QueueName>,
 ) -> Result<(Vec<QueueReport>, Vec<FlowView>)> {
-    let queues = gate.queues(page).await?.into_iter().map(|queue| stats(gate, queue));
+    let queues = queues.into_iter().map(|queue| stats(gate, queue));
     let queues: Vec<Result<_>> = stream::iter(queues).buffered(AT_A_TIME).collect().await;
     let queues = queues.into_iter().collect::<Result<Vec<_>>>()?;
     let flows = flow.read(gate, &queues).await;

@@ -166,6 +166,26 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
 }
 
 #[tokio::test]
+async fn a_snapshot_says_which_of_its_lists_lack_entries() {
+    let (stand, file) = Stand::with_tokens().await;
+    let (_, scoped) = file.create(new_token(Role::Operator, &["queue:q-2*"])).unwrap();
+    eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&scoped)).await.status == 200).await;
+    let put = async |n: u32| {
+        stand.gate.queue_of::<u32>(format!("q-{n:03}")).unwrap().enqueue("t", 1).send().await.unwrap();
+    };
+    for n in 0..200 {
+        put(n).await;
+    }
+    let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&scoped)).await;
+    let whole = all.next().await.unwrap().data;
+    assert_eq!((&whole["queues"], &whole["truncated"]), (&json!([]), &json!([])));
+    put(200).await;
+    // The token does not see the first 200 queues, so their number tells it nothing.
+    while all.next().await.unwrap().data["truncated"] != json!(["queues"]) {}
+    stand.end().await;
+}
+
+#[tokio::test]
 async fn a_damaged_sale_does_not_hide_the_others() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("store.db");

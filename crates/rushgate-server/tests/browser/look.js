@@ -9,6 +9,7 @@ const { chromium } = require('playwright-core');
 const { accessible, assert, desk, elsewhere, end, faults, fits, has, join, mkdtempSync, open, phone, picture, post, rmSync, serve, state, tmpdir } = require('./stand.js');
 const queues = require('./queues.js');
 const sales = require('./sales.js');
+const sizes = require('./sizes.js');
 const shop = require('./shop.js');
 
 async function furnish() {
@@ -138,6 +139,7 @@ async function main() {
     await shop.payLate(browser);
     await shop.shareStorage(browser);
     await lookInTheDark(browser);
+    await sizes.lookAtSizes(browser);
     await read(browser);
     await changeLanguage(browser);
     await shop.showTokens(browser, knock);

@@ -1,12 +1,12 @@
 // Measures the console with many tasks: how long a reader waits for each screen and each interaction. Fills a queue, and
 // fails if an interaction takes longer than the given number of milliseconds. Meant for a release build.
 //
-//   node many.js RUSHGATE [TASKS] [MILLISECONDS]
+//   node many.js RUSHGATE DIRECTORY-FOR-SCREENSHOTS [TASKS] [MILLISECONDS]
 'use strict';
 const { chromium } = require('playwright-core');
-const { desk, end, join, mkdtempSync, open, post, put, rmSync, start, state, tmpdir } = require('./stand.js');
+const { accessible, assert, desk, end, faults, fits, join, mkdtempSync, open, phone, picture, post, put, rmSync, start, state, tmpdir } = require('./stand.js');
 
-const [, , , tasks = '100000', most = '100'] = process.argv;
+const [, , , , tasks = '100000', most = '100'] = process.argv;
 const [TASKS, MOST] = [Number(tasks), Number(most)];
 const BATCH = 1000;
 const id = (n) => `task-${String(n).padStart(8, '0')}`;
@@ -52,6 +52,21 @@ async function measure(page, what, act, text) {
   figures.push({ what, ms: typeof took === 'number' ? Math.round(took) : took });
 }
 
+/** The list looks as it does with few tasks. */
+async function lookAtList(browser) {
+  for (const [name, viewport] of [['desk', desk], ['phone', { ...phone, width: 360 }]]) {
+    const page = await open(browser, '/queues/many', { viewport });
+    await page.locator('tbody tr').nth(49).waitFor();
+    await picture(page, `list-tasks-${TASKS}-${name}`);
+    await fits(page, name);
+    await accessible(page, name);
+    await page.locator('nav.pager a[rel=next]').click();
+    await page.locator('nav.pager a[rel=first]').waitFor();
+    await page.context().close();
+  }
+  assert.deepEqual(faults, []);
+}
+
 async function main() {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   const { server, address } = await start(directory, '127.0.0.1:0');
@@ -79,6 +94,7 @@ async function main() {
     await measure(page, 'filter without a match: progress', { into: 'input[name=filter]', type: 'nowhere-to-be' }, 'Workers0+ found · 1,000 read');
     await measure(page, 'filter without a match: the end', { into: 'input[name=filter]', type: 'nowhere-to-be-found' }, 'Nothing here.');
     await measure(page, 'workers', { click: 'a.view', named: 'Workers' }, 'mailer-2');
+    await lookAtList(browser);
   } finally {
     await browser.close();
     await end(server, 'SIGTERM');
