@@ -4,7 +4,7 @@ import { html, render, useEffect, useState } from '/page/vendor/preact.js';
 const api = await (await fetch('/openapi.json')).json();
 const types = api.components.schemas;
 const nameOf = (schema) => schema.$ref.split('/').pop();
-const resolve = (schema) => (schema?.$ref ? types[nameOf(schema)] : schema) ?? {};
+const resolve = (schema, all = types) => (schema?.$ref ? all[nameOf(schema)] : schema) ?? {};
 
 /** A text, with its `code` spans marked. */
 const prose = (text = '') => text.split('`').map((part, n) => (n % 2 ? html`<code>${part}</code>` : part));
@@ -80,11 +80,11 @@ function Operation({ route: { id, path, method, of }, isOpen }) {
   return html`<details class="route" id=${id} open=${open} onToggle=${(event) => setOpen(event.target.open)}>
     <summary><code class="method">${method.toUpperCase()}</code><code>${path}</code> ${of.summary}</summary>
     ${open && html`<p class="soft">${prose(of.description)}</p><${Curl} text=${curlOf(path, method, of)} /><${Fields} rows=${rows} />
-      ${body && html`<h3>Body</h3><${Schema} schema=${body} />`}${Object.entries(of.responses).map(([status, response]) => html`<${Answer} key=${status} status=${status} response=${response} />`)}`}
+      ${body && html`<h3>Body</h3><${Schema} schema=${body} />`}${Object.entries(of.responses).map(([status, response]) => html`<${Answer} key=${status} status=${status} response=${resolve(response, api.components.responses)} />`)}`}
   </details>`;
 }
 
-const Type = ({ name, schema, isOpen }) => html`<details class="route" id=${`type-${name}`} open=${isOpen}><summary><code>${name}</code></summary><p class="soft">${prose(schema.description)}</p><${Schema} schema=${schema} /></details>`;
+const Type = ({ name, schema, isOpen }) => html`<details class="route" id=${`type-${name}`} open=${isOpen}><summary><code>${name}</code></summary>${(schema.description ?? '').split('\n\n').map((part) => html`<p key=${part} class="soft">${prose(part)}</p>`)}<${Schema} schema=${schema} /></details>`;
 
 const hashNow = () => decodeURIComponent(location.hash.slice(1));
 

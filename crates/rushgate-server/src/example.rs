@@ -32,14 +32,13 @@ impl Examples<'_> {
 
     fn make(&self, schema: &Value, name: &str, depth: usize) -> Value {
         let schema = self.resolved(schema);
-        let choice = first_choice(schema);
         if let Some(fixed) = fixed(schema) {
             return fixed;
         }
         if schema.get("properties").is_some() {
-            return self.object(schema, choice, depth);
+            return self.object(schema, depth);
         }
-        if let Some(choice) = choice {
+        if let Some(choice) = first_choice(schema) {
             return self.make(choice, name, depth);
         }
         match kind(schema) {
@@ -55,11 +54,10 @@ impl Examples<'_> {
         }
     }
 
-    fn object(&self, schema: &Value, choice: Option<&Value>, depth: usize) -> Value {
+    fn object(&self, schema: &Value, depth: usize) -> Value {
         if depth > DEPTH_MAX {
             return json!({});
         }
-        let choice = choice.map(|choice| self.resolved(choice)).unwrap_or(&Value::Null);
         let names = |of: &Value| {
             let names = of["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
             names.map(str::to_owned).collect::<BTreeSet<_>>()
@@ -69,14 +67,12 @@ impl Examples<'_> {
             own.into_iter().flat_map(Map::keys).filter(|name| SHOWN.contains(&name.as_str())).cloned();
         let mut fields = names(schema);
         fields.extend(shown);
-        // A choice between fields: the others stay away.
-        let others =
-            schema["oneOf"].as_array().into_iter().flatten().flat_map(names).collect::<BTreeSet<_>>();
-        fields.retain(|name| !others.contains(name));
-        fields.extend(names(choice));
+        // Of two fields that exclude each other, the first.
+        let second = names(&schema["else"]);
+        fields.retain(|name| !second.contains(name));
+        fields.extend(names(&schema["if"]));
         let field = |name: String| {
-            let of = choice["properties"].get(&name).filter(|of| of.get("not").is_none());
-            let value = self.make(of.unwrap_or(&schema["properties"][&name]), &name, depth + 1);
+            let value = self.make(&schema["properties"][&name], &name, depth + 1);
             (name, value)
         };
         Value::Object(fields.into_iter().map(field).collect())

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use hyper::http::StatusCode;
 use rushgate::TaskId;
 use schemars::generate::SchemaSettings;
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::events::EVENT_STREAM;
 use crate::example::Examples;
 use crate::problem::{Code, PROBLEM_JSON, ProblemView};
 use crate::route::{COMMON, KeyUse, Route, SchemaOf};
@@ -28,15 +29,18 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
         paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), operation);
     }
     let mut schemas = generator.take_definitions(true);
-    schemas.values_mut().for_each(demand_values);
     schemas.values_mut().for_each(without_links);
     schemas.values_mut().for_each(merge_only_variant);
+    schemas.values_mut().for_each(spread_common_fields);
+    schemas.values_mut().for_each(list_constants);
+    schemas.iter_mut().for_each(|(name, schema)| name_variants(name, schema));
     // The fields of a query type become parameters.
     let queries: BTreeSet<_> = routes.iter().filter_map(|route| route.query).map(name_of).collect();
     let bodies: BTreeSet<_> = routes.iter().filter_map(|route| route.body).map(name_of).collect();
     schemas.retain(|name, _| !queries.contains(name) || bodies.contains(name));
     let examples = Examples(&schemas);
     paths.values_mut().flat_map(Map::values_mut).for_each(|operation| add_examples(operation, &examples));
+    let shared = share_refusals(&mut paths);
     let mut described = json!({
         "openapi": "3.1.0",
         "info": {
@@ -52,6 +56,7 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
         "paths": paths,
         "components": {
             "schemas": schemas,
+            "responses": shared,
             "securitySchemes": {
                 "bearer": {
                     "type": "http", "scheme": "bearer",
@@ -115,26 +120,154 @@ fn limit_integers(value: &mut Value) {
     }
 }
 
-/// A required field also needs a value: the parser treats `null` like an absent field.
-fn demand_values(schema: &mut Value) {
-    let choice = if schema.get("oneOf").is_some() { "oneOf" } else { "anyOf" };
-    for choice in schema.get_mut(choice).and_then(Value::as_array_mut).into_iter().flatten() {
-        let fields: Vec<_> = choice["required"].as_array().into_iter().flatten().cloned().collect();
-        for field in fields.iter().filter_map(Value::as_str) {
-            let of = &mut choice["properties"][field];
-            if of.is_null() {
-                *of = json!({ "not": { "type": "null" } });
+/// Replaces a choice between constants by an enumeration, which generators know. The description says what each means.
+fn list_constants(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.values_mut().for_each(list_constants);
+            let Some((words, meanings)) = fields.get("oneOf").and_then(constants) else { return };
+            fields.remove("oneOf");
+            fields.insert("type".to_owned(), "string".into());
+            fields.insert("enum".to_owned(), words.into());
+            let own = fields.get("description").and_then(Value::as_str).map(str::to_owned);
+            let lines: Vec<_> = own.into_iter().chain(meanings).collect();
+            if !lines.is_empty() {
+                fields.insert("description".to_owned(), lines.join("\n\n").into());
             }
         }
+        Value::Array(values) => values.iter_mut().for_each(list_constants),
+        _ => {}
     }
 }
 
-/// Removes the links of rustdoc, which lead nowhere in a schema.
+/// The strings that a choice consists of, and a sentence about each that has one.
+fn constants(choice: &Value) -> Option<(Vec<Value>, Vec<String>)> {
+    let (mut words, mut meanings) = (Vec::new(), Vec::new());
+    for variant in choice.as_array()? {
+        match (&variant["const"], variant["enum"].as_array()) {
+            (Value::String(word), _) => {
+                words.push(word.as_str().into());
+                let says = variant["description"].as_str();
+                meanings.extend(says.map(|says| format!("`{word}`: {says}")));
+            }
+            (_, Some(several)) => words.extend(several.iter().cloned()),
+            _ => return None,
+        }
+    }
+    Some((words, meanings))
+}
+
+/// Moves fields beside a choice into each of its variants: generators ignore one or the other.
+fn spread_common_fields(schema: &mut Value) {
+    let Some(fields) = schema.as_object_mut().filter(|fields| fields.contains_key("oneOf")) else { return };
+    let Some(Value::Object(common)) = fields.remove("properties") else { return };
+    let required = fields.remove("required");
+    fields.remove("type");
+    for variant in fields.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        for (name, of) in &common {
+            variant["properties"][name] = of.clone();
+        }
+        let own = variant["required"].as_array().cloned();
+        let all = required.as_ref().and_then(Value::as_array).into_iter().flatten().cloned();
+        variant["required"] = all.chain(own.into_iter().flatten()).collect();
+    }
+}
+
+/// Names each variant of a choice by its constant, such as `EnqueuedAdded`. Generators number variants without a title.
+fn name_variants(name: &str, schema: &mut Value) {
+    for variant in schema.get_mut("oneOf").and_then(Value::as_array_mut).into_iter().flatten() {
+        let fields = variant["properties"].as_object().into_iter().flat_map(Map::values);
+        let Some(word) = fields.filter_map(|of| of["const"].as_str()).next() else { continue };
+        let parts = word.split('_').filter(|part| !part.is_empty());
+        let word: String = parts.map(|part| part[..1].to_uppercase() + &part[1..]).collect();
+        variant["title"] = format!("{name}{word}").into();
+    }
+}
+
+/// Demands exactly one of two optional fields. Generators ignore `if` and see two optional fields, while they lose the
+/// types of fields beside a `oneOf`.
+pub(crate) fn exactly_one(
+    first: &'static str,
+    second: &'static str,
+) -> impl FnMut(&mut Schema) + Send + Sync + Clone {
+    let given = json!({ "not": { "type": "null" } });
+    move |schema| either(schema, [(first, &given), (second, &given)], &json!({ "type": "null" }))
+}
+
+/// Demands that the first field or the second one is given. Beside the first, the second must be absent. Takes the schema
+/// of each field when it is given, and that of the second when it is absent.
+pub(crate) fn either(
+    schema: &mut Schema,
+    [(first, first_given), (second, second_given)]: [(&str, &Value); 2],
+    absent: &Value,
+) {
+    // Redocly takes fields that a part does not name for unknown ones.
+    let with = |name: &str, of: &Value| json!({ "properties": { name: of }, "additionalProperties": true });
+    let has = |name: &str, given: &Value| {
+        let mut part = with(name, given);
+        part["required"] = json!([name]);
+        part
+    };
+    let says = schema.get("description").and_then(Value::as_str).unwrap_or_default();
+    let says = format!("{says} Requires exactly one of `{first}` and `{second}`.");
+    schema.insert("description".to_owned(), says.trim().into());
+    schema.insert("if".to_owned(), has(first, first_given));
+    schema.insert("then".to_owned(), with(second, absent));
+    schema.insert("else".to_owned(), has(second, second_given));
+}
+
+/// Moves the most frequent refusal of each status to the components, and returns these.
+fn share_refusals(paths: &mut BTreeMap<&str, Map<String, Value>>) -> Map<String, Value> {
+    let of_all = |paths: &BTreeMap<&str, Map<String, Value>>| -> Vec<(String, Value)> {
+        let operations = paths.values().flat_map(Map::values);
+        let all = operations.flat_map(|operation| operation["responses"].as_object().into_iter().flatten());
+        all.filter(|(status, _)| is_refusal(status))
+            .map(|(status, of)| (status.clone(), of.clone()))
+            .collect()
+    };
+    let mut counts: BTreeMap<String, BTreeMap<String, (usize, Value)>> = BTreeMap::new();
+    for (status, of) in of_all(paths) {
+        counts.entry(status).or_default().entry(of.to_string()).or_insert((0, of)).0 += 1;
+    }
+    let most = counts.into_iter().filter_map(|(status, of)| {
+        let (count, refusal) = of.into_values().max_by_key(|(count, _)| *count)?;
+        (count > 1).then_some((status, refusal))
+    });
+    let most: BTreeMap<String, Value> = most.collect();
+    for operation in paths.values_mut().flat_map(Map::values_mut) {
+        for (status, of) in operation["responses"].as_object_mut().into_iter().flatten() {
+            if most.get(status) == Some(of) {
+                *of = json!({ "$ref": format!("#/components/responses/{}", response_name(status)) });
+            }
+        }
+    }
+    most.into_iter().map(|(status, refusal)| (response_name(&status), refusal)).collect()
+}
+
+fn is_refusal(status: &str) -> bool {
+    status.starts_with(['4', '5'])
+}
+
+/// The reason phrase as a name: `TooManyRequests`.
+fn response_name(status: &str) -> String {
+    let words = status.parse().map(reason).unwrap_or_default();
+    words.split(|letter: char| !letter.is_alphanumeric()).collect()
+}
+
+/// The paragraphs of a text in one line each, except for lists. Pages would show the line breaks of the source.
+fn unwrapped(text: &str) -> String {
+    let is_list = |part: &str| part.starts_with("- ") || part.contains("\n- ");
+    let parts = text.split("\n\n");
+    let parts = parts.map(|part| if is_list(part) { part.to_owned() } else { part.replace('\n', " ") });
+    parts.collect::<Vec<_>>().join("\n\n")
+}
+
+/// Removes the links of rustdoc, which lead nowhere in a schema, and its line breaks.
 fn without_links(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
             if let Some(Value::String(text)) = fields.get_mut("description") {
-                *text = without_rustdoc(text);
+                *text = unwrapped(&without_rustdoc(text));
             }
             fields.values_mut().for_each(without_links);
         }
@@ -196,7 +329,7 @@ fn operation(route: &Route, generator: &mut SchemaGenerator, problem: &Value) ->
 
 fn may_be_empty(schema: &Value, generator: &SchemaGenerator) -> bool {
     let of = definition(schema, generator);
-    ["required", "oneOf", "anyOf"].iter().all(|word| of.get(word).is_none())
+    ["required", "oneOf", "anyOf", "else"].iter().all(|word| of.get(word).is_none())
 }
 
 /// The schema that a reference points to.
@@ -268,7 +401,8 @@ fn parameters(route: &Route, generator: &mut SchemaGenerator) -> Vec<Value> {
 
 /// Fields of a query type, as parameters.
 fn query_parameters(schema: Value, generator: &SchemaGenerator) -> Vec<Value> {
-    let of = definition(&schema, generator);
+    let mut of = definition(&schema, generator);
+    without_links(&mut of);
     let Some(fields) = of["properties"].as_object() else { return Vec::new() };
     let parameter = |(name, schema): (&String, &Value)| json!({ "name": name, "in": "query", "required": false, "schema": schema });
     fields.iter().map(parameter).collect()
@@ -277,11 +411,11 @@ fn query_parameters(schema: Value, generator: &SchemaGenerator) -> Vec<Value> {
 fn responses(route: &Route, generator: &mut SchemaGenerator, problem: &Value) -> Value {
     let answer = (route.answer)(generator).to_value();
     let mut responses = Map::new();
+    let content = if route.media == EVENT_STREAM { stream_of(&answer) } else { json!({ "schema": answer }) };
     for status in route.succeeds {
-        responses.insert(
-            status.to_string(),
-            json!({ "description": reason(*status), "content": { route.media: { "schema": answer } } }),
-        );
+        let says = reason(*status);
+        responses
+            .insert(status.to_string(), json!({ "description": says, "content": { route.media: content } }));
     }
     if let Some(passing) = route.tagged {
         let description = match passing {
@@ -310,8 +444,32 @@ fn refusal(route: &Route, codes: &[Code], problem: &Value) -> Value {
         codes.iter().partition(|code| COMMON.contains(code) && !route.refuses.contains(code));
     let lines: Vec<_> = own.iter().chain(&common).map(line).collect();
     let words: Vec<_> = codes.iter().map(|code| code.word()).collect();
-    let schema = json!({ "allOf": [problem, { "properties": { "code": { "enum": words } } }] });
-    json!({ "description": lines.join("\n"), "content": { PROBLEM_JSON: { "schema": schema } } })
+    json!({
+        "description": lines.join("\n"),
+        "content": { PROBLEM_JSON: { "schema": problem } },
+        "x-codes": words,
+    })
+}
+
+/// A stream as a text, which is what generated clients get of it. The schema of its events is that of its content.
+fn stream_of(data: &Value) -> Value {
+    let name = data["$ref"].as_str().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    let says = format!("Server-sent events. The `data` of each event is the JSON of `{name}`.");
+    let text = json!({ "type": "string" });
+    let data = json!({ "type": "string", "contentMediaType": "application/json", "contentSchema": data });
+    let event = json!({
+        "type": "object",
+        "properties": { "id": text, "event": text, "data": data },
+        "required": ["data"],
+    });
+    json!({
+        "schema": {
+            "type": "string",
+            "description": says,
+            "contentMediaType": EVENT_STREAM,
+            "contentSchema": { "type": "array", "items": event },
+        },
+    })
 }
 
 fn reason(status: u16) -> &'static str {
@@ -326,7 +484,7 @@ impl JsonSchema for Description {
         "OpenApi".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
         schemars::json_schema!({
             "type": "object",
             "required": ["openapi", "paths"],
@@ -371,23 +529,108 @@ mod tests {
         let described = describe(&routes());
         let mut found = BTreeSet::new();
         references(&described, &mut found);
-        let schemas = described["components"]["schemas"].as_object().unwrap();
-        let used: BTreeSet<_> =
-            found.iter().map(|path| path.rsplit('/').next().unwrap_or_default()).collect();
-        assert!(found.iter().all(|path| path.starts_with("#/components/schemas/")), "{found:?}");
-        let unused: Vec<_> = schemas.keys().filter(|name| !used.contains(name.as_str())).collect();
-        assert_eq!(unused, Vec::<&str>::new());
-        for name in used {
-            assert!(schemas.contains_key(name), "{name}");
+        let names = |kind: &str| {
+            let all = described["components"][kind].as_object().unwrap().keys();
+            all.map(|name| format!("#/components/{kind}/{name}")).collect::<Vec<_>>()
+        };
+        let named: BTreeSet<_> = [names("schemas"), names("responses")].concat().into_iter().collect();
+        let found: BTreeSet<_> = found.into_iter().map(str::to_owned).collect();
+        assert_eq!(found, named);
+    }
+
+    /// Every schema and other object of a document, with its path.
+    fn objects(value: &Value, path: &str, see: &mut impl FnMut(&str, &Map<String, Value>)) {
+        match value {
+            Value::Object(fields) => {
+                see(path, fields);
+                fields.iter().for_each(|(name, of)| objects(of, &format!("{path}/{name}"), see));
+            }
+            Value::Array(values) => values.iter().for_each(|of| objects(of, path, see)),
+            _ => {}
         }
+    }
+
+    #[test]
+    fn generators_find_the_fields_of_each_type_and_the_words_of_each_enumeration() {
+        objects(&describe(&routes()), "", &mut |path, of| {
+            let has = |word: &str| of.contains_key(word);
+            let choices = ["oneOf", "anyOf", "allOf"].into_iter().filter(|word| has(word));
+            for word in choices {
+                assert!(!has("properties"), "{path}: fields beside {word}");
+                let is_constant = |of: &Value| of.get("const").is_some() || of.get("enum").is_some();
+                assert!(!of[word].as_array().unwrap().iter().all(is_constant), "{path}: {word} of constants");
+            }
+        });
+    }
+
+    #[test]
+    fn schemas_have_names_of_their_own() {
+        let described = describe(&routes());
+        for name in described["components"]["schemas"].as_object().unwrap().keys() {
+            assert!(
+                !name.ends_with(|letter: char| letter.is_ascii_digit()),
+                "{name}: two types have this name"
+            );
+        }
+    }
+
+    #[test]
+    fn each_variant_has_a_name_of_its_own() {
+        let described = describe(&routes());
+        let schemas = described["components"]["schemas"].as_object().unwrap();
+        let mut names: BTreeSet<_> = schemas.keys().cloned().collect();
+        for (name, schema) in schemas {
+            for variant in schema["oneOf"].as_array().into_iter().flatten() {
+                let title = variant["title"].as_str().unwrap_or_else(|| panic!("{name}: {variant}"));
+                assert!(names.insert(title.to_owned()), "{title}");
+            }
+        }
+        assert!(names.contains("EnqueuedAdded"), "{names:?}");
+    }
+
+    #[test]
+    fn refusals_are_problems_and_name_their_codes() {
+        let described = describe(&routes());
+        let operations =
+            described["paths"].as_object().unwrap().values().flat_map(|of| of.as_object().unwrap());
+        for (_, operation) in operations {
+            for (status, of) in operation["responses"].as_object().unwrap() {
+                if !is_refusal(status) {
+                    continue;
+                }
+                let of = match of["$ref"].as_str() {
+                    Some(path) => described.pointer(path.trim_start_matches('#')).unwrap(),
+                    None => of,
+                };
+                let schema = &of["content"][PROBLEM_JSON]["schema"];
+                assert_eq!(*schema, json!({ "$ref": "#/components/schemas/Problem" }), "{operation}");
+                assert!(!of["x-codes"].as_array().unwrap().is_empty(), "{operation}");
+            }
+        }
+        let shared = described["components"]["responses"].as_object().unwrap();
+        assert_eq!(shared["Unauthorized"]["x-codes"], json!(["unauthorized"]));
+    }
+
+    #[test]
+    fn a_stream_is_a_text_whose_events_have_a_schema() {
+        let described = describe(&routes());
+        let stream = &described["paths"]["/v1/sales/{sale}/events"]["get"]["responses"]["200"]["content"];
+        let schema = &stream[EVENT_STREAM]["schema"];
+        assert_eq!(schema["type"], "string");
+        let data = &schema["contentSchema"]["items"]["properties"]["data"];
+        assert_eq!(data["contentSchema"], json!({ "$ref": "#/components/schemas/Event" }));
     }
 
     #[test]
     fn one_of_several_fields_must_have_a_value() {
         let described = describe(&routes());
-        let choices = &described["components"]["schemas"]["StockBody"]["oneOf"];
-        assert_eq!(choices[0]["properties"]["add"], json!({ "not": { "type": "null" } }), "{choices}");
-        assert_eq!(choices[1]["properties"]["withdraw"], json!({ "not": { "type": "null" } }), "{choices}");
+        let stock = &described["components"]["schemas"]["StockBody"];
+        let given = json!({ "not": { "type": "null" } });
+        for (word, name) in [("if", "add"), ("else", "withdraw")] {
+            assert_eq!(stock[word]["required"], json!([name]), "{stock}");
+            assert_eq!(stock[word]["properties"][name], given, "{stock}");
+        }
+        assert_eq!(stock["then"]["properties"], json!({ "withdraw": { "type": "null" } }), "{stock}");
     }
 
     /// Integers without a largest value, by path.
@@ -420,6 +663,15 @@ mod tests {
             "A `Ticket` of one, see [W3C](https://www.w3.org/) and x."
         );
         assert_eq!(without_rustdoc("`[7,9`"), "`[7,9`");
+    }
+
+    #[test]
+    fn descriptions_have_no_line_breaks_within_a_paragraph() {
+        objects(&describe(&routes())["components"]["schemas"], "", &mut |path, of| {
+            let says = of.get("description").and_then(Value::as_str).unwrap_or_default();
+            assert!(says.contains("- ") || !says.replace("\n\n", "").contains('\n'), "{path}: {says}");
+        });
+        assert_eq!(unwrapped("One\nline.\n\n- a\n- b"), "One line.\n\n- a\n- b");
     }
 
     #[test]

@@ -39,7 +39,7 @@ pub(crate) const AT_A_TIME: usize = 16;
 /// A list of a snapshot, by the name of its field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Listed {
+pub(crate) enum SnapshotList {
     Sales,
     Queues,
     Locks,
@@ -56,7 +56,7 @@ pub(crate) struct Snapshot {
     pub queues: Vec<QueueReport>,
     pub flows: Vec<FlowView>,
     pub locks: Vec<LockState>,
-    pub truncated: Vec<Listed>,
+    pub truncated: Vec<SnapshotList>,
 }
 
 /// A snapshot of everything that the caller may see: up to 200 sales, queues and locks each.
@@ -82,7 +82,7 @@ pub(crate) struct SnapshotView {
     locks: Vec<LockState>,
     /// Lists that have only their first 200 entries by name. Get the others from `/v1/sales`, `/v1/queues` and
     /// `/v1/locks`.
-    truncated: Vec<Listed>,
+    truncated: Vec<SnapshotList>,
 }
 
 /// The server's clock, in microseconds since the Unix epoch.
@@ -104,7 +104,7 @@ impl Snapshot {
         let page = Page::first(SNAPSHOT_MAX + 1);
         let mut truncated = Vec::new();
         let (mut sales, mut damaged) = (Vec::new(), Vec::new());
-        for sale in first(Listed::Sales, gate.sales(page.clone()).await?, &mut truncated) {
+        for sale in first(SnapshotList::Sales, gate.sales(page.clone()).await?, &mut truncated) {
             match sale {
                 ListedSale::Sound(mut sale) => {
                     // Up to 64 KiB each, which no view of a snapshot shows.
@@ -115,14 +115,14 @@ impl Snapshot {
             }
         }
         let locks = if is_watched { gate.locks(page.clone()).await? } else { Vec::new() };
-        let locks = first(Listed::Locks, locks, &mut truncated);
+        let locks = first(SnapshotList::Locks, locks, &mut truncated);
         let with_rooms = sales.iter().filter(|sale| is_watched || sale.status == SaleStatus::Open);
         let rooms: Vec<_> = with_rooms.map(|sale| room(gate, sale.spec.id.clone())).collect();
         let rooms: Vec<Result<_>> = stream::iter(rooms).buffered(AT_A_TIME).collect().await;
         let rooms = rooms.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
         let (queues, flows) = match with_queues {
             true => {
-                let queues = first(Listed::Queues, gate.queues(page).await?, &mut truncated);
+                let queues = first(SnapshotList::Queues, gate.queues(page).await?, &mut truncated);
                 queues_of(gate, flow, queues).await?
             }
             false => Default::default(),
@@ -134,7 +134,8 @@ impl Snapshot {
     }
 
     fn seen_by(&self, caller: &Caller) -> SnapshotView {
-        let Self { sales, damaged, rooms, attempts, counted_us, queues, flows, locks, truncated } = self.clone();
+        let Self { sales, damaged, rooms, attempts, counted_us, queues, flows, locks, truncated } =
+            self.clone();
         let sales = sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.spec.id.as_str()));
         let damaged = damaged.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id.as_str()));
         let rooms = rooms.iter().filter(|(sale, _)| caller.may(Kind::Sale, sale.as_str()));
@@ -158,7 +159,7 @@ impl Snapshot {
 }
 
 /// The entries that a snapshot has room for. If there are more, the list is noted as truncated.
-fn first<T>(list: Listed, mut all: Vec<T>, truncated: &mut Vec<Listed>) -> Vec<T> {
+fn first<T>(list: SnapshotList, mut all: Vec<T>, truncated: &mut Vec<SnapshotList>) -> Vec<T> {
     if all.len() > SNAPSHOT_MAX as usize {
         all.truncate(SNAPSHOT_MAX as usize);
         truncated.push(list);

@@ -52,6 +52,7 @@ impl From<&PageQuery> for Page {
 
 /// Page of a list.
 #[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "{T}Page")]
 pub(crate) struct PageView<T> {
     /// The entries, sorted by name.
     items: Vec<T>,

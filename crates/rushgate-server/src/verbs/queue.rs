@@ -14,14 +14,16 @@ use rushgate::queue::{
 use rushgate::store::Page;
 use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
 use rushgate::{Enqueued, Error, Queue, TaskId, Timestamp, trace};
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{EventsQuery, PageQuery, PageView};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::history::{HistoryQuery, HistoryView};
+use crate::openapi::{either, exactly_one};
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Owed, Reply};
 use crate::scope::Kind;
@@ -90,15 +92,16 @@ pub(crate) struct BatchBody {
 
 /// One outcome per item of the request.
 #[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct Outcomes<T> {
+#[schemars(rename = "{T}OutcomesView")]
+pub(crate) struct OutcomesView<T> {
     /// In the order of the request.
     outcomes: Vec<T>,
 }
 
-pub(crate) async fn enqueue_all(call: Call<BatchBody>) -> Answer<Outcomes<Enqueued>> {
+pub(crate) async fn enqueue_all(call: Call<BatchBody>) -> Answer<OutcomesView<Enqueued>> {
     let queue = call.queue()?;
     let tasks = call.body.tasks.into_iter().map(task_of).collect::<Result<_, _>>()?;
-    Ok(Reply::ok(Outcomes { outcomes: queue.enqueue_all(tasks).await? }))
+    Ok(Reply::ok(OutcomesView { outcomes: queue.enqueue_all(tasks).await? }))
 }
 
 /// Tasks.
@@ -199,7 +202,7 @@ impl Drop for ClaimedTasks {
 /// otherwise.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
+#[schemars(transform = exactly_one("ticket", "tickets"))]
 pub(crate) struct CompleteBody {
     /// One ticket.
     ticket: Option<Ticket>,
@@ -229,14 +232,14 @@ fn one_or_many(ticket: Option<Ticket>, tickets: Option<Vec<Ticket>>) -> Result<(
 }
 
 /// The outcomes; a problem if the only one is a refusal.
-fn judged<O: PartialEq>(outcomes: Vec<O>, alone: bool, stale: &O) -> Answer<Outcomes<O>> {
+fn judged<O: PartialEq>(outcomes: Vec<O>, alone: bool, stale: &O) -> Answer<OutcomesView<O>> {
     if alone && outcomes.first() == Some(stale) {
         return Err(Problem::plain(Code::Stale));
     }
-    Ok(Reply::ok(Outcomes { outcomes }))
+    Ok(Reply::ok(OutcomesView { outcomes }))
 }
 
-pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<Outcomes<Completed>> {
+pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<OutcomesView<Completed>> {
     let queue = call.queue()?;
     let CompleteBody { ticket, tickets, result, result_base64, result_type, discarded } = call.body;
     let (tickets, alone) = one_or_many(ticket, tickets)?;
@@ -259,7 +262,7 @@ pub(crate) async fn complete(call: Call<CompleteBody>) -> Answer<Outcomes<Comple
 /// Tasks that failed.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
+#[schemars(transform = exactly_one("ticket", "tickets"))]
 pub(crate) struct RetryBody {
     /// One ticket.
     ticket: Option<Ticket>,
@@ -278,7 +281,7 @@ pub(crate) struct RetryBody {
     give_up: bool,
 }
 
-pub(crate) async fn retry(call: Call<RetryBody>) -> Answer<Outcomes<Retried>> {
+pub(crate) async fn retry(call: Call<RetryBody>) -> Answer<OutcomesView<Retried>> {
     let queue = call.queue()?;
     let RetryBody { ticket, tickets, delay_ms, error, give_up } = call.body;
     let (tickets, alone) = one_or_many(ticket, tickets)?;
@@ -290,7 +293,7 @@ pub(crate) async fn retry(call: Call<RetryBody>) -> Answer<Outcomes<Retried>> {
 /// Tasks to release.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
+#[schemars(transform = exactly_one("ticket", "tickets"))]
 pub(crate) struct ReleaseTasksBody {
     /// One ticket.
     ticket: Option<Ticket>,
@@ -303,7 +306,7 @@ pub(crate) struct ReleaseTasksBody {
     delay_ms: u64,
 }
 
-pub(crate) async fn release_tasks(call: Call<ReleaseTasksBody>) -> Answer<Outcomes<TaskReleased>> {
+pub(crate) async fn release_tasks(call: Call<ReleaseTasksBody>) -> Answer<OutcomesView<TaskReleased>> {
     let queue = call.queue()?;
     let ReleaseTasksBody { ticket, tickets, delay_ms } = call.body;
     let (tickets, alone) = one_or_many(ticket, tickets)?;
@@ -315,8 +318,8 @@ pub(crate) async fn release_tasks(call: Call<ReleaseTasksBody>) -> Answer<Outcom
 /// Tasks whose leases to extend.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["ticket"] }, { "required": ["tickets"] }]))]
-pub(crate) struct ExtendBody {
+#[schemars(transform = exactly_one("ticket", "tickets"))]
+pub(crate) struct ExtendTasksBody {
     /// One ticket.
     ticket: Option<Ticket>,
     /// Several tickets: 1 to 1,000.
@@ -330,9 +333,9 @@ pub(crate) struct ExtendBody {
     progress: Option<TaskProgress>,
 }
 
-pub(crate) async fn extend(call: Call<ExtendBody>) -> Answer<Outcomes<TaskExtended>> {
+pub(crate) async fn extend(call: Call<ExtendTasksBody>) -> Answer<OutcomesView<TaskExtended>> {
     let queue = call.queue()?;
-    let ExtendBody { ticket, tickets, lease_ms, progress } = call.body;
+    let ExtendTasksBody { ticket, tickets, lease_ms, progress } = call.body;
     let (tickets, alone) = one_or_many(ticket, tickets)?;
     let lease = Lease::new(Duration::from_millis(lease_ms))?.get();
     let beat = |ticket| Heartbeat { ticket, progress: progress.clone() };
@@ -613,10 +616,7 @@ pub(crate) async fn dead(call: Call<Nothing, PageQuery>) -> Answer<PageView<Dead
 /// Selects dead letters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("anyOf" = [
-    { "required": ["ids"], "properties": { "all": { "const": false } } },
-    { "required": ["all"], "properties": { "all": { "const": true }, "ids": { "type": "null" } } },
-]))]
+#[schemars(transform = ids_or_all)]
 pub(crate) struct SelectionBody {
     /// IDs of dead letters: 1 to 1,000.
     #[schemars(length(min = 1, max = 1_000))]
@@ -624,6 +624,11 @@ pub(crate) struct SelectionBody {
     /// Whether to take all dead letters, instead of `ids`.
     #[serde(default)]
     all: bool,
+}
+
+fn ids_or_all(schema: &mut Schema) {
+    let (ids, all) = (json!({ "not": { "type": "null" } }), json!({ "const": true }));
+    either(schema, [("ids", &ids), ("all", &all)], &json!({ "const": false }));
 }
 
 impl TryFrom<SelectionBody> for Selection {

@@ -20,6 +20,7 @@ use super::{EventsQuery, PageQuery, PageView, buyer_of};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::history::{HistoryQuery, HistoryView};
+use crate::openapi::exactly_one;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::scope::Kind;
@@ -407,7 +408,7 @@ fn not_honoured(why: BadReceipt) -> Problem {
 /// A change of the stock: units to add or to withdraw.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["add"] }, { "required": ["withdraw"] }]))]
+#[schemars(transform = exactly_one("add", "withdraw"))]
 pub(crate) struct StockBody {
     /// Name of the SKU.
     sku: Sku,

@@ -11,13 +11,14 @@ use serde_json::value::RawValue;
 use super::queue::{PausedView, entered};
 use super::{PageQuery, PageView};
 use crate::call::{Call, Nothing};
+use crate::openapi::exactly_one;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 
 /// A schedule to save.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["cron"] }, { "required": ["every_ms"] }]))]
+#[schemars(transform = exactly_one("cron", "every_ms"))]
 pub(crate) struct ScheduleBody {
     /// Cron pattern: `minute hour day month weekday`, with seconds in front if there are six fields.
     cron: Option<String>,

@@ -101,7 +101,7 @@ def the_server() -> None:
     stream(listen._get_kwargs(body=m.ListenBody.from_dict({"Ready": "mail"})))
     step.sync_detailed("stats", client=api, body=m.StepBody.from_dict({"queue": "mail"}))
     tokens.sync_detailed(client=api)
-    made = had(create_token.sync_detailed(client=api, body=m.TokenBody("a buyer", "buyer", buyer="ann")), m.CreatedView)
+    made = had(create_token.sync_detailed(client=api, body=m.TokenBody("a buyer", m.Role.BUYER, buyer="ann")), m.CreatedView)
     revoke_token.sync_detailed(made.id, client=api)
     create_key.sync_detailed(client=api, body=m.KeyBody("a shop"))
 
@@ -136,7 +136,7 @@ def the_queues() -> None:
     enqueue_all.sync_detailed(queue, client=api, body=m.BatchBody(batch))
     queues.sync_detailed(client=api)
     stats.sync_detailed(queue, client=api)
-    tasks.sync_detailed(queue, client=api, state="ready", limit=2)
+    tasks.sync_detailed(queue, client=api, state=m.TaskState.READY, limit=2)
     top.sync_detailed(queue, client=api, n=1)
     task.sync_detailed(queue, "a", client=api)
     why.sync_detailed(queue, "after-a", client=api)
@@ -146,17 +146,15 @@ def the_queues() -> None:
     reschedule.sync_detailed(queue, "c", client=api, body=m.RescheduleBody(delay_ms=60_000))
     cancel.sync_detailed(queue, "whole", client=api)
     first = ticket()
-    extend_tasks.sync_detailed(queue, client=api, body=m.ExtendBody2Type0(first))
-    complete.sync_detailed(queue, client=api, body=m.CompleteBodyType0(first))
+    extend_tasks.sync_detailed(queue, client=api, body=m.ExtendTasksBody(ticket=first))
+    complete.sync_detailed(queue, client=api, body=m.CompleteBody(ticket=first, result={"sent": True}))
     waited.sync_detailed(queue, "after-a", client=api)
     clear_unique.sync_detailed(queue, "a", client=api)
-    release_tasks.sync_detailed(queue, client=api, body=m.ReleaseTasksBodyType0(ticket()))
-    failed = m.RetryBodyType0(ticket())
-    failed["give_up"] = True
-    retry.sync_detailed(queue, client=api, body=failed)
+    release_tasks.sync_detailed(queue, client=api, body=m.ReleaseTasksBody(ticket=ticket()))
+    retry.sync_detailed(queue, client=api, body=m.RetryBody(ticket=ticket(), error="connection refused", give_up=True))
     dead.sync_detailed(queue, client=api)
-    requeue_dead.sync_detailed(queue, client=api, body=m.SelectionBodyType1(True))
-    delete_dead.sync_detailed(queue, client=api, body=m.SelectionBodyType1(True))
+    requeue_dead.sync_detailed(queue, client=api, body=m.SelectionBody(all_=True))
+    delete_dead.sync_detailed(queue, client=api, body=m.SelectionBody(all_=True))
     first_due = had(top.sync_detailed(queue, client=api, n=1), m.TasksView).tasks[0]
     dequeue.sync_detailed(queue, client=api, body=m.DequeueBody(first_due.ticket))
     pause.sync_detailed(queue, client=api)
@@ -169,9 +167,9 @@ def the_workers_and_schedules() -> None:
     queue, worker, nightly = "mail", "w1", "nightly"
     announce.sync_detailed(queue, worker, client=api, body=m.AnnounceBody(name="mailer", version="shop 1.2", concurrency=4))
     workers.sync_detailed(queue, client=api)
-    set_worker.sync_detailed(queue, worker, client=api, body=m.ModeView("quiet"))
+    set_worker.sync_detailed(queue, worker, client=api, body=m.ModeView(m.WorkerMode.QUIET))
     end_worker.sync_detailed(queue, worker, client=api)
-    schedule.sync_detailed(queue, nightly, client=api, body=m.ScheduleBodyType0("30 3 * * *"))
+    schedule.sync_detailed(queue, nightly, client=api, body=m.ScheduleBody(cron="30 3 * * *", missed=m.Missed.ONCE))
     schedules.sync_detailed(queue, client=api)
     find_schedule.sync_detailed(queue, nightly, client=api)
     run_schedule.sync_detailed(queue, nightly, client=api)
@@ -197,9 +195,7 @@ def the_sales() -> None:
     confirm.sync_detailed(phones, paid.id, client=api)
     cancel_hold.sync_detailed(phones, dropped.id, client=api)
     restore.sync_detailed(phones, client=api, body=m.RestoreBody(paid.receipt or ""))
-    more = m.StockBodyType0(5)
-    more["sku"] = "phone"
-    stock.sync_detailed(phones, client=api, body=more, idempotency_key="more")
+    stock.sync_detailed(phones, client=api, body=m.StockBody(sku="phone", add=5), idempotency_key="more")
     failed_orders.sync_detailed(phones, client=api)
     retry_orders.sync_detailed(phones, client=api)
     sale_history.sync_detailed(phones, client=api)
@@ -212,7 +208,7 @@ def the_sales() -> None:
 
 
 def the_room(phones: str) -> None:
-    set_room.sync_detailed(phones, client=api, body=m.RoomBody(rate=m.Rate(n=10, per_ms=1_000), order="draw"))
+    set_room.sync_detailed(phones, client=api, body=m.RoomBody(rate=m.Rate(n=10, per_ms=1_000), order=m.RoomOrder.DRAW))
     join.sync_detailed(phones, client=api, body=m.BuyerBody("ann"))
     room.sync_detailed(phones, client=api)
     close_entry.sync_detailed(phones, client=api)

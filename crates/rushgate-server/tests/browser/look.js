@@ -82,7 +82,7 @@ async function read(browser) {
   await page.fill('#search', '');
   assert.ok(!(await page.innerText('main')).includes('`'), 'code is shown as such');
   await page.click('#dead summary');
-  await page.click('#dead >> text=DeadLetter');
+  await page.click('#dead >> a:text-is("DeadLetter")');
   await page.waitForSelector('#type-DeadLetter[open] >> text=died_us');
   await page.setViewportSize(phone);
   await fits(page, 'reference');
