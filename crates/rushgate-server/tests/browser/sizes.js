@@ -115,6 +115,22 @@ async function failToRead(browser) {
   await page.context().close();
 }
 
+/** A list that does not fit into one answer says so, and a search finds a name that is not in it. */
+async function searchBeyond(page) {
+  const lock = (name) => ({ name, waiters: [] });
+  await page.route('**/v1/locks?*', (asked) => {
+    const after = new URL(asked.request().url()).searchParams.get('after');
+    return asked.fulfill({ json: after ? { items: [lock('lock-9999'), lock('lock-other')] } : { items: [lock('lock-0000')], next: 'lock-0000' } });
+  });
+  await page.goto(new URL('/locks', state.url).href);
+  await has(page, 'Only the first 10,000 by name are listed.');
+  assert.equal(await rowsOf(page).count(), 1);
+  await page.fill('input[name=q]', 'lock-99');
+  await rowsOf(page).filter({ hasText: 'lock-9999' }).waitFor();
+  assert.equal(await rowsOf(page).count(), 1);
+  await page.unroute('**/v1/locks?*');
+}
+
 async function lookAtSizes(browser) {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   const { server, address } = await start(directory, '127.0.0.1:0', ['--audit-log', 'audit.log']);
@@ -139,6 +155,7 @@ async function lookAtSizes(browser) {
       await rowsOf(pages.desk).filter({ hasText: `${name.slice(0, -1)}-0999` }).waitFor();
     }
     await openTheLast(pages.desk);
+    await searchBeyond(pages.desk);
     await failToRead(browser);
     for (const page of Object.values(pages)) await page.context().close();
   } finally {
