@@ -9,7 +9,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
-use rushgate::queue::QueueName;
+use rushgate::queue::{QueueName, WorkerInfo, WorkerMode};
 use rushgate::sale::ListedSale;
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
@@ -23,6 +23,10 @@ pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.
 
 /// Maximum number of queues and of sales with metrics of their own.
 const THINGS_MAX: usize = 1_000;
+
+/// What an operator can ask of a worker.
+const MODES: [(&str, WorkerMode); 3] =
+    [("work", WorkerMode::Work), ("quiet", WorkerMode::Quiet), ("stop", WorkerMode::Stop)];
 
 type RouteLabels = [(&'static str, &'static str); 2];
 type RequestLabels = (RouteLabels, [(&'static str, u32); 1]);
@@ -164,10 +168,13 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
     let tasks = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let oldest = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
     let dropped = Family::<NameLabels, Counter>::default();
+    let workers = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let queues = Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await?;
     let seen = queues.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
     for queue in seen.take(THINGS_MAX) {
-        let stats = gate.queue(&queue)?.stats().await?;
+        let of = gate.queue(&queue)?;
+        let stats = of.stats().await?;
+        let live = Page::default().read_all(|page| of.workers(page), |worker| worker.id.as_str()).await?;
         let name = ("queue", queue.to_string());
         let states = [
             ("ready", stats.ready),
@@ -179,10 +186,15 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
         for (state, n) in states {
             tasks.get_or_create(&vec![name.clone(), ("state", state.to_owned())]).set(n);
         }
+        for (mode, asked) in MODES {
+            let n = live.iter().filter(|worker: &&WorkerInfo| worker.mode == asked).count() as u64;
+            workers.get_or_create(&vec![name.clone(), ("mode", mode.to_owned())]).set(n);
+        }
         dropped.get_or_create(&vec![name.clone()]).inc_by(stats.dropped);
         oldest.get_or_create(&vec![name]).set(Duration::from_millis(stats.lag_ms).as_secs_f64());
     }
     registry.register("queue_tasks", "Tasks by state", tasks);
+    registry.register("queue_workers", "Workers that have announced themselves, by mode", workers);
     registry.register("queue_dropped", "Tasks dropped because the queue was at capacity", dropped);
     registry.register_with_unit(
         "queue_oldest_due",

@@ -426,6 +426,12 @@ async fn a_worker_is_announced_listed_set_and_ended() {
     let mode = format!("{path}/mode");
     assert_eq!(put(&mode, json!({ "mode": "quiet" })).await.ok(200), json!({ "mode": "quiet" }));
     assert_eq!(put(&path, json!({})).await.ok(200)["mode"], "quiet");
+    enqueue(&stand, json!({ "id": "a" })).await.ok(201);
+    let metrics = String::from_utf8_lossy(&stand.get("/metrics").await.body).into_owned();
+    for (mode, n) in [("work", 1), ("quiet", 1), ("stop", 0)] {
+        let line = format!("rushgate_queue_workers{{queue=\"mail\",mode=\"{mode}\"}} {n}\n");
+        assert!(metrics.contains(&line), "{metrics}");
+    }
     assert_eq!(put(&mode, json!({ "mode": "sleep" })).await.code(), "invalid");
     assert_eq!(put(&format!("{workers}/unknown/mode"), json!({ "mode": "stop" })).await.code(), "not_found");
     for wrong in [
