@@ -6,6 +6,8 @@ import { route, withQuery } from '/page/router.js';
 
 const PAGE = 50;
 
+/** A path that breaks behind a slash. */
+const inParts = (path) => path.split(/(?<=\/)/).map((part) => html`${part}<wbr />`);
 const outcomeOf = ({ status, code }) => (status === null ? t('clientLeft') : code ? `${status} ${code}` : String(status));
 
 export function Log() {
@@ -14,7 +16,7 @@ export function Log() {
   const { said, error } = usePolled(() => api('GET', `/v1/audit-log?${new URLSearchParams({ limit: PAGE, ...(before && { before }) })}`, { cache: 'no-cache' }), [before], 2000);
   const rows = (said?.items ?? []).map((entry, n) => ({
     key: `${entry.at_us} ${n}`, class: entry.status >= 400 ? 'refused' : '',
-    cells: [moment(entry.at_us), entry.who, entry.from, entry.verb, html`<code>${decodeURI(entry.path)}</code>`,
+    cells: [moment(entry.at_us), entry.who, entry.from, entry.verb, html`<code>${inParts(decodeURI(entry.path))}</code>`,
       entry.body === undefined ? `${entry.body_bytes} B` : html`<code class="clip">${JSON.stringify(entry.body)}</code>`, outcomeOf(entry), took(entry.took_us)],
   }));
   const heads = [['when'], ['operator'], ['from'], ['verb'], ['path', 'wrap'], ['request', 'wrap'], ['outcome'], ['latency', 'n']];

@@ -255,7 +255,7 @@ export const en = {
   pausedWith: 'paused with {0} tasks waiting',
   noClaims: 'no worker claims tasks: {0} ready, the oldest for {1}',
   behindBy: 'behind by {0}: {1} tasks ready',
-  deadLetters: '{0} dead letters',
+  deadLetters: 'dead letters: {0}',
   atCapacity: 'at its capacity of {0}',
   waitsLong: '{0} clients wait, the first for {1}',
   dropView: 'Drop view',
