@@ -95,10 +95,26 @@ final class Client
         return $result;
     }
 
-    /** Takes a lock from its holder, and grants it to the next waiter. */
-    public function forceRelease(string $name): void
+    /**
+     * The holder of a lock and its wait queue, with the fields of the HTTP API: `holder` has `fence`, `host`, `pid`, `label`,
+     * `since_us` and `lease_until_us`, or is null. Each of the `waiters` has `position`, `host`, `pid`, `label`, `since_us`
+     * and `wait_until_us`. The first one is next.
+     *
+     * @return array{holder: ?array<string, mixed>, waiters: list<array<string, mixed>>}
+     */
+    public function lockState(string $name): array
     {
-        $this->store->forceRelease(Checks::name('the lock', $name));
+        return $this->store->lock(Checks::name('the lock', $name));
+    }
+
+    /**
+     * Takes a lock from its holder, and grants it to the next waiter.
+     *
+     * @return ?array<string, mixed> the former holder, as in {@see lockState}; null if the lock was free
+     */
+    public function forceRelease(string $name): ?array
+    {
+        return $this->store->forceRelease(Checks::name('the lock', $name));
     }
 
     /** A queue. It need not exist. */

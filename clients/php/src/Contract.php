@@ -52,6 +52,7 @@ final class Contract
         'lock_held' => ['lock'],
         'lock_leave' => ['lock'],
         'lock_release' => ['lock'],
+        'lock_show' => ['lock'],
         'queue_announce' => ['workers'],
         'queue_cancel' => ['queue', 'replay_cache'],
         'queue_claim' => ['queue', 'replay_cache'],
@@ -162,6 +163,10 @@ final class Contract
     public const WORKER = [
         'since' => 7, 'seen' => 7, 'lease_until' => 7, 'mode' => 1, 'concurrency' => 3, 'running' => 3,
     ];
+    /** An inbox and an owner follow: the process ID, the host, and the label. */
+    public const HOLDER = ['since' => 7];
+    public const WAITER = ['ticket' => 7, 'lease' => 7, 'since' => 7, 'until' => 7];
+    public const PID_BYTES = 4;
     public const LEASE_MEMBER = ['claim' => 7, 'turn' => 1];
     public const HOLD = ['state' => 1, 'deadline' => 7, 'event' => 6, 'generation' => 4, 'lines' => 2, 'buyer' => 1];
     public const UNIT_RANGE = ['sku' => 2, 'first' => 4, 'last' => 4];

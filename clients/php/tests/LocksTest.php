@@ -113,6 +113,34 @@ final class LocksTest extends TestCase
         self::assertTrue($next->release());
     }
 
+    public function testTheStateOfALockHasItsHolderAndItsWaitersInOrder(): void
+    {
+        [$client, $name] = [self::client(), self::name('lock')];
+        self::assertSame(['holder' => null, 'waiters' => []], $client->lockState($name));
+        $lock = $client->acquire($name, lease: 20, renew: false);
+        $holder = $client->lockState($name)['holder'];
+        self::assertSame($lock->fence, $holder['fence']);
+        self::assertSame([gethostname(), 'php'], [$holder['host'], $holder['label']]);
+        self::assertEqualsWithDelta(20_000_000, $holder['lease_until_us'] - $holder['since_us'], 1_000);
+        $waiters = [];
+        foreach ([1, 2] as $position) {
+            $waiters[] = self::fork(fn () => self::client()->acquire($name, wait: 30)->release());
+            self::eventually(fn () => count($client->lockState($name)['waiters']) === $position, 'the waiter is listed');
+        }
+        $state = $client->lockState($name);
+        self::assertSame([1, 2], array_column($state['waiters'], 'position'));
+        self::assertLessThan($state['waiters'][1]['since_us'], $state['waiters'][0]['since_us']);
+        self::assertEqualsWithDelta(
+            30_000_000,
+            $state['waiters'][0]['wait_until_us'] - $state['waiters'][0]['since_us'],
+            1_000_000,
+        );
+        self::isHttp() || self::assertSame($waiters, array_column($state['waiters'], 'pid'));
+        self::assertSame($holder, $client->forceRelease($name));
+        array_map(self::join(...), $waiters);
+        self::assertNull($client->forceRelease($name));
+    }
+
     public function testAForcedReleaseIsNoticed(): void
     {
         [$client, $name] = [self::client(), self::name('lock')];

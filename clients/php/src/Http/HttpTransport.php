@@ -86,9 +86,15 @@ final class HttpTransport implements Transport
         }
     }
 
-    public function forceRelease(string $lock): void
+    public function lock(string $lock): array
     {
-        $this->http->send('POST', self::lockPath($lock, 'force-release'));
+        $view = $this->http->send('GET', self::lockPath($lock));
+        return ['holder' => $view['holder'] ?? null, 'waiters' => $view['waiters']];
+    }
+
+    public function forceRelease(string $lock): ?array
+    {
+        return $this->http->send('POST', self::lockPath($lock, 'force-release'))['holder'] ?? null;
     }
 
     public function holdsLock(string $lock, string $token, int $fence): bool

@@ -89,9 +89,15 @@ trait LockVerbs
         return Contract::RELEASED[$outcome] === 'released';
     }
 
-    public function forceRelease(string $lock): void
+    public function lock(string $lock): array
     {
-        $this->caller->call('lock_force_release', $lock);
+        [$holder, $waiters] = $this->caller->call('lock_show', $lock);
+        return ['holder' => Records::holder($holder), 'waiters' => Records::waiters($waiters)];
+    }
+
+    public function forceRelease(string $lock): ?array
+    {
+        return Records::holder($this->caller->call('lock_force_release', $lock));
     }
 
     public function holdsLock(string $lock, string $token, int $fence): bool

@@ -334,6 +334,51 @@ final class Records
     }
 
     /**
+     * Decodes the holder of a lock. Null if the lock is free.
+     *
+     * @param list<string|int> $fields
+     * @return ?array<string, mixed>
+     */
+    public static function holder(array $fields): ?array
+    {
+        if ($fields === []) {
+            return null;
+        }
+        [, $fence, $leaseUntil, $record] = $fields;
+        $packed = new Packed($record);
+        $since = $packed->numbers(Contract::HOLDER)['since'];
+        return ['fence' => $fence] + self::owner($packed) + ['since_us' => $since, 'lease_until_us' => $leaseUntil];
+    }
+
+    /**
+     * Decodes token and record of each waiter. The first one is next.
+     *
+     * @param list<string> $fields
+     * @return list<array<string, mixed>>
+     */
+    public static function waiters(array $fields): array
+    {
+        $waiters = [];
+        foreach (array_chunk($fields, 2) as [, $record]) {
+            $packed = new Packed($record);
+            $fixed = $packed->numbers(Contract::WAITER);
+            $times = ['since_us' => $fixed['since'], 'wait_until_us' => $fixed['until']];
+            $waiters[$fixed['ticket']] = self::owner($packed) + $times;
+        }
+        ksort($waiters);
+        $withPosition = fn (int $before, array $waiter) => ['position' => $before + 1] + $waiter;
+        return array_map($withPosition, array_keys(array_values($waiters)), array_values($waiters));
+    }
+
+    /** Host, process and label, after an inbox. */
+    private static function owner(Packed $packed): array
+    {
+        $packed->take(Contract::ID_BYTES);
+        $pid = $packed->number(Contract::PID_BYTES);
+        return ['host' => $packed->text(), 'pid' => $pid, 'label' => $packed->rest()];
+    }
+
+    /**
      * Decodes a hold.
      *
      * @param list<string> $skus names by number

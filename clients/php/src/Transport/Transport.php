@@ -33,7 +33,11 @@ interface Transport
     /** False if the token did not hold the lock. */
     public function releaseLock(string $lock, string $token): bool;
 
-    public function forceRelease(string $lock): void;
+    /** @return array<string, mixed> the `holder`, which may be null, and the `waiters` */
+    public function lock(string $lock): array;
+
+    /** @return ?array<string, mixed> the former holder */
+    public function forceRelease(string $lock): ?array;
 
     /** True if the token holds the lock now. */
     public function holdsLock(string $lock, string $token, int $fence): bool;
