@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 1fcb9fdf3df9c2b1
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '1fcb9fdf3df9c2b1'
+-- Rushgate 0.1.0, protocol 1, build ebf5f33a3501cc8e
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ebf5f33a3501cc8e'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1763,7 +1763,7 @@ function at_once.has_litter(q)
   return q.skipped >= 2000 and at_once.first(q, 1).is_more
 end
 
--- Leaves out the tasks that are not due, because the clock was put back.
+-- Leaves out the tasks that are not due, because the clock was set back.
 function at_once.cut(found)
   local n = #found.ids
   while n > 0 and struct.unpack('>I7', found.records[n], 21) > now do

@@ -358,7 +358,7 @@ function at_once.has_litter(q)
   return q.skipped >= ENTRIES_MAX and at_once.first(q, 1).is_more
 end
 
--- Leaves out the tasks that are not due, because the clock was put back.
+-- Leaves out the tasks that are not due, because the clock was set back.
 function at_once.cut(found)
   local n = #found.ids
   while n > 0 and struct.unpack('>I7', found.records[n], DUE_FROM) > now do
