@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build ebf5f33a3501cc8e
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ebf5f33a3501cc8e'
+-- Rushgate 0.1.0, protocol 1, build 5eba075d0dbc70a3
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '5eba075d0dbc70a3'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1675,7 +1675,7 @@ local function waiting(q, priority)
   return of
 end
 
--- Tasks that were due when they were enqueued: a list takes a tenth of the memory of a sorted set, and less time. It has
+-- Tasks that were due when they were enqueued: a list takes much less memory than a sorted set, and less time. It has
 -- an entry until a claim reaches it, so that the entry of a task that was canceled or changed is skipped. With many of
 -- these, new tasks go to the sorted set, so that they do not accumulate. So they do while the clock is behind the latest
 -- entry, because the list is in order of due times.
@@ -1741,6 +1741,9 @@ end
 -- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each. Deletes what is
 -- to be skipped before the first task. `is_more` is true if the call has read as many as it may.
 function at_once.first(q, n)
+  write_back(q.records)
+  write_back(q.runs)
+  at_once.write(q)
   local found, from, budget = { ids = {}, records = {}, ends = {} }, 0, 2000 + n
   while #found.ids < n do
     if budget <= 0 then
@@ -1774,7 +1777,6 @@ end
 -- When the first task here was due, if there is one.
 function at_once.head(q)
   if not is_used(q, 10) then return nil end
-  at_once.write(q)
   local found = at_once.first(q, 1)
   if found.records[1] then return (struct.unpack('>I7', found.records[1], 21)) end
   return found.is_more and now or nil
@@ -1790,11 +1792,7 @@ end
 -- Takes out a task that was not claimed: its entry if it is the first or the last, otherwise it is to be skipped.
 function at_once.take_out(q, place)
   at_once.write(q)
-  if q.skipped > 0 then
-    write_back(q.records)
-    write_back(q.runs)
-    at_once.first(q, 1)
-  end
+  if q.skipped > 0 then at_once.first(q, 1) end
   q.changed = true
   if redis.call('LINDEX', q.at_once, '0') == place then
     redis.call('LPOP', q.at_once)
@@ -2574,11 +2572,11 @@ local function merged(q, priority, listed, n)
   local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'WITHSCORES', 'LIMIT', '0', n)
   local ids, records, runs, from_set, from_list, some = {}, {}, {}, 0, 0, {}
   while #ids < n do
-    local place, next = places[2 * from_set + 1], listed.records[from_list + 1]
-    if not next and (not place or listed.is_more) then break end
-    if next and not (place and not is_before(next, tonumber(places[2 * from_set + 2]), place)) then
+    local place, record = places[2 * from_set + 1], listed.records[from_list + 1]
+    if not record and (not place or listed.is_more) then break end
+    if record and (not place or is_before(record, tonumber(places[2 * from_set + 2]), place)) then
       from_list = from_list + 1
-      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], next
+      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], record
     else
       from_set = from_set + 1
       some[from_set] = string.sub(place, 7 + 1)
@@ -2588,10 +2586,10 @@ local function merged(q, priority, listed, n)
   if from_set > 0 then
     local of_set, at = redis.call('HMGET', q.records.key, unpack(some)), 0
     local runs_of_set = redis.call('HMGET', q.runs.key, unpack(some))
-    for n = 1, #ids do
-      if not records[n] then
+    for i = 1, #ids do
+      if not records[i] then
         at = at + 1
-        records[n], runs[n] = of_set[at], runs_of_set[at]
+        records[i], runs[i] = of_set[at], runs_of_set[at]
       end
     end
   end
@@ -2603,12 +2601,19 @@ local function has_tasks(q, priority)
   return is_used(q, priority) or priority == 5 and is_used(q, 10)
 end
 
+-- What must precede a choice of tasks. True if more is left than one call processes.
+local function prepare(q)
+  if reap(q) then return true end
+  if not at_once.has_litter(q) then return false end
+  finish(q)
+  return true
+end
+
 local NOTHING = { ids = {}, records = {}, ends = {} }
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
   local listed = NOTHING
   if priority == 5 and is_used(q, 10) then
-    at_once.write(q)
     listed = at_once.first(q, n)
     at_once.cut(listed)
     q.is_partial = listed.is_more
@@ -3281,11 +3286,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
     if not answered[request] then wanted = wanted + tonumber(ARGV[WIDTH * request - 2]) end
   end
   if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
-  if reap(q) then return AGAIN end
-  if at_once.has_litter(q) then
-    finish(q)
-    return AGAIN
-  end
+  if prepare(q) then return AGAIN end
   local ids, records, runs = {}, {}, {}
   if not q.paused then ids, records, runs = give_out(q, wanted, true) end
 
@@ -4295,11 +4296,7 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim)
   local answer = remembered(once)
   if answer then return answer end
-  if reap(q) then return AGAIN end
-  if at_once.has_litter(q) then
-    finish(q)
-    return AGAIN
-  end
+  if prepare(q) then return AGAIN end
   answer = {}
   if not q.paused then
     local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)
@@ -4930,11 +4927,7 @@ verb('queue_top', { 'allow-oom' }, { 'queue' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q = queue_keys(1)
-  if reap(q) then return AGAIN end
-  if at_once.has_litter(q) then
-    finish(q)
-    return AGAIN
-  end
+  if prepare(q) then return AGAIN end
   local answer = {}
   local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
   finish(q)

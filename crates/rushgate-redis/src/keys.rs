@@ -150,9 +150,7 @@ pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
 
 /// The key of the waiting tasks that were due when they were enqueued.
 pub(crate) fn queue_at_once(name: &QueueName) -> Vec<u8> {
-    let group = queue(name);
-    let at = group.endings().iter().position(|ending| *ending == "at_once");
-    group.all().nth(at.expect("it is among the keys of a queue")).expect("each ending has a key")
+    queue(name).key("at_once")
 }
 
 /// The kinds of sets that hold a queue's other tasks.

@@ -1,5 +1,4 @@
-//! What a hand-written script does, over one connection shared by all callers: the least that a script takes for the
-//! same result in the same place.
+//! Hand-written scripts, over one connection shared by all callers: the least that such a result costs.
 
 use std::time::Instant;
 

@@ -49,11 +49,11 @@ local function merged(q, priority, listed, n)
   local places = redis.call('ZRANGEBYSCORE', waiting(q, priority).key, '-inf', now_text(), 'WITHSCORES', 'LIMIT', '0', n)
   local ids, records, runs, from_set, from_list, some = {}, {}, {}, 0, 0, {}
   while #ids < n do
-    local place, next = places[2 * from_set + 1], listed.records[from_list + 1]
-    if not next and (not place or listed.is_more) then break end
-    if next and not (place and not is_before(next, tonumber(places[2 * from_set + 2]), place)) then
+    local place, record = places[2 * from_set + 1], listed.records[from_list + 1]
+    if not record and (not place or listed.is_more) then break end
+    if record and (not place or is_before(record, tonumber(places[2 * from_set + 2]), place)) then
       from_list = from_list + 1
-      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], next
+      ids[#ids + 1], records[#ids + 1] = listed.ids[from_list], record
     else
       from_set = from_set + 1
       some[from_set] = string.sub(place, PLACE_BYTES + 1)
@@ -63,10 +63,10 @@ local function merged(q, priority, listed, n)
   if from_set > 0 then
     local of_set, at = redis.call('HMGET', q.records.key, unpack(some)), 0
     local runs_of_set = redis.call('HMGET', q.runs.key, unpack(some))
-    for n = 1, #ids do
-      if not records[n] then
+    for i = 1, #ids do
+      if not records[i] then
         at = at + 1
-        records[n], runs[n] = of_set[at], runs_of_set[at]
+        records[i], runs[i] = of_set[at], runs_of_set[at]
       end
     end
   end
@@ -78,12 +78,19 @@ local function has_tasks(q, priority)
   return is_used(q, priority) or priority == USUAL and is_used(q, AT_ONCE)
 end
 
+-- What must precede a choice of tasks. True if more is left than one call processes.
+local function prepare(q)
+  if reap(q) then return true end
+  if not at_once.has_litter(q) then return false end
+  finish(q)
+  return true
+end
+
 local NOTHING = { ids = {}, records = {}, ends = {} }
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
   local listed = NOTHING
   if priority == USUAL and is_used(q, AT_ONCE) then
-    at_once.write(q)
     listed = at_once.first(q, n)
     at_once.cut(listed)
     q.is_partial = listed.is_more

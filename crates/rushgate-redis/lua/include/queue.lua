@@ -267,7 +267,7 @@ local function waiting(q, priority)
   return of
 end
 
--- Tasks that were due when they were enqueued: a list takes a tenth of the memory of a sorted set, and less time. It has
+-- Tasks that were due when they were enqueued: a list takes much less memory than a sorted set, and less time. It has
 -- an entry until a claim reaches it, so that the entry of a task that was canceled or changed is skipped. With many of
 -- these, new tasks go to the sorted set, so that they do not accumulate. So they do while the clock is behind the latest
 -- entry, because the list is in order of due times.
@@ -336,6 +336,9 @@ end
 -- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each. Deletes what is
 -- to be skipped before the first task. `is_more` is true if the call has read as many as it may.
 function at_once.first(q, n)
+  write_back(q.records)
+  write_back(q.runs)
+  at_once.write(q)
   local found, from, budget = { ids = {}, records = {}, ends = {} }, 0, ENTRIES_MAX + n
   while #found.ids < n do
     if budget <= 0 then
@@ -369,7 +372,6 @@ end
 -- When the first task here was due, if there is one.
 function at_once.head(q)
   if not is_used(q, AT_ONCE) then return nil end
-  at_once.write(q)
   local found = at_once.first(q, 1)
   if found.records[1] then return (struct.unpack('>I7', found.records[1], DUE_FROM)) end
   return found.is_more and now or nil
@@ -385,11 +387,7 @@ end
 -- Takes out a task that was not claimed: its entry if it is the first or the last, otherwise it is to be skipped.
 function at_once.take_out(q, place)
   at_once.write(q)
-  if q.skipped > 0 then
-    write_back(q.records)
-    write_back(q.runs)
-    at_once.first(q, 1)
-  end
+  if q.skipped > 0 then at_once.first(q, 1) end
   q.changed = true
   if redis.call('LINDEX', q.at_once, '0') == place then
     redis.call('LPOP', q.at_once)

@@ -25,11 +25,7 @@ for request = 1, #once.ops do
   if not answered[request] then wanted = wanted + tonumber(ARGV[WIDTH * request - 2]) end
 end
 if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
-if reap(q) then return AGAIN end
-if at_once.has_litter(q) then
-  finish(q)
-  return AGAIN
-end
+if prepare(q) then return AGAIN end
 local ids, records, runs = {}, {}, {}
 if not q.paused then ids, records, runs = give_out(q, wanted, true) end
 

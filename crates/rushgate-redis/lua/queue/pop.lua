@@ -14,11 +14,7 @@
 local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim)
 local answer = remembered(once)
 if answer then return answer end
-if reap(q) then return AGAIN end
-if at_once.has_litter(q) then
-  finish(q)
-  return AGAIN
-end
+if prepare(q) then return AGAIN end
 answer = {}
 if not q.paused then
   local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)

@@ -9,11 +9,7 @@
 -- include: now
 -- include: give
 local q = queue_keys(1)
-if reap(q) then return AGAIN end
-if at_once.has_litter(q) then
-  finish(q)
-  return AGAIN
-end
+if prepare(q) then return AGAIN end
 local answer = {}
 local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
 finish(q)
