@@ -88,7 +88,7 @@ impl<S: Store + 'static> Faulty<S> {
         self
     }
 
-    /// Number of calls of the verb that were started, whatever their outcome.
+    /// Number of calls of the verb that were started, whatever their outcome. The fate of these calls is decided.
     pub fn calls_of<V: Verb>(&self) -> u64 {
         locked(&self.calls).get(V::NAME).copied().unwrap_or_default()
     }
@@ -123,8 +123,8 @@ impl<S: Store + 'static> Faulty<S> {
         fault
     }
 
-    fn send(&self, request: Request) -> Answer<'static, Reply> {
-        match self.fault(request.effect() != Effect::Write) {
+    fn send(&self, request: Request, fault: Fault) -> Answer<'static, Reply> {
+        match fault {
             Fault::None => self.store.step(request),
             Fault::Before => Box::pin(ready(Err(Error::unavailable("the call was lost on the way")))),
             Fault::Reply => {
@@ -160,11 +160,13 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl<S: Store + 'static> Store for Faulty<S> {
     fn step(&self, request: Request) -> Answer<'static, Reply> {
-        let Some(trap) = self.trap(request.name()) else { return self.send(request) };
+        // Before the call is counted: who has seen the count changes only what happens to later calls.
+        let fault = self.fault(request.effect() != Effect::Write);
+        let Some(trap) = self.trap(request.name()) else { return self.send(request, fault) };
         if trap.moment == Moment::Before {
             (trap.spring)();
         }
-        let answer = self.send(request);
+        let answer = self.send(request, fault);
         Box::pin(async move {
             let answer = answer.await?;
             if trap.moment == Moment::After {

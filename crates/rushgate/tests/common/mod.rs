@@ -14,7 +14,7 @@ use rushgate_test::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
 
 /// Timeout for anything that is expected to happen.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A store that further clients can connect to.
 pub struct Bench {
