@@ -10,7 +10,7 @@ use common::Shop;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_test::history::SEED_VARIABLE;
-use rushgate_test::servers::{Kind, RedisSetup};
+use rushgate_test::servers::{Kind, RedisSetup, Wire};
 use rustix::process::{Pid, Signal, kill_process};
 
 fn run<'a>(name: &'a str, options: &[&'a str], command: &[&'a str]) -> Vec<&'a str> {
@@ -291,6 +291,27 @@ fn with_a_frozen_server_a_command_that_ends_within_the_lease_keeps_its_status() 
     assert_eq!(said.status, 4, "{}", said.err);
     assert!(said.err.contains("expires with its lease"), "{}", said.err);
     assert!(took < Duration::from_secs(9), "the release takes no longer than the lease: {took:?}");
+}
+
+/// With the default lease.
+#[test]
+fn a_lock_whose_store_is_away_when_the_command_ends_is_released_when_it_is_back() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let (shop, wire) = (Shop::new(), Wire::to(server.port()));
+    let script = sh("echo held; while [ ! -e go ]; do sleep 0.02; done; exit 4");
+    let mut holder = shop.start(&[&["--store", &wire.url()], &run("a", &[], &script)[..]].concat());
+    assert_eq!(holder.line(), "held");
+    wire.lose_answers(true);
+    std::fs::write(shop.path("go"), "").unwrap();
+    // It says so once a call is repeated no longer.
+    let note = holder.note();
+    assert!(note.contains("the store cannot be reached; trying to release `a`"), "{note}");
+    wire.lose_answers(false);
+    let said = holder.end();
+    assert_eq!(said.status, 4, "{}", said.err);
+    assert!(!said.err.contains("expires with its lease"), "{}", said.err);
+    let store = server.url();
+    assert_eq!(shop.run(&["--store", &store, "lock", "run", "a", "--wait", "0s", "--", "true"]).status, 0);
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The executor of the store's background work.
 
+use std::pin::Pin;
+
 use rushgate_core::{Error, Result};
 use tokio::runtime::{Builder, EnterGuard, Handle, RuntimeFlavor};
 use tokio::sync::oneshot;
@@ -39,6 +41,11 @@ impl Runtime {
 
     /// Runs a task until it completes or the store ends.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.spawn_pinned(Box::pin(task));
+    }
+
+    /// One type for all tasks: a task of its own type is compiled with all of Tokio's scheduling.
+    fn spawn_pinned(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let end = self.end.clone();
         self.spawn_whole(async move {
             end.run_until_cancelled_owned(task).await;

@@ -52,23 +52,33 @@ pub(crate) async fn ask<'a, T>(
     closing: &CancellationToken,
     mut call: impl FnMut() -> Answer<'a, T>,
 ) -> Result<T> {
-    let mut pauses = Pauses::new();
-    let mut may_have_happened = false;
+    let mut failures = Failures { pauses: Pauses::new(), may_have_happened: false };
     loop {
-        let mut error = match call().await {
+        match call().await {
             Ok(answer) => return Ok(answer),
-            Err(error) => error,
-        };
-        // Once an answer was lost, the step may have happened: a later failure does not prove otherwise.
-        may_have_happened |= error.may_have_happened();
-        if may_have_happened {
-            error = error.maybe_happened();
+            Err(error) => failures.wait_out(error, until, closing).await?,
         }
-        let pause = pauses.draw();
+    }
+}
+
+/// The failures of one call. Apart from [`ask`], which is compiled for each call.
+struct Failures {
+    pauses: Pauses,
+    may_have_happened: bool,
+}
+
+impl Failures {
+    /// Returns when to repeat the call, or the error if there is no point.
+    async fn wait_out(&mut self, error: Error, until: Instant, closing: &CancellationToken) -> Result<()> {
+        // Once an answer was lost, the step may have happened: a later failure does not prove otherwise.
+        self.may_have_happened |= error.may_have_happened();
+        let error = if self.may_have_happened { error.maybe_happened() } else { error };
+        let pause = self.pauses.draw();
         if !worth_asking_again(&error) || Instant::now() + pause >= until || closing.is_cancelled() {
             return Err(error);
         }
         tracing::debug!(%error, ?pause, "retrying a store call");
         sleep(pause).await;
+        Ok(())
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rushgate::lock::{Busy, LostReason, Released};
 use rushgate::store::Spoken;
-use rushgate::{Error, LockGuard, LockOutcome, Rushgate};
+use rushgate::{Error, Lock, LockGuard, LockOutcome, Rushgate};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -42,11 +42,11 @@ pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Resul
         Ok(watch) => watch.until_the_end(&guard, &mut signals, output).await,
         Err(error) => Err(error),
     };
-    finish(guard, ended, args.on_lost, output).await
+    finish(guard, ended, args.on_lost, &lock, &mut signals, output).await
 }
 
 /// Names the holder, if there still is one.
-async fn refusal(lock: &rushgate::Lock, busy: Busy, wait: Duration) -> Fault {
+async fn refusal(lock: &Lock, busy: Busy, wait: Duration) -> Fault {
     let holders = lock.holders().await.unwrap_or_default();
     let holder =
         holders.first().map_or("not held now".to_owned(), |holder| format!("held by {}", who(holder)));
@@ -211,8 +211,15 @@ fn notice(left: Duration) -> Duration {
     (left / 10).clamp(Duration::from_millis(1), Duration::from_secs(1))
 }
 
-async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output: Output) -> Result<Exit> {
-    let name = guard.name().clone();
+async fn finish(
+    guard: LockGuard,
+    ended: Result<Ended>,
+    on_lost: OnLost,
+    lock: &Lock,
+    signals: &mut Signals,
+    output: Output,
+) -> Result<Exit> {
+    let name = lock.name();
     let lost = |reason: &dyn std::fmt::Display| {
         Fault::refused("lease_lost", format_args!("lease lost: `{name}`: {reason}"))
             .hint("check that your database rejects later writes of the command by their fencing token")
@@ -226,9 +233,11 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
     };
     // After the lease there is nothing left to release, so a server that does not answer costs no more than that.
     let left = guard.held().time_left().max(RELEASE_MIN);
-    let released = timeout(left, guard.release())
-        .await
-        .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease")));
+    let released = tokio::select! {
+        released = timeout(left, release(guard, lock, left, output)) => released
+            .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease"))),
+        signal = signals.next() => Err(Error::unavailable(format_args!("interrupted by signal {}", signal.as_raw()))),
+    };
     match released {
         Ok(Released::Released) => Ok(exit),
         Ok(Released::NotHeld) if on_lost == OnLost::Warn => Ok(exit),
@@ -238,6 +247,28 @@ async fn finish(guard: LockGuard, ended: Result<Ended>, on_lost: OnLost, output:
             Ok(exit)
         }
     }
+}
+
+/// Releases the lock, as soon as the store can be reached: others would wait for the end of the lease.
+async fn release(
+    guard: LockGuard,
+    lock: &Lock,
+    left: Duration,
+    output: Output,
+) -> rushgate::Result<Released> {
+    let token = guard.token();
+    let mut released = guard.release().await;
+    if released.as_ref().is_err_and(Error::is_unavailable) {
+        output.warn(format_args!(
+            "the store cannot be reached; trying to release `{}` until its lease ends, for up to {}",
+            lock.name(),
+            Spoken(left)
+        ));
+    }
+    while released.as_ref().is_err_and(Error::is_unavailable) {
+        released = lock.release(token).await;
+    }
+    released
 }
 
 #[cfg(test)]

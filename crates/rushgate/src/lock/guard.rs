@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Rushgate;
 use crate::clock::{Boot, MARGIN_MAX};
-use crate::patience::ask;
+use crate::patience::{PATIENCE, ask};
 use crate::queue::Enqueue;
 
 /// A held lock. The value is the ownership: it can move between tasks and threads, and dropping it releases the lock.
@@ -285,11 +285,14 @@ impl LockGuard {
     /// If the future is dropped, the release continues in the background.
     ///
     /// # Errors
-    /// The outcome is unknown. The release continues in the background, and the lock expires with its lease
-    /// at the latest.
+    /// The store could not be reached for 5 s, or until the lease ended. The outcome is unknown. The release continues
+    /// in the background, and the lock expires with its lease at the latest.
     pub async fn release(mut self) -> Result<Released> {
+        // After the lease there is nothing left to release.
+        let until = Instant::now() + self.held.time_left().min(PATIENCE);
         self.let_go();
-        let answer = self.gate.store().release(self.name(), self.token()).await?;
+        let release = || self.gate.store().release(self.name(), self.token());
+        let answer = ask(until, self.gate.closing(), release).await?;
         self.owed = false;
         Ok(answer)
     }
