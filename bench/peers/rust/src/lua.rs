@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use anyhow::{Context, Result};
-use redis::{Script, cmd};
+use redis::{Script, Value, cmd};
 
 use crate::record::{Records, now};
 use crate::{Content, Settings, together, url};
@@ -76,19 +76,35 @@ const SELL: &str = "if tonumber(redis.call('GET', KEYS[1])) <= 0 then return 0 e
     if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return 0 end \
     redis.call('DECR', KEYS[1]) return 1";
 
+/// The same with what a reservation leaves: a hold of a numbered unit with a deadline, found again if the call is
+/// repeated, and an entry in a log. No SKUs, no limits but one unit a buyer, and no confirmation.
+const HOLD: &str = "local hold = redis.call('HGET', KEYS[3], ARGV[2]) if hold then return hold end \
+    local unit = redis.call('GET', KEYS[1]) if tonumber(unit) <= 0 then return 0 end \
+    if redis.call('HSETNX', KEYS[2], ARGV[1], 1) == 0 then return 0 end \
+    redis.call('DECR', KEYS[1]) \
+    local now = redis.call('TIME') local till = now[1] + 600 \
+    hold = till .. ' ' .. unit .. ' ' .. ARGV[1] redis.call('HSET', KEYS[3], ARGV[2], hold) \
+    redis.call('ZADD', KEYS[4], till, ARGV[2]) \
+    redis.call('RPUSH', KEYS[5], now[1] .. now[2] .. ' ' .. unit .. ' ' .. ARGV[2]) return hold";
+
 pub async fn sale(settings: &Settings) -> Result<()> {
     let mut connection = redis::Client::open(url())?.get_multiplexed_async_connection().await?;
-    let (callers, buyers) = (settings.get("callers"), settings.get("n"));
+    let (callers, buyers, holds) = (settings.get("callers"), settings.get("n"), settings.get("holds") == 1);
     cmd("SET").arg("{sale}:stock").arg(settings.get("units")).exec_async(&mut connection).await?;
     let records = Records::new()?;
     together(callers, |n| {
-        let (mut connection, records, script) = (connection.clone(), records.clone(), Script::new(SELL));
+        let (mut connection, records) = (connection.clone(), records.clone());
+        let script = Script::new(if holds { HOLD } else { SELL });
         async move {
             for buyer in (n..buyers).step_by(callers as usize) {
-                let asked = now();
+                let (asked, reservation) = (now(), u128::from(buyer).to_le_bytes());
                 let mut step = script.key("{sale}:stock");
-                let sold: u64 = step.key("{sale}:buyers").arg(buyer).invoke_async(&mut connection).await?;
-                records.add([buyer, asked, now(), sold]);
+                step.key("{sale}:buyers").arg(buyer);
+                if holds {
+                    step.key("{sale}:holds").key("{sale}:deadlines").key("{sale}:log").arg(&reservation);
+                }
+                let answer: Value = step.invoke_async(&mut connection).await?;
+                records.add([buyer, asked, now(), (answer != Value::Int(0)).into()]);
             }
             Ok(())
         }
