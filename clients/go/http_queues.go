@@ -324,8 +324,10 @@ func pageOf[E any](ctx context.Context, t *httpTransport, path string, page Page
 	return entries, nil
 }
 
-func (t *httpTransport) clearUnique(ctx context.Context, queue, id string) (bool, error) {
-	return t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id, "unique")}, nil)
+func (t *httpTransport) clearUnique(ctx context.Context, queue, id string) (time.Time, error) {
+	var view struct{ Until time.Time }
+	_, err := t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id, "unique")}, &view)
+	return view.Until, err
 }
 
 func (t *httpTransport) stats(ctx context.Context, queue string) (*QueueStats, error) {

@@ -409,11 +409,12 @@ func (q *Queue) Waited(ctx context.Context, id string, page Page) ([]Waited, err
 	return q.queues.waited(ctx, q.name, id, page)
 }
 
-// ClearUnique clears the uniqueness window of an ID, and reports whether there was one.
-func (q *Queue) ClearUnique(ctx context.Context, id string) (bool, error) {
+// ClearUnique clears the uniqueness window of an ID, which may then be enqueued again. It returns when the window would have
+// ended, or the zero time if there was none.
+func (q *Queue) ClearUnique(ctx context.Context, id string) (time.Time, error) {
 	id, err := q.checkTask(id)
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
 	return q.queues.clearUnique(ctx, q.name, id)
 }

@@ -563,13 +563,13 @@ func (t *redisTransport) waited(ctx context.Context, queue, id string, page Page
 	return readEntries(reply, err, readWaited)
 }
 
-func (t *redisTransport) clearUnique(ctx context.Context, queue, id string) (bool, error) {
+func (t *redisTransport) clearUnique(ctx context.Context, queue, id string) (time.Time, error) {
 	args := arguments{t.op(), []byte(id)}
 	answer, err := listFrom(t.call(ctx, "queue_clear_unique", []group{uniqueGroup(queue), t.replays(queue)}, args))
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
-	return answer.number() != 0, answer.err
+	return answer.moment(), answer.err
 }
 
 func (t *redisTransport) stats(ctx context.Context, queue string) (*QueueStats, error) {

@@ -60,8 +60,8 @@ type queues interface {
 	closeBatch(ctx context.Context, queue, id string) (Closed, error)
 	dependents(ctx context.Context, queue, id string, n int) ([]string, error)
 	waited(ctx context.Context, queue, id string, page Page) ([]Waited, error)
-	// clearUnique reports whether the ID had a window.
-	clearUnique(ctx context.Context, queue, id string) (bool, error)
+	// clearUnique returns when the window of the ID would have ended. The zero time if there was none.
+	clearUnique(ctx context.Context, queue, id string) (time.Time, error)
 	stats(ctx context.Context, queue string) (*QueueStats, error)
 	setLimits(ctx context.Context, queue string, limits Limits) error
 	setPaused(ctx context.Context, queue string, paused bool) error

@@ -127,12 +127,13 @@ func TestAnIDStaysUniqueAfterItsTaskIsDone(t *testing.T) {
 		task := rushgate.NewTask{ID: "a", UniqueFor: time.Hour}
 		enqueue(t, queue, task, rushgate.Added)
 		fail(t, claimOne(t, queue).Complete(ctx, nil))
-		if recent := enqueue(t, queue, task, rushgate.Recent); time.Until(recent.Until) < 50*time.Minute {
+		recent := enqueue(t, queue, task, rushgate.Recent)
+		if time.Until(recent.Until) < 50*time.Minute {
 			t.Errorf("%+v", recent)
 		}
-		for _, want := range []bool{true, false} {
-			if had := testenv.Must[bool](t)(queue.ClearUnique(ctx, "a")); had != want {
-				t.Errorf("window %v", had)
+		for _, want := range []time.Time{recent.Until, {}} {
+			if until := testenv.Must[time.Time](t)(queue.ClearUnique(ctx, "a")); !until.Equal(want) {
+				t.Errorf("window until %v, want %v", until, want)
 			}
 		}
 		enqueue(t, queue, task, rushgate.Added)

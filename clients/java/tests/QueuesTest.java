@@ -371,8 +371,8 @@ class QueuesTest extends Suite {
         claim().complete();
         Enqueued.Recent recent = assertInstanceOf(Enqueued.Recent.class, queue.enqueue(task));
         assertTrue(recent.until().isAfter(Instant.now().plusSeconds(3_000)));
-        assertTrue(queue.clearUnique("a"));
-        assertFalse(queue.clearUnique("a"));
+        assertEquals(Optional.of(recent.until()), queue.clearUnique("a"));
+        assertEquals(Optional.empty(), queue.clearUnique("a"));
         assertInstanceOf(Enqueued.Added.class, queue.enqueue(task));
     }
 

@@ -125,8 +125,11 @@ public final class Queue {
         return queues.waited(name, Check.name("id", id), checked(page, Contract.WAITED_PAGE));
     }
 
-    /** Clears the uniqueness window of an ID, which may then be enqueued again. False if there is none. */
-    public boolean clearUnique(String id) {
+    /**
+     * Clears the uniqueness window of an ID, which may then be enqueued again. Returns when the window would have ended. Empty if
+     * there is none.
+     */
+    public Optional<Instant> clearUnique(String id) {
         return queues.clearUnique(name, Check.name("id", id));
     }
 

@@ -138,7 +138,7 @@ public interface Transport extends AutoCloseable {
         List<Waited> waited(String queue, String id, Page page);
 
         /** False if the ID has no uniqueness window. */
-        boolean clearUnique(String queue, String id);
+        Optional<Instant> clearUnique(String queue, String id);
 
         QueueStats stats(String queue);
 

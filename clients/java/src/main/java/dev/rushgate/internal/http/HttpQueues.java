@@ -279,8 +279,8 @@ final class HttpQueues implements Queues {
     }
 
     @Override
-    public boolean clearUnique(String queue, String id) {
-        return found(Call.delete(path(queue, "tasks", id, "unique"))).isPresent();
+    public Optional<Instant> clearUnique(String queue, String id) {
+        return found(Call.delete(path(queue, "tasks", id, "unique"))).map(view -> view.instant("until_us"));
     }
 
     @Override

@@ -372,9 +372,10 @@ final class RedisQueues implements Queues {
     }
 
     @Override
-    public boolean clearUnique(String queue, String id) {
+    public Optional<Instant> clearUnique(String queue, String id) {
         List<Group> groups = List.of(Group.unique(queue), store.answers(queue));
-        return new Answer(store.call("queue_clear_unique", groups, List.of(store.op(), id))).number() != 0;
+        Answer answer = new Answer(store.call("queue_clear_unique", groups, List.of(store.op(), id)));
+        return Optional.ofNullable(Times.optionalInstant(answer.number()));
     }
 
     /** What a task waits for. Nothing if it never waited. */
