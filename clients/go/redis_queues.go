@@ -427,6 +427,27 @@ func (t *redisTransport) top(ctx context.Context, queue string, n int) ([]Task, 
 	return readTasks(answer)
 }
 
+func (t *redisTransport) pop(ctx context.Context, queue string, n int) ([]Task, error) {
+	args := arguments{}
+	args.number(uint64(n))
+	answer, err := listFrom(t.once(ctx, queue, "pop", args))
+	if err != nil {
+		return nil, err
+	}
+	return readTasks(answer)
+}
+
+func (t *redisTransport) dequeue(ctx context.Context, queue string, ticket ticket) (bool, error) {
+	args := arguments{[]byte(ticket.id)}
+	args.number(ticket.revision)
+	args.number(ticket.claim)
+	answer, err := listFrom(t.once(ctx, queue, "dequeue", args))
+	if err != nil {
+		return false, err
+	}
+	return answer.word(contract.Dequeued) == "removed", answer.err
+}
+
 func (t *redisTransport) waitFor(ctx context.Context, queue, id string, wait time.Duration) (Ended, error) {
 	if err := t.inbox.open(ctx); err != nil {
 		return Ended{}, err

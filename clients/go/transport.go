@@ -52,6 +52,11 @@ type queues interface {
 	release(ctx context.Context, queue string, releases []release) ([]ReleaseOutcome, error)
 	extend(ctx context.Context, queue string, lease time.Duration, heartbeats []heartbeat) ([]ExtendOutcome, error)
 	cancelTask(ctx context.Context, queue, id string) (CancelOutcome, error)
+	// top and pop return at most n due tasks.
+	top(ctx context.Context, queue string, n int) ([]Task, error)
+	pop(ctx context.Context, queue string, n int) ([]Task, error)
+	// dequeue reports whether it removed the task.
+	dequeue(ctx context.Context, queue string, ticket ticket) (bool, error)
 	reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error)
 	// task returns nil if the task is neither live nor retained.
 	task(ctx context.Context, queue, id string) (*TaskInfo, error)

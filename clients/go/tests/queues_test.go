@@ -140,6 +140,38 @@ func TestAnIDStaysUniqueAfterItsTaskIsDone(t *testing.T) {
 	})
 }
 
+func TestDueTasksAreReadRemovedAndPopped(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
+		enqueue(t, queue, rushgate.NewTask{ID: "a", Payload: 1}, rushgate.Added)
+		enqueue(t, queue, rushgate.NewTask{ID: "b", Payload: 2}, rushgate.Added)
+		read := testenv.Must[[]rushgate.Task](t)(queue.Top(ctx, 1))
+		if len(read) != 1 || read[0].ID != "a" || read[0].Fence != 0 {
+			t.Fatalf("%+v", read)
+		}
+		enqueue(t, queue, rushgate.NewTask{ID: "a", Payload: 3, OnDuplicate: rushgate.Replace}, rushgate.Replaced)
+		changed := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a"))
+		for ticket, want := range map[string]bool{read[0].Ticket: false, changed.Ticket: true} {
+			if removed := testenv.Must[bool](t)(queue.Dequeue(ctx, ticket)); removed != want {
+				t.Errorf("%s: removed %v", ticket, removed)
+			}
+		}
+		popped := testenv.Must[[]rushgate.Task](t)(queue.Pop(ctx, 5))
+		if len(popped) != 1 || popped[0].ID != "b" {
+			t.Fatalf("%+v", popped)
+		}
+		if stats := testenv.Must[*rushgate.QueueStats](t)(queue.Stats(ctx)); stats.Ready != 0 {
+			t.Errorf("%+v", stats)
+		}
+		for _, err := range []error{errorOf(queue.Top(ctx, 0)), errorOf(queue.Pop(ctx, 1_001)), errorOf(queue.Dequeue(ctx, "a"))} {
+			if !errors.Is(err, rushgate.ErrInvalid) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+func errorOf(_ any, err error) error { return err }
+
 func TestAWaitingClaimIsWokenByATask(t *testing.T) {
 	eachQueue(t, func(t *testing.T, ctx context.Context, client *rushgate.Client, queue *rushgate.Queue) {
 		const tasks = 5
