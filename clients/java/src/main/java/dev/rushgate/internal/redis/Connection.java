@@ -21,7 +21,7 @@ import java.util.concurrent.locks.ReentrantLock;
  */
 final class Connection implements AutoCloseable {
     private static final int BUFFER_BYTES = 64 * 1024;
-    /** Replies in a row after which nobody waits, and after which the thread of the pool leaves reading to the callers. */
+    /** After this many replies in a row that left nobody waiting, the thread of the pool leaves reading to the callers. */
     static final int ALONE = 8;
 
     private final Dialer.Line line;
