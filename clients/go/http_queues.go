@@ -185,6 +185,32 @@ func (t *httpTransport) cancelTask(ctx context.Context, queue, id string) (Cance
 	return view.Outcome, err
 }
 
+func (t *httpTransport) top(ctx context.Context, queue string, n int) ([]Task, error) {
+	var view struct{ Tasks []Task }
+	path := pathOf("queues", queue, "top") + "?n=" + strconv.Itoa(n)
+	err := t.ask(ctx, request{method: http.MethodGet, path: path}, &view)
+	return view.Tasks, err
+}
+
+func (t *httpTransport) pop(ctx context.Context, queue string, n int) ([]Task, error) {
+	var view struct{ Tasks []Task }
+	sent := request{method: http.MethodPost, path: pathOf("queues", queue, "pop"), body: object{"n": n}, key: newKey()}
+	err := t.ask(ctx, sent, &view)
+	return view.Tasks, err
+}
+
+func (t *httpTransport) dequeue(ctx context.Context, queue string, ticket ticket) (bool, error) {
+	sent := request{method: http.MethodPost, path: pathOf("queues", queue, "dequeue"), body: object{"ticket": ticket.text}}
+	_, err := t.send(ctx, sent)
+	if code := codeOf(err); code == "stale" || code == "leased" {
+		return false, nil
+	}
+	if err != nil {
+		return false, httpError(err)
+	}
+	return true, nil
+}
+
 func (t *httpTransport) reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error) {
 	body := object{}
 	body.setDuration("delay_ms", options.Delay)
@@ -324,8 +350,10 @@ func pageOf[E any](ctx context.Context, t *httpTransport, path string, page Page
 	return entries, nil
 }
 
-func (t *httpTransport) clearUnique(ctx context.Context, queue, id string) (bool, error) {
-	return t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id, "unique")}, nil)
+func (t *httpTransport) clearUnique(ctx context.Context, queue, id string) (time.Time, error) {
+	var view struct{ Until time.Time }
+	_, err := t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id, "unique")}, &view)
+	return view.Until, err
 }
 
 func (t *httpTransport) stats(ctx context.Context, queue string) (*QueueStats, error) {

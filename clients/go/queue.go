@@ -322,6 +322,34 @@ func (q *Queue) checkTask(id string) (string, error) {
 	return checkName("id", id, contract.NameBytes)
 }
 
+// Top returns the first due tasks without claiming them: at most n, 1 to 1,000.
+func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
+	if err := firstError(q.err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+		return nil, err
+	}
+	return q.queues.top(ctx, q.name, n)
+}
+
+// Pop removes the first due tasks and returns them: at most n, 1 to 1,000. They are lost if the program dies, so prefer Claim.
+func (q *Queue) Pop(ctx context.Context, n int) ([]Task, error) {
+	if err := firstError(q.err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+		return nil, err
+	}
+	return q.queues.pop(ctx, q.name, n)
+}
+
+// Dequeue removes a task if it is unchanged since it was read with this ticket. False if it was changed, or a worker is running it.
+func (q *Queue) Dequeue(ctx context.Context, ticket string) (bool, error) {
+	read := readTicket(ticket)
+	if q.err == nil && read.id == "" {
+		return false, invalid("ticket", "is malformed")
+	}
+	if q.err != nil {
+		return false, q.err
+	}
+	return q.queues.dequeue(ctx, q.name, read)
+}
+
 // Task returns a task that is live or retained. Nil if it is neither.
 func (q *Queue) Task(ctx context.Context, id string) (*TaskInfo, error) {
 	id, err := q.checkTask(id)
@@ -409,11 +437,12 @@ func (q *Queue) Waited(ctx context.Context, id string, page Page) ([]Waited, err
 	return q.queues.waited(ctx, q.name, id, page)
 }
 
-// ClearUnique clears the uniqueness window of an ID, and reports whether there was one.
-func (q *Queue) ClearUnique(ctx context.Context, id string) (bool, error) {
+// ClearUnique clears the uniqueness window of an ID, which may then be enqueued again. It returns when the window would have
+// ended, or the zero time if there was none.
+func (q *Queue) ClearUnique(ctx context.Context, id string) (time.Time, error) {
 	id, err := q.checkTask(id)
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
 	return q.queues.clearUnique(ctx, q.name, id)
 }
@@ -489,11 +518,11 @@ func (q *Queue) setPaused(ctx context.Context, paused bool) error {
 
 // ticket is the proof of a claim in its parts.
 type ticket struct {
-	text, id string
-	claim    uint64
+	text, id        string
+	revision, claim uint64
 }
 
-var ticketPattern = regexp.MustCompile(`^[0-9a-f]+\.([0-9a-f]+)\.[0-9a-f]+\.(.+)$`)
+var ticketPattern = regexp.MustCompile(`^([0-9a-f]+)\.([0-9a-f]+)\.[0-9a-f]+\.(.+)$`)
 
 // readTicket reads a ticket. A ticket that is malformed has no ID.
 func readTicket(text string) ticket {
@@ -501,8 +530,9 @@ func readTicket(text string) ticket {
 	if parts == nil {
 		return ticket{text: text}
 	}
-	claim, _ := strconv.ParseUint(parts[1], 16, 64)
-	return ticket{text: text, id: parts[2], claim: claim}
+	revision, _ := strconv.ParseUint(parts[1], 16, 64)
+	claim, _ := strconv.ParseUint(parts[2], 16, 64)
+	return ticket{text: text, id: parts[3], revision: revision, claim: claim}
 }
 
 func writeTicket(revision, claim, due uint64, id string) string {

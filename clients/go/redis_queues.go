@@ -427,6 +427,27 @@ func (t *redisTransport) top(ctx context.Context, queue string, n int) ([]Task, 
 	return readTasks(answer)
 }
 
+func (t *redisTransport) pop(ctx context.Context, queue string, n int) ([]Task, error) {
+	args := arguments{}
+	args.number(uint64(n))
+	answer, err := listFrom(t.once(ctx, queue, "pop", args))
+	if err != nil {
+		return nil, err
+	}
+	return readTasks(answer)
+}
+
+func (t *redisTransport) dequeue(ctx context.Context, queue string, ticket ticket) (bool, error) {
+	args := arguments{[]byte(ticket.id)}
+	args.number(ticket.revision)
+	args.number(ticket.claim)
+	answer, err := listFrom(t.once(ctx, queue, "dequeue", args))
+	if err != nil {
+		return false, err
+	}
+	return answer.word(contract.Dequeued) == "removed", answer.err
+}
+
 func (t *redisTransport) waitFor(ctx context.Context, queue, id string, wait time.Duration) (Ended, error) {
 	if err := t.inbox.open(ctx); err != nil {
 		return Ended{}, err
@@ -563,13 +584,13 @@ func (t *redisTransport) waited(ctx context.Context, queue, id string, page Page
 	return readEntries(reply, err, readWaited)
 }
 
-func (t *redisTransport) clearUnique(ctx context.Context, queue, id string) (bool, error) {
+func (t *redisTransport) clearUnique(ctx context.Context, queue, id string) (time.Time, error) {
 	args := arguments{t.op(), []byte(id)}
 	answer, err := listFrom(t.call(ctx, "queue_clear_unique", []group{uniqueGroup(queue), t.replays(queue)}, args))
 	if err != nil {
-		return false, err
+		return time.Time{}, err
 	}
-	return answer.number() != 0, answer.err
+	return answer.moment(), answer.err
 }
 
 func (t *redisTransport) stats(ctx context.Context, queue string) (*QueueStats, error) {

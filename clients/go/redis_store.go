@@ -238,7 +238,7 @@ func redisError(err error) error {
 	failure := &Error{Kind: ErrCorrupt, Message: "the server refused the call: " + err.Error(), Cause: err}
 	switch code := refusal.Code(); {
 	case strings.Contains(string(refusal), "Function not found"):
-		failure.Kind, failure.Message = ErrMisconfigured, "the server has no function library of this protocol"
+		failure.Kind, failure.Message = ErrMisconfigured, "the function library of the server is missing, or older than this package"
 		failure.Hint = "Run: rushgate functions install --store URL"
 	case code == "INVALID" || code == "DEADLINE":
 		failure.Kind = ErrInvalid

@@ -52,6 +52,11 @@ type queues interface {
 	release(ctx context.Context, queue string, releases []release) ([]ReleaseOutcome, error)
 	extend(ctx context.Context, queue string, lease time.Duration, heartbeats []heartbeat) ([]ExtendOutcome, error)
 	cancelTask(ctx context.Context, queue, id string) (CancelOutcome, error)
+	// top and pop return at most n due tasks.
+	top(ctx context.Context, queue string, n int) ([]Task, error)
+	pop(ctx context.Context, queue string, n int) ([]Task, error)
+	// dequeue reports whether it removed the task.
+	dequeue(ctx context.Context, queue string, ticket ticket) (bool, error)
 	reschedule(ctx context.Context, queue, id string, options RescheduleOptions) (Rescheduled, error)
 	// task returns nil if the task is neither live nor retained.
 	task(ctx context.Context, queue, id string) (*TaskInfo, error)
@@ -60,8 +65,8 @@ type queues interface {
 	closeBatch(ctx context.Context, queue, id string) (Closed, error)
 	dependents(ctx context.Context, queue, id string, n int) ([]string, error)
 	waited(ctx context.Context, queue, id string, page Page) ([]Waited, error)
-	// clearUnique reports whether the ID had a window.
-	clearUnique(ctx context.Context, queue, id string) (bool, error)
+	// clearUnique returns when the window of the ID would have ended. The zero time if there was none.
+	clearUnique(ctx context.Context, queue, id string) (time.Time, error)
 	stats(ctx context.Context, queue string) (*QueueStats, error)
 	setLimits(ctx context.Context, queue string, limits Limits) error
 	setPaused(ctx context.Context, queue string, paused bool) error

@@ -239,9 +239,9 @@ def together(peers, words):
 
 
 class Stores(list):
-    """A Redis or Valkey server, a Cluster, and servers over HTTP."""
+    """A Redis or Valkey server, a Cluster, servers over HTTP, and a primary with a replica behind a sentinel."""
 
-    KINDS = ("redis", "valkey", "cluster", "http", "http_redis")
+    KINDS = ("redis", "valkey", "cluster", "http", "http_redis", "failover")
 
     @classmethod
     def of_environment(cls, only):
@@ -280,11 +280,20 @@ class Store:
 
     def redis(self, *words):
         """The answer of the Redis server to a command."""
-        host, _, port = self.store.partition("://")[2].split(",")[0].rpartition(":")
+        host, _, port = self.store.partition("://")[2].split("/")[0].split(",")[0].rpartition(":")
         quoted = [word if isinstance(word, bytes) else str(word).encode() for word in words]
         quoted = ['"' + "".join(f"\\x{byte:02x}" for byte in word) + '"' for word in quoted]
         call = ["redis-cli", "-c", "-h", host, "-p", port, "--quoted-input", *quoted]
         return subprocess.run(call, capture_output=True, text=True, errors="replace", check=True).stdout.strip()
+
+    def kill_primary(self):
+        """Kills the primary behind the sentinel when its replica has everything."""
+        self.until(lambda: self.redis("SENTINEL", "REPLICAS", "shop"), "the sentinel knows the replica")
+        primary = ["redis-cli", "-p", self.redis("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "shop").split()[1]]
+        written = subprocess.run(primary, input="SET last 1\nWAIT 1 10000\n", capture_output=True, text=True, check=True)
+        assert written.stdout.split() == ["OK", "1"], written.stdout
+        info = subprocess.run([*primary, "INFO", "server"], capture_output=True, text=True, check=True).stdout
+        os.kill(int(info.partition("process_id:")[2].split()[0]), signal.SIGKILL)
 
     def name(self, word):
         self.count += 1

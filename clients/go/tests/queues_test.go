@@ -127,17 +127,50 @@ func TestAnIDStaysUniqueAfterItsTaskIsDone(t *testing.T) {
 		task := rushgate.NewTask{ID: "a", UniqueFor: time.Hour}
 		enqueue(t, queue, task, rushgate.Added)
 		fail(t, claimOne(t, queue).Complete(ctx, nil))
-		if recent := enqueue(t, queue, task, rushgate.Recent); time.Until(recent.Until) < 50*time.Minute {
+		recent := enqueue(t, queue, task, rushgate.Recent)
+		if time.Until(recent.Until) < 50*time.Minute {
 			t.Errorf("%+v", recent)
 		}
-		for _, want := range []bool{true, false} {
-			if had := testenv.Must[bool](t)(queue.ClearUnique(ctx, "a")); had != want {
-				t.Errorf("window %v", had)
+		for _, want := range []time.Time{recent.Until, {}} {
+			if until := testenv.Must[time.Time](t)(queue.ClearUnique(ctx, "a")); !until.Equal(want) {
+				t.Errorf("window until %v, want %v", until, want)
 			}
 		}
 		enqueue(t, queue, task, rushgate.Added)
 	})
 }
+
+func TestDueTasksAreReadRemovedAndPopped(t *testing.T) {
+	eachQueue(t, func(t *testing.T, ctx context.Context, _ *rushgate.Client, queue *rushgate.Queue) {
+		enqueue(t, queue, rushgate.NewTask{ID: "a", Payload: 1}, rushgate.Added)
+		enqueue(t, queue, rushgate.NewTask{ID: "b", Payload: 2}, rushgate.Added)
+		read := testenv.Must[[]rushgate.Task](t)(queue.Top(ctx, 1))
+		if len(read) != 1 || read[0].ID != "a" || read[0].Fence != 0 {
+			t.Fatalf("%+v", read)
+		}
+		enqueue(t, queue, rushgate.NewTask{ID: "a", Payload: 3, OnDuplicate: rushgate.Replace}, rushgate.Replaced)
+		changed := testenv.Must[*rushgate.TaskInfo](t)(queue.Task(ctx, "a"))
+		for ticket, want := range map[string]bool{read[0].Ticket: false, changed.Ticket: true} {
+			if removed := testenv.Must[bool](t)(queue.Dequeue(ctx, ticket)); removed != want {
+				t.Errorf("%s: removed %v", ticket, removed)
+			}
+		}
+		popped := testenv.Must[[]rushgate.Task](t)(queue.Pop(ctx, 5))
+		if len(popped) != 1 || popped[0].ID != "b" {
+			t.Fatalf("%+v", popped)
+		}
+		if stats := testenv.Must[*rushgate.QueueStats](t)(queue.Stats(ctx)); stats.Ready != 0 {
+			t.Errorf("%+v", stats)
+		}
+		for _, err := range []error{errorOf(queue.Top(ctx, 0)), errorOf(queue.Pop(ctx, 1_001)), errorOf(queue.Dequeue(ctx, "a"))} {
+			if !errors.Is(err, rushgate.ErrInvalid) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+}
+
+func errorOf(_ any, err error) error { return err }
 
 func TestAWaitingClaimIsWokenByATask(t *testing.T) {
 	eachQueue(t, func(t *testing.T, ctx context.Context, client *rushgate.Client, queue *rushgate.Queue) {

@@ -492,6 +492,9 @@ func TestAServerWithoutAnnouncementsStopsNoWorkerAndIsReportedOnce(t *testing.T)
 		r.stop()
 		mu.Lock()
 		defer mu.Unlock()
+		if len(reported) == 1 && !strings.HasPrefix(target.URL, "http") && !strings.Contains(reported[0], "or older than this package") {
+			t.Errorf("%q", reported)
+		}
 		if len(reported) != 1 || !strings.HasPrefix(reported[0], "cannot announce the worker to the queue "+queue.Name()+": ") {
 			t.Errorf("%q", reported)
 		}

@@ -93,6 +93,7 @@ class FaultsTest extends Suite {
             MisconfiguredException refused =
                     assertThrows(MisconfiguredException.class, () -> Rushgate.connect(server.url()));
             assertTrue(refused.hint().contains("rushgate functions install"), refused.hint());
+            assertTrue(refused.getMessage().contains("is missing, or older than this package"), refused.getMessage());
         }
     }
 

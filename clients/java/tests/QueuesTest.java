@@ -371,8 +371,8 @@ class QueuesTest extends Suite {
         claim().complete();
         Enqueued.Recent recent = assertInstanceOf(Enqueued.Recent.class, queue.enqueue(task));
         assertTrue(recent.until().isAfter(Instant.now().plusSeconds(3_000)));
-        assertTrue(queue.clearUnique("a"));
-        assertFalse(queue.clearUnique("a"));
+        assertEquals(Optional.of(recent.until()), queue.clearUnique("a"));
+        assertEquals(Optional.empty(), queue.clearUnique("a"));
         assertInstanceOf(Enqueued.Added.class, queue.enqueue(task));
     }
 
@@ -471,5 +471,21 @@ class QueuesTest extends Suite {
         List<ClaimedTask> claimed = queue.claim(many(1_000));
         assertEquals(1_000, claimed.size());
         assertEquals(999L, claimed.get(999).content().json());
+    }
+
+    @Test
+    void dueTasksAreReadRemovedAndPopped() {
+        queue.enqueueAll(List.of(NewTask.of("a", Content.json(1)), NewTask.of("b", Content.json(2))));
+        Task read = queue.top(1).get(0);
+        assertEquals("a", read.id());
+        assertNull(read.fence());
+        queue.enqueue(NewTask.builder("a").onDuplicate(OnDuplicate.REPLACE).build());
+        assertFalse(queue.dequeue(read.ticket()));
+        assertTrue(queue.dequeue(queue.task("a").orElseThrow().task().ticket()));
+        assertEquals(List.of("b"), queue.pop(5).stream().map(Task::id).toList());
+        assertEquals(0, queue.stats().ready());
+        assertThrows(InvalidException.class, () -> queue.top(0));
+        assertThrows(InvalidException.class, () -> queue.pop(1_001));
+        assertThrows(InvalidException.class, () -> queue.dequeue("a"));
     }
 }

@@ -1,6 +1,7 @@
 import static org.junit.platform.engine.discovery.DiscoverySelectors.selectClass;
 
 import dev.rushgate.BackoffTest;
+import dev.rushgate.internal.redis.ConnectionTest;
 import java.io.PrintWriter;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -17,7 +18,7 @@ import org.junit.platform.launcher.core.LauncherFactory;
 /** Runs the suite on every transport, and prints how many tests passed. */
 final class RunTests implements TestExecutionListener {
     private static final List<Class<?>> PURE = List.of(JsonTest.class, CronTest.class, ContentTest.class,
-            UrlTest.class, BackoffTest.class);
+            UrlTest.class, BackoffTest.class, ConnectionTest.class);
     private static final List<Class<?>> SUITE = List.of(LocksTest.class, QueuesTest.class, WhyTest.class, WorkerTest.class,
             SalesTest.class, SafetyTest.class, SchedulesTest.class, ProcessesTest.class, FaultsTest.class, ReadmeTest.class);
     /** One store over Redis and over HTTP. */

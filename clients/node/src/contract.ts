@@ -99,6 +99,7 @@ export const OUTCOMES = {
   taskReleased: ['stale', 'waiting', 'cancelled'],
   extended: ['lost', 'extended', 'cancelled'],
   cancelled: ['not_found', 'removed', 'marked'],
+  dequeued: ['stale', 'removed', 'leased'],
   rescheduled: ['not_found', 'rescheduled', 'leased', 'too_late'],
   closed: ['not_found', 'closed', 'not_open'],
   scheduled: [undefined, 'added', 'changed', 'unchanged', 'full', 'stale'],

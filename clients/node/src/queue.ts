@@ -65,6 +65,21 @@ export class Queue {
     return tasks.map((task) => new ClaimedTask(this.queues, this.name, leaseMs, task))
   }
 
+  /** The first due tasks, without claiming them: at most `n`, 1 to 1,000. */
+  async top(n = 1): Promise<Task[]> {
+    return this.queues.top(this.name, check.whole('n', n, { min: 1, max: LIMITS.batch }))
+  }
+
+  /** Removes the first due tasks: at most `n`, 1 to 1,000. They are lost if the program dies, so prefer `claim`. */
+  async pop(n = 1): Promise<Task[]> {
+    return this.queues.pop(this.name, check.whole('n', n, { min: 1, max: LIMITS.batch }))
+  }
+
+  /** Removes a task if it is unchanged since it was read with this ticket. False if it was changed, or a worker is running it. */
+  async dequeue(ticket: string): Promise<boolean> {
+    return this.queues.dequeue(this.name, ticket)
+  }
+
   /** A live or retained task. `null` if there is none. */
   async task(id: string): Promise<TaskInfo | null> {
     return await this.queues.task(this.name, check.name('id', id)) ?? null

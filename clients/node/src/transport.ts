@@ -107,6 +107,10 @@ export interface Queues {
   release(queue: string, releases: readonly Release[]): Promise<TaskReleased[]>
   extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]>
   cancel(queue: string, id: string): Promise<Cancelled>
+  top(queue: string, n: number): Promise<Task[]>
+  pop(queue: string, n: number): Promise<Task[]>
+  /** Whether the task was removed. */
+  dequeue(queue: string, ticket: string): Promise<boolean>
   reschedule(queue: string, id: string, due: Due): Promise<Rescheduled>
   task(queue: string, id: string): Promise<TaskInfo | undefined>
   /** Nothing if the task is live after the wait. */

@@ -465,3 +465,18 @@ test('bad tasks are refused with InvalidError, and nothing is enqueued', async (
   }
   assert.equal((await queue.stats()).ready, 0)
 })
+
+test('due tasks are read, removed and popped', async () => {
+  const queue = await fresh()
+  await queue.enqueueAll([{ id: 'a', payload: 1 }, { id: 'b', payload: 2 }])
+  const [read] = await queue.top()
+  assert.deepEqual([read.id, read.payload, read.fence], ['a', 1, undefined])
+  await queue.enqueue({ id: 'a', payload: 3, onDuplicate: 'replace' })
+  assert.equal(await queue.dequeue(read.ticket), false)
+  assert.equal(await queue.dequeue((await queue.task('a')).ticket), true)
+  assert.deepEqual((await queue.pop(5)).map(({ id, payload }) => [id, payload]), [['b', 2]])
+  assert.equal((await queue.stats()).ready, 0)
+  await assert.rejects(queue.top(0), InvalidError)
+  await assert.rejects(queue.pop(1_001), InvalidError)
+  await assert.rejects(queue.dequeue('a'), InvalidError)
+})

@@ -102,7 +102,7 @@ final class Worker
     /**
      * Runs until a signal or {@see stop} ends the worker.
      *
-     * @param bool $drain ends the worker when no task is due
+     * @param bool $drain ends the worker when no task is due, or when an operator quiets it
      * @throws InvalidArgument|RushgateException for an error that lasts, such as wrong credentials. Outages and a full
      *     store do not end the worker
      */
@@ -237,12 +237,12 @@ final class Worker
     {
         while (!$this->isStopping) {
             $this->announceIfDue();
-            if ($this->isQuiet) {
+            if ($this->isQuiet && !$drain) {
                 Clock::sleep($this->untilAnnouncement(self::LOOK_QUIET));
                 continue;
             }
             $tasks = $this->claim($drain ? 0 : self::CLAIM_WAIT);
-            if ($tasks === [] && $drain && !$this->isQuiet) {
+            if ($tasks === [] && $drain) {
                 return;
             }
             foreach ($tasks as $task) {

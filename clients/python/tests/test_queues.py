@@ -358,10 +358,18 @@ def test_schedules_are_saved_listed_and_deleted(queue):
             queue.save_schedule("bad", bad)
 
 
-def test_pop_removes_tasks(queue):
+def test_due_tasks_are_read_removed_and_popped(queue):
     queue.enqueue_many([NewTask("a", 1), NewTask("b", 2)])
-    assert [task.payload for task in queue.pop(5)] == [1, 2]
+    [read] = queue.top()
+    assert (read.id, read.payload, read.fence) == ("a", 1, None)
+    queue.enqueue("a", 3, on_duplicate="replace")
+    assert not queue.dequeue(read.ticket)
+    assert queue.dequeue(queue.task("a").ticket)
+    assert [task.payload for task in queue.pop(5)] == [2]
     assert queue.stats().ready == 0
+    for refused in (lambda: queue.top(0), lambda: queue.pop(1_001), lambda: queue.dequeue("a")):
+        with pytest.raises(InvalidArgument):
+            refused()
 
 
 def test_stats_count_the_tasks(queue):

@@ -310,6 +310,7 @@ def test_a_server_without_announcements_stops_no_worker_and_is_logged_once(conne
     assert running.stop().done == 1
     [logged] = [record.getMessage() for record in caplog.records if queue.name in record.getMessage()]
     assert logged.startswith(f"cannot announce the worker to the queue {queue.name}: ")
+    assert proxy.url.startswith("http") or "or older than this package" in logged
 
 
 def test_tasks_of_a_key_run_in_order(client, queue):

@@ -162,6 +162,7 @@ var (
 	TaskReleased = []string{"stale", "waiting", "cancelled"}
 	Extended     = []string{"lost", "extended", "cancelled"}
 	Canceled     = []string{"not_found", "removed", "marked"}
+	Dequeued     = []string{"stale", "removed", "leased"}
 	Rescheduled  = []string{"not_found", "rescheduled", "leased", "too_late"}
 	Closed       = []string{"not_found", "closed", "not_open"}
 	Scheduled    = []string{"", "added", "changed", "unchanged", "full", "stale"}

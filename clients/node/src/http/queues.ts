@@ -31,13 +31,17 @@ export class HttpQueues implements Queues {
   async #claimOnce(queue: string, { n, leaseMs, worker, signal }: ClaimRequest, waitMs: number): Promise<Task[]> {
     const body = { n, lease_ms: Math.round(leaseMs), worker }
     const request: Request = { method: 'POST', path: pathOf(queue, 'claim'), body, key: randomUUID() }
-    const claim = async (more: Partial<Request>) => fromWire<{ tasks: Task[] }>((await this.#client.ask({ ...request, ...more })).body).tasks
+    const claim = (more: Partial<Request>) => this.#tasks({ ...request, ...more })
     try {
       return await claim({ waitMs, signal })
     } catch (error) {
       if (signal?.aborted) await this.#putBack(queue, claim)
       throw error
     }
+  }
+
+  async #tasks(request: Request): Promise<Task[]> {
+    return fromWire<{ tasks: Task[] }>((await this.#client.ask(request)).body).tasks
   }
 
   /** An answer may have been under way when the wait was aborted. With the same key it arrives again. */
@@ -105,6 +109,25 @@ export class HttpQueues implements Queues {
   async cancel(queue: string, id: string): Promise<Cancelled> {
     const answer = await this.#found({ method: 'DELETE', path: pathOf(queue, 'tasks', id) })
     return answer === undefined ? 'not_found' : answer.outcome
+  }
+
+  async top(queue: string, n: number): Promise<Task[]> {
+    return this.#tasks({ method: 'GET', path: `${pathOf(queue, 'top')}?n=${n}` })
+  }
+
+  async pop(queue: string, n: number): Promise<Task[]> {
+    return this.#tasks({ method: 'POST', path: pathOf(queue, 'pop'), body: { n }, key: randomUUID() })
+  }
+
+  async dequeue(queue: string, ticket: string): Promise<boolean> {
+    try {
+      await this.#client.send({ method: 'POST', path: pathOf(queue, 'dequeue'), body: { ticket } })
+      return true
+    } catch (error) {
+      if (!(error instanceof Problem)) throw error
+      if (error.code === 'stale' || error.code === 'leased') return false
+      throw asRushgateError(error)
+    }
   }
 
   async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {

@@ -95,7 +95,7 @@ function asRushgateError(cause: Error): RushgateError {
   if (cause instanceof RushgateError) return cause
   const [, code = '', text = cause.message] = /^([A-Z]+) (.*)$/s.exec(cause.message) ?? []
   if (/Function not found/i.test(text)) {
-    return new MisconfiguredError('The server has no function library of this protocol.', { hint: 'Run `rushgate functions install --store URL`.', cause })
+    return new MisconfiguredError('The function library of the server is missing, or older than this package.', { hint: 'Run `rushgate functions install --store URL`.', cause })
   }
   switch (code) {
     case 'INVALID':

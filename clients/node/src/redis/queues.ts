@@ -72,9 +72,7 @@ export class RedisQueues implements Queues {
     const answer = answers.list()
     const nextDue = answer.optional()
     const wakeUps = answer.number()
-    const tasks: Task[] = []
-    while (!answer.isEmpty) tasks.push(readTask(answer.text(), answer.bytes(), answer.bytes()))
-    return { tasks, wakeUps, nextDueMs: nextDue === undefined ? undefined : nextDue / 1_000 }
+    return { tasks: readTasks(answer), wakeUps, nextDueMs: nextDue === undefined ? undefined : nextDue / 1_000 }
   }
 
   /** Sleeps until a task can be claimed. Returns at once if the process missed a wake-up since the claim. */
@@ -166,12 +164,18 @@ export class RedisQueues implements Queues {
     return { nowUs, tasks }
   }
 
-  /** The first due tasks. */
   async top(queue: string, n: number): Promise<Task[]> {
-    const list = new List(await this.#call(queue, 'top', [String(n)]))
-    const tasks: Task[] = []
-    while (!list.isEmpty) tasks.push(readTask(list.text(), list.bytes(), list.bytes()))
-    return tasks
+    return readTasks(new List(await this.#call(queue, 'top', [String(n)])))
+  }
+
+  async pop(queue: string, n: number): Promise<Task[]> {
+    return readTasks(new List(await this.#once(queue, 'pop', [String(n)])))
+  }
+
+  async dequeue(queue: string, ticket: string): Promise<boolean> {
+    const { id, revision, claim } = claimOf(ticket)
+    const list = new List(await this.#once(queue, 'dequeue', [id, String(revision), String(claim)]))
+    return meaning(OUTCOMES.dequeued, list.number()) === 'removed'
   }
 
   async waitFor(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<Ended | undefined> {
@@ -411,7 +415,13 @@ function us(ms: number): string {
   return String(Math.round(ms * 1_000))
 }
 
-function claimOf(ticket: string): { id: string; claim: number } {
+function readTasks(list: List): Task[] {
+  const tasks: Task[] = []
+  while (!list.isEmpty) tasks.push(readTask(list.text(), list.bytes(), list.bytes()))
+  return tasks
+}
+
+function claimOf(ticket: string): { id: string; revision: number; claim: number } {
   const read = readTicket(ticket)
   if (!read) throw invalid('ticket', 'is malformed')
   return read

@@ -235,7 +235,7 @@ function ticketOf(revision: number, fence: number, dueUs: number, id: string): s
 }
 
 /** ID and claim number of a ticket. */
-export function readTicket(ticket: string): { id: string; claim: number } | undefined {
-  const parts = /^[0-9a-f]+\.([0-9a-f]+)\.[0-9a-f]+\.(.+)$/.exec(ticket)
-  return parts ? { id: parts[2]!, claim: parseInt(parts[1]!, 16) } : undefined
+export function readTicket(ticket: string): { id: string; revision: number; claim: number } | undefined {
+  const parts = /^([0-9a-f]+)\.([0-9a-f]+)\.[0-9a-f]+\.(.+)$/.exec(ticket)
+  return parts ? { id: parts[3]!, revision: parseInt(parts[1]!, 16), claim: parseInt(parts[2]!, 16) } : undefined
 }

@@ -66,6 +66,8 @@ export async function queues(client: Rushgate): Promise<void> {
   const closed = await queue.closeBatch('a')
   if (closed.outcome === 'closed') void closed.left
   await queue.limit({ bound: 1, overflow: 'drop_new', rate: { n: 1, perMs: 1 }, perKey: { fifo: true }, retention: { ageMs: 1, count: 1 }, events: 1 })
+  const [first] = await queue.top(1)
+  if (first) void (await queue.dequeue(first.ticket) || (await queue.pop(1))[0]?.id)
   const cleared: number | null = await queue.clearUnique('a')
   for (const { id, mode } of await queue.workers()) if (mode === 'work') await queue.setWorker(id, 'quiet')
   void cleared

@@ -137,7 +137,7 @@ final class Caller
         return match (true) {
             in_array($error->code(), self::CREDENTIALS, true) => new Unauthorized($text, 'unauthorized'),
             str_contains($text, 'Function not found') => new ProtocolMismatch(
-                'the server has no function library; run `rushgate functions install --store URL`',
+                'the function library of the server is missing, or older than this package; run `rushgate functions install --store URL`',
                 'protocol',
             ),
             $error->code() === 'OOM' => new StoreFull($text, 'full'),

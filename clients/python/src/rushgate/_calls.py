@@ -178,6 +178,22 @@ class QueueCalls:
 
         return call
 
+    def top(self, n: int) -> Call[List[TaskRecord]]:
+        check.whole("n", n, contract.BATCH)
+
+        def call(transport: Transport) -> Plan[List[TaskRecord]]:
+            return [TaskRecord.of(fields) for fields in (yield from transport.top(self.name, n))]
+
+        return call
+
+    def dequeue(self, ticket: str) -> Call[bool]:
+        checked = check.ticket(ticket)
+
+        def call(transport: Transport) -> Plan[bool]:
+            return (yield from transport.dequeue(self.name, checked)) == "removed"
+
+        return call
+
     def pop(self, n: int) -> Call[List[TaskRecord]]:
         check.whole("n", n, contract.BATCH)
 

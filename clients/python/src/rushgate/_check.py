@@ -103,6 +103,13 @@ def reservation(value: object) -> str:
     return checked
 
 
+def ticket(value: object) -> str:
+    checked = text("ticket", value)
+    if not re.fullmatch(r"[0-9a-f]+\.[0-9a-f]+\.[0-9a-f]+\..+", checked):
+        raise invalid("ticket", "is malformed")
+    return checked
+
+
 def whole(field: str, value: object, limits: contract.Range) -> int:
     """Checks a whole number."""
     if not isinstance(value, int) or isinstance(value, bool):

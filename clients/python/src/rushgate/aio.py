@@ -405,6 +405,17 @@ class Queue:
         records = await self._client._run(self._calls.claim(n, lease, wait, worker, stop))
         return [ClaimedTask(self._client, self.name, lease, record) for record in records]
 
+    async def top(self, n: int = 1) -> List[TaskRecord]:
+        """Returns the first due tasks without claiming them."""
+        return await self._client._run(self._calls.top(n))
+
+    async def dequeue(self, ticket: str) -> bool:
+        """Removes a task if it is unchanged since it was read with this ticket.
+
+        False if it was changed, or a worker is running it.
+        """
+        return await self._client._run(self._calls.dequeue(ticket))
+
     async def pop(self, n: int = 1) -> List[TaskRecord]:
         """Removes the first due tasks and returns them. They are lost if the client dies."""
         return await self._client._run(self._calls.pop(n))

@@ -54,6 +54,7 @@ FUNCTIONS: Dict[str, Tuple[str, ...]] = {
     "queue_dead": ("queue",),
     "queue_dead_letter": ("queue",),
     "queue_delete_dead": ("queue", "answers"),
+    "queue_dequeue": ("queue", "answers"),
     "queue_dependents": ("queue",),
     "queue_due_schedules": ("schedules",),
     "queue_enqueue": ("queue", "answers", "unique"),
@@ -175,6 +176,7 @@ TASK_RELEASED = ("stale", "waiting", "cancelled")
 TASK_EXTENDED = ("lost", "extended", "cancelled")
 CANCELLED = ("not_found", "removed", "marked")
 WORKER_MODES = ("work", "quiet", "stop")
+DEQUEUED = ("stale", "removed", "leased")
 RESCHEDULED = ("not_found", "rescheduled", "leased", "too_late")
 CLOSED = ("not_found", "closed", "not_open")
 SCHEDULED = ("", "added", "changed", "unchanged", "full", "stale")

@@ -149,6 +149,19 @@ class HttpTransport(Transport):
             raise
         return answer.body["tasks"]  # type: ignore[no-any-return]
 
+    def top(self, queue: str, n: int) -> Plan[List[Fields]]:
+        answer = yield from self._requests.ask("GET", path_of("queues", queue, "top") + f"?n={n}")
+        return answer.body["tasks"]  # type: ignore[no-any-return]
+
+    def dequeue(self, queue: str, ticket: str) -> Plan[str]:
+        try:
+            answer = yield from self._requests.ask("POST", path_of("queues", queue, "dequeue"), {"ticket": ticket})
+            return answer.body["outcome"]  # type: ignore[no-any-return]
+        except RushgateError as problem:
+            if problem.code not in contract.DEQUEUED:
+                raise
+            return problem.code
+
     def pop(self, queue: str, n: int) -> Plan[List[Fields]]:
         answer = yield from self._requests.ask("POST", path_of("queues", queue, "pop"), {"n": n}, _new_key())
         return answer.body["tasks"]  # type: ignore[no-any-return]

@@ -96,6 +96,14 @@ class QueueVerbs(Transport):
         except RushgateError:
             pass
 
+    def top(self, queue: str, n: int) -> Plan[List[Fields]]:
+        return read_tasks((yield from self._store.call("queue_top", queue, (n,))))
+
+    def dequeue(self, queue: str, ticket: str) -> Plan[str]:
+        task, claim = read_ticket(ticket)
+        [outcome] = yield from self._once("queue_dequeue", queue, (task, int(ticket.split(".", 1)[0], 16), claim))
+        return meaning(contract.DEQUEUED, outcome)
+
     def pop(self, queue: str, n: int) -> Plan[List[Fields]]:
         return read_tasks((yield from self._once("queue_pop", queue, (n,))))
 

@@ -130,7 +130,7 @@ def _error_of(refused: Refused) -> RushgateError:
     text = str(refused)
     if "Function not found" in text:
         return Misconfigured(
-            f"The server has no function library of protocol {contract.PROTOCOL}.",
+            "The function library of the server is missing, or older than this package.",
             hint="Run `rushgate functions install --store URL`.",
         )
     if refused.code in ("INVALID", "DEADLINE"):

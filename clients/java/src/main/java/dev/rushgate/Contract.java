@@ -175,6 +175,8 @@ public final class Contract {
     /** Outcomes of an enqueue, from 1. */
     public static final List<String> ENQUEUED =
             List.of("", "added", "kept", "replaced", "full", "dropped", "displaced", "recent", "refused");
+    /** Outcomes of removing a task that was read. */
+    public static final List<String> DEQUEUED = List.of("stale", "removed", "leased");
     /** Outcomes of rescheduling a task. */
     public static final List<String> RESCHEDULED = List.of("not_found", "rescheduled", "leased", "too_late");
     /** Outcomes of closing a batch. */

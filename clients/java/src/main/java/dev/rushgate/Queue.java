@@ -63,6 +63,23 @@ public final class Queue {
         return tasks.stream().map(task -> new ClaimedTask(this, options.lease(), task)).toList();
     }
 
+    /** The first due tasks, at most {@code n} (1 to 1,000), without claiming them. */
+    public List<Task> top(int n) {
+        Check.whole("n", n, Contract.BATCH);
+        return queues.top(name, n);
+    }
+
+    /** Removes the first due tasks, at most {@code n} (1 to 1,000). They are lost if the program dies, so prefer a claim. */
+    public List<Task> pop(int n) {
+        Check.whole("n", n, Contract.BATCH);
+        return queues.pop(name, n);
+    }
+
+    /** Removes a task if it is unchanged since it was read with this ticket. False if it was changed, or a worker is running it. */
+    public boolean dequeue(String ticket) {
+        return queues.dequeue(name, Check.present("ticket", ticket));
+    }
+
     static String defaultWorker() {
         return Check.cut(Host.NAME + ":" + Host.PID, Contract.LABEL_BYTES);
     }
@@ -125,8 +142,11 @@ public final class Queue {
         return queues.waited(name, Check.name("id", id), checked(page, Contract.WAITED_PAGE));
     }
 
-    /** Clears the uniqueness window of an ID, which may then be enqueued again. False if there is none. */
-    public boolean clearUnique(String id) {
+    /**
+     * Clears the uniqueness window of an ID, which may then be enqueued again. Returns when the window would have ended. Empty if
+     * there is none.
+     */
+    public Optional<Instant> clearUnique(String id) {
         return queues.clearUnique(name, Check.name("id", id));
     }
 

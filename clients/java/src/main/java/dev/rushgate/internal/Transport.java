@@ -121,6 +121,13 @@ public interface Transport extends AutoCloseable {
 
         Cancelled cancel(String queue, String id);
 
+        List<Task> top(String queue, int n);
+
+        List<Task> pop(String queue, int n);
+
+        /** Whether the task was removed. */
+        boolean dequeue(String queue, String ticket);
+
         /** One of the delay and the due time is null. */
         Rescheduled reschedule(String queue, String id, Duration delay, Instant due);
 
@@ -137,8 +144,8 @@ public interface Transport extends AutoCloseable {
 
         List<Waited> waited(String queue, String id, Page page);
 
-        /** False if the ID has no uniqueness window. */
-        boolean clearUnique(String queue, String id);
+        /** When the window would have ended. Empty if the ID has none. */
+        Optional<Instant> clearUnique(String queue, String id);
 
         QueueStats stats(String queue);
 

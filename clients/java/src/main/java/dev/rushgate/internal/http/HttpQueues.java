@@ -184,6 +184,29 @@ final class HttpQueues implements Queues {
     }
 
     @Override
+    public List<Task> top(String queue, int n) {
+        return tasks(Call.get(path(queue, "top") + "?n=" + n));
+    }
+
+    @Override
+    public List<Task> pop(String queue, int n) {
+        return tasks(Call.post(path(queue, "pop"), Wire.fields("n", n), newKey()));
+    }
+
+    @Override
+    public boolean dequeue(String queue, String ticket) {
+        try {
+            link.send(Call.post(path(queue, "dequeue"), Wire.fields("ticket", ticket), null));
+            return true;
+        } catch (Problem problem) {
+            if (problem.code().equals("stale") || problem.code().equals("leased")) {
+                return false;
+            }
+            throw HttpLink.failure(problem);
+        }
+    }
+
+    @Override
     public Rescheduled reschedule(String queue, String id, Duration delay, Instant due) {
         Map<String, Object> body = Wire.fields("delay_ms", delay, "due_us", due);
         try {
@@ -279,8 +302,8 @@ final class HttpQueues implements Queues {
     }
 
     @Override
-    public boolean clearUnique(String queue, String id) {
-        return found(Call.delete(path(queue, "tasks", id, "unique"))).isPresent();
+    public Optional<Instant> clearUnique(String queue, String id) {
+        return found(Call.delete(path(queue, "tasks", id, "unique"))).map(view -> view.instant("until_us"));
     }
 
     @Override

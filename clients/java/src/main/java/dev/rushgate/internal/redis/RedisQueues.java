@@ -280,9 +280,25 @@ final class RedisQueues implements Queues {
         return new Tasks(now, tasks);
     }
 
-    /** The first due tasks. */
-    List<Task> top(String queue, int n) {
-        Answer answer = new Answer(call(queue, "top", List.of(Integer.toString(n))));
+    @Override
+    public List<Task> top(String queue, int n) {
+        return readTasks(call(queue, "top", List.of(Integer.toString(n))));
+    }
+
+    @Override
+    public List<Task> pop(String queue, int n) {
+        return readTasks(once(queue, "pop", List.of(Integer.toString(n))));
+    }
+
+    @Override
+    public boolean dequeue(String queue, String ticket) {
+        Tickets read = Tickets.read(ticket);
+        List<String> args = List.of(read.id(), Long.toString(read.revision()), Long.toString(read.claim()));
+        return new Answer(once(queue, "dequeue", args)).word(Contract.DEQUEUED).equals("removed");
+    }
+
+    private static List<Task> readTasks(Object reply) {
+        Answer answer = new Answer(reply);
         List<Task> tasks = new ArrayList<>();
         while (!answer.isEmpty()) {
             tasks.add(Records.task(answer.text(), answer.bytes(), answer.bytes()));
@@ -372,9 +388,10 @@ final class RedisQueues implements Queues {
     }
 
     @Override
-    public boolean clearUnique(String queue, String id) {
+    public Optional<Instant> clearUnique(String queue, String id) {
         List<Group> groups = List.of(Group.unique(queue), store.answers(queue));
-        return new Answer(store.call("queue_clear_unique", groups, List.of(store.op(), id))).number() != 0;
+        Answer answer = new Answer(store.call("queue_clear_unique", groups, List.of(store.op(), id)));
+        return Optional.ofNullable(Times.optionalInstant(answer.number()));
     }
 
     /** What a task waits for. Nothing if it never waited. */

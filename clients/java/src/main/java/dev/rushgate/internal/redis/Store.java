@@ -200,7 +200,7 @@ final class Store implements AutoCloseable {
     static RushgateException refusal(ReplyException cause, boolean mayHaveHappened) {
         String text = cause.getMessage();
         if (text.contains("Function not found")) {
-            return new MisconfiguredException("The server has no function library of this protocol.",
+            return new MisconfiguredException("The function library of the server is missing, or older than this package.",
                     new Details(null, "Run `rushgate functions install --store URL`.", null, cause));
         }
         if (cause.isAboutRights()) {
