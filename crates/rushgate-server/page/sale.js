@@ -65,7 +65,7 @@ function RateSlider({ id, room }) {
   const [perSecond, at] = [room.rate.n * 1000 / room.rate.per_ms, held];
   const value = at ?? Math.max(0, RATES.findLastIndex((of) => of <= perSecond));
   const shown = at === null ? perSecond : RATES[at];
-  const text = `${number(Number(shown.toPrecision(3)))} ${t('perSecond')}`;
+  const text = shown < 1 ? `${rate(60 * shown)}${t('perMin')}` : `${number(Number(shown.toPrecision(3)))}${t('perS')}`;
   const send = async (event) => {
     await carryOut(() => setRoom(id, RATES[event.target.value], room));
     hold(null);
