@@ -48,6 +48,8 @@ async function changeLanguage(browser) {
   await page.click('text=English');
   await has(page, 'Queues');
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  const midnight = () => page.evaluate(async () => (await import('/page/common.js')).clockTime(new Date(2026, 0, 1, 0, 5, 3) / 1000));
+  assert.equal(await midnight(), '00:05:03');
   await page.context().close();
 }
 

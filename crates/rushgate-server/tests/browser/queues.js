@@ -454,7 +454,7 @@ async function followEvents(browser) {
   await confirm(page);
   await has(page, 'No event since this view was opened.');
   const row = (...texts) => texts.reduce((rows, text) => rows.filter({ hasText: text }), page.locator('tbody tr')).first().waitFor();
-  // The stream tells of events after its start: enqueue until it has one.
+  // The stream begins with the next event: enqueue until it has one.
   for (let n = 0; !await page.locator('tbody tr').count(); n += 1) {
     await post('/v1/queues/told/tasks', { id: `first-${n}` });
     await new Promise((resolve) => { setTimeout(resolve, 300); });

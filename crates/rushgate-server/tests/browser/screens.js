@@ -29,6 +29,8 @@ async function furnishTasks() {
 /** A sale with 1,000 reservations, one with 1,000 buyers in its waiting room, and one with 1,000 in a draw. */
 async function furnishSales() {
   const skus = [{ sku: 'phone-256-forest-green', units: 600 }, { sku: 'case', units: 500 }];
+  await post('/v1/sales', { id: 'shelf', skus: names('size').map((sku) => ({ sku, units: 5 })) });
+  await post('/v1/sales/shelf/open', {});
   for (const [id, metadata] of [['autumn', { title: 'Autumn drop' }], ['line', {}], ['draw', {}]]) {
     await post('/v1/sales', { id, skus, metadata, hold_ms: 600000 });
     await post(`/v1/sales/${id}/open`, {});
@@ -67,6 +69,7 @@ const SCREENS = {
   schedule: ['/queues/orders/schedules/nightly-report', '.card ol'],
   lock: ['/locks/order%3A42', 'tbody tr'],
   sale: ['/sales/autumn', '.u-wrap canvas'],
+  skus: ['/sales/shelf', '.skus tbody tr'],
   drop: ['/sales/autumn/drop', '.u-wrap canvas'],
   room: ['/sales/line', 'input[type=range]'],
   'room-drop': ['/sales/line/drop', '.drop-figures'],
@@ -74,6 +77,7 @@ const SCREENS = {
   log: ['/log', 'tbody tr'],
   docs: ['/docs', '#claim'],
   shop: ['/shop/autumn', '#buy'],
+  'shop-skus': ['/shop/shelf', '#buy'],
 };
 
 const LOOKS = {
@@ -81,6 +85,20 @@ const LOOKS = {
   zh: { viewport: desk, locale: 'zh-CN' },
   phone: { viewport: { ...phone, width: 360 }, colorScheme: 'dark', locale: 'zh-CN', reducedMotion: 'reduce' },
 };
+
+/** The SKUs of a sale are in pages, and a search finds one on any of them. */
+async function findSku(browser) {
+  const page = await open(browser, '/sales/shelf', { viewport: desk });
+  const row = (sku) => page.locator(`[data-sku=${sku}]`);
+  await row('size-0049').waitFor();
+  assert.equal(await page.locator('.skus tbody tr').count(), 50);
+  await page.click('text=Next page');
+  await row('size-0050').waitFor();
+  await page.fill('input[name=q]', '-0999');
+  await row('size-0999').waitFor();
+  assert.equal(await page.locator('.skus tbody tr').count(), 1);
+  await page.context().close();
+}
 
 async function lookAtScreens(browser) {
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
@@ -106,6 +124,7 @@ async function lookAtScreens(browser) {
       await page.context().close();
     }));
     stop();
+    await findSku(browser);
   } finally {
     state.url = main;
     await end(server, 'SIGTERM');
