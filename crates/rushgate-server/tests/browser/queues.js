@@ -465,6 +465,7 @@ async function followEvents(browser) {
   await post('/v1/queues/told/retry', { ticket: task.ticket, error: 'out of ink' });
   await row(task.id, 'attempt failed', 'out of ink');
   await accessible(page, 'events');
+  await page.waitForFunction(() => !document.getElementById('said').textContent);
   await picture(page, 'queue-events');
   await page.fill('input[name=q]', 'ENQUEUED late');
   await has(page, 'No event since this view was opened.');
