@@ -78,6 +78,25 @@ export async function api(method, path, { body, more, signal: until, cache = 'no
   return answer;
 }
 
+/** A request of the screen that is rendered next: its URL, its answer, and how long the answer can be used. */
+let ahead = {};
+const AHEAD_MS = 1000;
+
+/** Reads a list. Uses the answer of `readAhead`, once and while it is recent. */
+export function read(url) {
+  const { url: known, answer, until } = ahead;
+  if (url !== known) return api('GET', url, { cache: 'no-cache' });
+  ahead = {};
+  return performance.now() < until ? answer : read(url);
+}
+
+/** Sends the request that a screen will make first, so that the server answers while the browser renders the screen. */
+export function readAhead(url) {
+  const answer = read(url);
+  answer.catch(() => {}); // `read` reports it
+  ahead = { url, answer, until: performance.now() + AHEAD_MS };
+}
+
 /** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
 export async function* events(path, until) {
   const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: until });
@@ -126,6 +145,14 @@ export function spoken(us) {
   return hours < 48 ? `${unit(hours, 'h')} ${unit(m % 60, 'min')}` : unit(Math.floor(hours / 24), 'd');
 }
 
+const UNITS = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+
+/** A setting in milliseconds, exactly: in the largest unit of which it is a multiple. */
+export function exactly(ms) {
+  const [s, word] = UNITS.find(([of]) => ms % (1000 * of) === 0) ?? [];
+  return s ? `${number(ms / 1000 / s)} ${t(`unit_${word}`)}` : `${number(ms)} ms`;
+}
+
 /** A latency in microseconds: in milliseconds below one second. */
 export const took = (us) => (us < 1e6 ? `${number(Number((us / 1e3).toPrecision(2)))} ms` : spoken(us));
 
@@ -137,11 +164,21 @@ export function countdown(us) {
   return `${hours ? `${hours}:` : ''}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;
 }
 
+const DAY = { year: 'numeric', month: 'numeric', day: 'numeric' };
+const TIME = { hourCycle: 'h23', hour: 'numeric', minute: 'numeric', second: 'numeric' };
+/** Formats of each language. They are kept, because making one takes 100 times as long as using it. */
+const formats = new Map();
+
+function formatOf(locale) {
+  if (!formats.has(locale)) formats.set(locale, { moment: new Intl.DateTimeFormat(locale, { ...DAY, ...TIME }), time: new Intl.DateTimeFormat(locale, TIME) });
+  return formats.get(locale);
+}
+
 /** A time in microseconds, in the reader's time zone. */
-export const moment = (us) => new Date(us / 1000).toLocaleString(spokenNow().locale, { hour12: false });
+export const moment = (us) => formatOf(spokenNow().locale).moment.format(us / 1000);
 
 /** The time of day in seconds since the Unix epoch. */
-export const clockTime = (s) => new Date(s * 1000).toLocaleTimeString(spokenNow().locale, { hour12: false });
+export const clockTime = (s) => formatOf(spokenNow().locale).time.format(s * 1000);
 
 /** Time from now until `us`, or since then, as text. */
 export const relative = (us, now) => (us > now ? t('in', spoken(us - now)) : t('ago', spoken(now - us)));

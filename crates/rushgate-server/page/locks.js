@@ -58,7 +58,7 @@ export function Lock({ lock: name }) {
     cells: [number(waiter.position), who(waiter), `${waiter.host}:${waiter.pid}`, relative(waiter.since_us, now.value), relative(waiter.wait_until_us, now.value)],
   }));
   return html`<article class="lock" data-lock=${name}><p class="crumbs"><${Name} to=${['locks']}>${t('locks')}<//></p>
-    <div class="row head"><h1>${name}</h1>${said && html`<${Tag} kind=${holder ? 'open' : ''}>${t(holder ? 'held' : 'free')}<//>`}
+    <div class="row head"><h1>${name}</h1>${said && html`<${Tag} kind=${holder ? 'open' : ''}>${t(holder ? 'lockHeld' : 'lockIsFree')}<//>`}
       <span class="row ends">${holder && html`<${ForceRelease} lock=${said} />`}</span></div>
     ${error instanceof Problem && html`<p class="bad">${error.message}</p>`}
     ${said && html`<div class="grid two"><${Card} title=${t('holder')}>${holder ? html`<${Facts} of=${[

@@ -1,7 +1,7 @@
 // Small components that the screens share.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '/page/vendor/preact.js';
 import { Problem, api, number, path, t } from '/page/common.js';
-import { route, withQuery } from '/page/router.js';
+import { navigate, route, withQuery } from '/page/router.js';
 import { connection, isFollowed, isTruncated, others, setOthers, snapshot } from '/page/state.js';
 
 /** Sets the title of the tab while the component is shown. */
@@ -26,17 +26,25 @@ export const Facts = ({ of }) => html`<dl class="facts">
 
 export const Nothing = ({ word }) => html`<p class="soft nothing">${t(word)}</p>`;
 
+/** Rows of a table that fill a screen. */
+const SCREENFUL = 20;
+
 /**
  * A table. `heads` are [word, class]; a row has a key and cells. The class `verbs` marks a column of buttons. On narrow screens
- * each row becomes a card with its headings.
+ * each row becomes a card with its headings. Rows out of sight are rendered after the first paint.
  */
-export const Table = ({ heads, rows, label, class: more = '' }) => html`
+export function Table({ heads, rows, label, class: more = '' }) {
+  const isLong = rows.length > SCREENFUL;
+  const [isPainted, setPainted] = useState(false);
+  useEffect(() => { if (isLong) setPainted(true); }, [isLong]);
+  return html`
   <div class="scroll" role="region" tabindex="0" aria-label=${label}><table class="stack ${more}">
     <thead><tr>${heads.map(([word, kind = '']) => html`<th key=${word} scope="col" class=${kind}><span class=${kind === 'verbs' ? 'unseen' : ''}>${t(word)}</span></th>`)}</tr></thead>
-    <tbody>${rows.map(({ key, cells, class: kind = '' }) => html`<tr key=${key} class=${kind}>
+    <tbody>${(isPainted ? rows : rows.slice(0, SCREENFUL)).map(({ key, cells, class: kind = '' }) => html`<tr key=${key} class=${kind}>
       ${cells.map((cell, n) => html`<td key=${n} class=${heads[n]?.[1] ?? ''} data-label=${heads[n][1] === 'verbs' ? undefined : t(heads[n][0])}>${cell}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
+}
 
 /** A link to the same screen with another query, which is marked while it is current. */
 export const View = ({ query, isCurrent, children }) => html`
@@ -67,6 +75,11 @@ export function Search({ name = 'q', label, also = {} }) {
   };
   return html`<input type="search" class="search" name=${name} data-search value=${value} placeholder=${label} aria-label=${label} onInput=${change} />`;
 }
+
+/** Chooses the order of a list, by the word of a column. */
+export const SortBy = ({ words, current }) => html`<label class="row">${t('sortBy')}
+  <select aria-label=${t('sortBy')} onChange=${({ target }) => navigate(withQuery({ sort: target.value, page: null, after: null }))}>
+    ${words.map((word) => html`<option key=${word} value=${word} selected=${word === current}>${t(word)}</option>`)}</select></label>`;
 
 /** A menu of less common or destructive verbs. `lazy`: it has them only while it is open, for lists with one per row. */
 export function Menu({ label, lazy = false, children }) {

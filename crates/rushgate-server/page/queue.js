@@ -1,11 +1,11 @@
 // The screen of one queue: its tasks by state, its limits, its schedules and its workers.
-import { html, useEffect, useState } from '/page/vendor/preact.js';
-import { Problem, api, moment, number, path, relative, someOf, spoken, t, timed } from '/page/common.js';
+import { effect, html, useEffect, useRef, useState } from '/page/vendor/preact.js';
+import { Problem, api, clockTime, events, exactly, moment, number, path, pause, read as readList, readAhead, relative, someOf, spoken, t, timed } from '/page/common.js';
 import { Verb, ask, carryOut, spell, tell } from '/page/dialogs.js';
-import { Card, Facts, Menu, Nothing, Search, Table, Tag, Trouble, canAct, justBefore, useOthers, usePolled, useTitle } from '/page/parts.js';
+import { Card, Facts, Menu, Nothing, Search, SortBy, Table, Tag, Trouble, canAct, justBefore, paged, useOthers, usePolled, useTitle } from '/page/parts.js';
 import { PauseVerb, Quantiles, Recent } from '/page/queues.js';
 import { Name, navigate, route, to, withQuery } from '/page/router.js';
-import { now, queueOf } from '/page/state.js';
+import { connection, now, queueOf } from '/page/state.js';
 import { Content, TaskVerbs, cancelTask, findIn, reschedule, stateText, steerDead, textOf } from '/page/tasks.js';
 
 const STATES = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'dead'];
@@ -27,36 +27,79 @@ const listOf = (base, state, after, limit) => {
 /** Fields that a filter can name, such as `kind:mail`. Other words may be anywhere in the task. */
 const FIELDS = { kind: (task) => task.kind, key: (task) => task.key, worker: (task) => task.worker, error: (task) => task.error, id: (task) => task.id };
 
-/** A test for the words of a filter; null without one. */
-function filterOf(text) {
-  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-  if (!words.length) return null;
-  return (task) => words.every((word) => {
-    const [field, ...rest] = word.split(':');
-    if (rest.length && FIELDS[field]) return String(FIELDS[field](task) ?? '').toLowerCase().includes(rest.join(':'));
-    return [...Object.values(FIELDS).map((read) => read(task)), textOf(task)].some((part) => String(part ?? '').toLowerCase().includes(word));
-  });
+/** Reads what a field names: one of `FIELDS`, or a part of the payload, such as `payload.lines.0.sku`. */
+function readerOf(field) {
+  const [first, ...names] = field.split('.');
+  if (first.toLowerCase() === 'payload' && names.length) return (task) => names.reduce((value, name) => value?.[name], task.payload);
+  return Object.hasOwn(FIELDS, field.toLowerCase()) ? FIELDS[field.toLowerCase()] : null;
 }
 
+const asText = (value) => (value !== null && typeof value === 'object' ? JSON.stringify(value) : String(value ?? '')).toLowerCase();
+
+/** A test for the words of a filter; null without one. */
+function filterOf(text) {
+  const words = text.split(/\s+/).filter(Boolean).map((word) => {
+    const colon = word.indexOf(':');
+    const read = colon > 0 ? readerOf(word.slice(0, colon)) : null;
+    return { read, part: (read ? word.slice(colon + 1) : word).toLowerCase() };
+  });
+  if (!words.length) return null;
+  const everywhere = [...Object.values(FIELDS), textOf];
+  return (task) => words.every(({ read, part }) => (read ? [read] : everywhere).some((of) => asText(of(task)).includes(part)));
+}
+
+/** When a task ends, ended or is due. */
+const timeOf = (task) => task.finished?.at_us ?? task.died_us ?? task.not_before_us ?? task.due_us;
+
+/** Orders of a list other than by ID, by the word of the column: what ended last, or is due first, comes first. */
+const ORDERS = {
+  when: (one, two) => (one.finished || one.died_us ? timeOf(two) - timeOf(one) : timeOf(one) - timeOf(two)),
+  tried: (one, two) => (two.attempt ?? two.attempts) - (one.attempt ?? one.attempts),
+};
+
+const baseOf = (queue) => `/v1/queues/${path(queue)}`;
+
+/** The list that a URL of the queue's screen asks for. */
+function listIn(queue, query) {
+  const order = Object.hasOwn(ORDERS, query.get('sort')) ? query.get('sort') : null;
+  return {
+    queue, base: baseOf(queue), state: STATES.includes(query.get('state')) ? query.get('state') : 'current',
+    prefix: query.get('q') ?? '', filter: query.get('filter') ?? '', after: order ? '' : query.get('after') ?? '',
+    // The store lists by ID: for another order, all tasks are read.
+    order, want: order ? SCAN_MAX : PAGE,
+  };
+}
+
+/** The first request for a list. One task more than wanted tells whether there is a next page. */
+const firstOf = ({ base, state, prefix, filter, after }, want) =>
+  listOf(base, state, after || justBefore(prefix), Math.min(filter.trim() ? SCAN_MAX : want + 1, READ_FIRST));
+
 /** Reads tasks until `want` of them match, or `SCAN_MAX` were read. `progress` gets what was found so far. */
-async function find({ base, state, prefix, filter, after }, want, progress = () => {}) {
+async function find(of, want, progress = () => {}) {
+  const { base, state, prefix, filter } = of;
   const matches = filterOf(filter);
   const found = [];
-  let from = after || justBefore(prefix);
-  for (let read = 0; ;) {
-    // One more than wanted tells whether there is a next page.
-    const limit = Math.min(matches ? SCAN_MAX : want + 1, read ? READ : READ_FIRST, SCAN_MAX - read);
-    const { items, next } = await api('GET', listOf(base, state, from, limit), { cache: 'no-cache' });
+  for (let [url, read] = [firstOf(of, want), 0]; ;) {
+    const { items, next } = await readList(url);
     read += items.length;
     const within = items.filter(({ id }) => id.startsWith(prefix));
     for (const task of within) if (!matches || matches(task)) found.push(state === 'dead' ? { ...task, state: 'dead' } : task);
     const isMore = next !== undefined && within.length === items.length && items.length > 0;
     if (found.length > want) return { found: found.slice(0, want), next: found[want - 1].id, read };
     if (!isMore || read >= SCAN_MAX || found.length === want) return { found, next: isMore ? next : undefined, read };
-    from = next;
+    url = listOf(base, state, next, Math.min(matches ? SCAN_MAX : want + 1, READ, SCAN_MAX - read));
     progress({ found: [...found], read, isPartial: true });
   }
 }
+
+// The server answers while the browser renders the screen.
+effect(() => {
+  const { screen, names, query } = route.value;
+  if (screen === 'queue' && connection.peek().on) {
+    const of = listIn(names.queue, query);
+    readAhead(firstOf(of, of.want));
+  }
+});
 
 // ── Verbs on many tasks ─────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,22 +142,26 @@ function BulkVerb({ of, verb, selected }) {
 
 // ── Lists ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const when = (task, at) => relative(task.finished?.at_us ?? task.died_us ?? task.not_before_us ?? task.due_us, at);
+const when = (task, at) => relative(timeOf(task), at);
 
-function TaskRows({ of, tasks, selected, select }) {
+const errorOrWorker = (task, queue) => (task.state === 'dead' ? html`<span class="clip" title=${task.error}>${task.error}</span>`
+  : task.worker ? html`<${Name} to=${['queues', queue, 'workers', task.worker]} />` : '–');
+
+/** Tasks with their verbs. Without `select`, they cannot be selected. `worker`: the worker of all of them, which is not repeated. */
+function TaskRows({ of, tasks, selected, select, worker }) {
   const at = now.value;
-  const dead = of.state === 'dead';
-  const heads = [['select', 'pick'], ['name'], ['state'], ['kind'], ['tried', 'n'], ['when', 'n'], dead ? ['error', 'wrap'] : ['worker'], ['verbs', 'verbs']];
-  const rows = tasks.map((task) => ({
-    key: task.id,
-    cells: [
-      html`<input type="checkbox" aria-label=${t('selectTask', task.id)} checked=${selected.has(task.id)} onChange=${() => select(task.id)} />`,
-      html`<${Name} to=${['queues', of.queue, 'tasks', task.id]} />`, stateText(task), task.kind ?? '–',
-      `${task.attempt ?? task.attempts}/${task.max_attempts}`, when(task, at),
-      dead ? html`<span class="clip" title=${task.error}>${task.error}</span>` : task.worker ? html`<${Name} to=${['queues', of.queue, 'workers', task.worker]} />` : '–',
-      html`<${Menu} lazy label=${t('moreVerbs', task.id)}><${TaskVerbs} base=${of.base} task=${task} small /><//>`,
-    ],
-  }));
+  const columns = [
+    select && [['select', 'pick'], (task) => html`<input type="checkbox" aria-label=${t('selectTask', task.id)} checked=${selected.has(task.id)} onChange=${() => select(task.id)} />`],
+    [['name'], (task) => html`<${Name} to=${['queues', of.queue, 'tasks', task.id]} />`],
+    [['state'], stateText],
+    [['kind'], (task) => task.kind ?? '–'],
+    [['tried', 'n'], (task) => `${task.attempt ?? task.attempts}/${task.max_attempts}`],
+    [['when', 'n'], (task) => when(task, at)],
+    !worker && [of.state === 'dead' ? ['error', 'wrap'] : ['worker'], (task) => errorOrWorker(task, of.queue)],
+    [['verbs', 'verbs'], (task) => html`<${Menu} lazy label=${t('moreVerbs', task.id)}><${TaskVerbs} base=${of.base} task=${task} small /><//>`],
+  ].filter(Boolean);
+  const heads = columns.map(([head]) => head);
+  const rows = tasks.map((task) => ({ key: task.id, cells: columns.map(([, cell]) => cell(task)) }));
   return html`<${Table} heads=${heads} rows=${rows} label=${t('tasks')} />`;
 }
 
@@ -124,39 +171,40 @@ function Groups({ of }) {
   if (!said) return html`<p class="soft">${t('loading')}</p>`;
   const groups = new Map();
   for (const { error, id } of said.found) groups.set(error, [...(groups.get(error) ?? []), id]);
-  const rows = [...groups].sort(([, one], [, two]) => two.length - one.length).slice(0, PAGE).map(([error, ids]) => ({
+  const { shown, pager } = paged([...groups].sort(([, one], [, two]) => two.length - one.length));
+  const rows = shown.map(([error, ids]) => ({
     key: error,
     cells: [number(ids.length), html`<span class="clip">${error}</span>`, someOf(ids.slice(0, 3)),
       html`<a href=${withQuery({ group: null, filter: `error:${error.split(/\s+/)[0]}` })}>${t('show')}</a>`],
   }));
-  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>`;
+  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>${pager}`;
 }
 
 function TaskList({ queue, base }) {
   const { query } = route.value;
-  const of = {
-    queue, base, state: STATES.includes(query.get('state')) ? query.get('state') : 'current',
-    prefix: query.get('q') ?? '', filter: query.get('filter') ?? '', after: query.get('after') ?? '',
-  };
-  const key = [base, of.state, of.prefix, of.filter, of.after].join('\n');
+  const of = listIn(queue, query);
+  const key = [base, of.state, of.prefix, of.filter, of.after, of.order].join('\n');
   const [marked, setSelected] = useState(new Set());
   useEffect(() => setSelected(new Set()), [key]);
-  const { said, error } = usePolled((early) => find(of, PAGE, early), [key], 1000);
+  const ordered = (answer) => (of.order ? { ...answer, found: [...answer.found].sort(ORDERS[of.order]) } : answer);
+  const { said, error } = usePolled(async (early) => ordered(await find(of, of.want, (part) => early(ordered(part)))), [key], 1000);
   const select = (id) => setSelected((old) => { const all = new Set(old); if (!all.delete(id)) all.add(id); return all; });
   if (query.get('group') === 'error') return html`<p><a href=${withQuery({ group: null })}>${t('ungroup')}</a></p><${Groups} of=${{ ...of, state: 'dead' }} />`;
   const tasks = said?.found ?? [];
+  const { shown, pager } = of.order ? paged(tasks) : { shown: tasks };
   // Tasks that are gone are not selected anymore.
   const selected = new Set(tasks.map(({ id }) => id).filter((id) => marked.has(id)));
   const bulk = bulkOf(of.state).map((verb) => html`<${BulkVerb} key=${verb} of=${of} verb=${verb} selected=${selected} />`);
   const count = said && t('found', `${number(tasks.length)}${said.next !== undefined || said.isPartial || of.after ? '+' : ''}`);
   return html`<div class="row found"><${Search} label=${t('search')} /><${Search} name="filter" label=${t('filterTasks')} />
-      <span class="soft count" role="status">${count}${of.filter && said ? ` · ${t('scanned', number(said.read))}` : ''}</span>
-      <span class="row ends">${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
+      <span class="soft count" role="status">${count}${(of.filter || of.order) && said ? ` · ${t('scanned', number(said.read))}` : ''}</span>
+      <span class="row ends"><${SortBy} words=${['id', ...Object.keys(ORDERS)]} current=${of.order ?? 'id'} />
+      ${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
       ${tasks.length > 0 && (selected.size ? bulk : html`<${Menu} label=${t('moreVerbs', queue)}>${bulk}<//>`)}</span></div>
     ${error && html`<p class="bad">${error instanceof Problem ? error.message : t('away')}</p>`}
-    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks} selected=${selected} select=${select} /></div>` : html`<${Nothing} word="nothing" />`}
-    <nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null })} rel="first">${t('firstPage')}</a>`}
-      ${said?.next !== undefined && html`<a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`;
+    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word="nothing" />`}
+    ${pager || html`<nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null })} rel="first">${t('firstPage')}</a>`}
+      ${said?.next !== undefined && !of.order && html`<a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`}`;
 }
 
 // ── Limits, and tasks by hand ───────────────────────────────────────────────────────────────────────────────────────
@@ -179,22 +227,43 @@ function EnqueueVerb({ queue, base }) {
   return html`<${Verb} word="enqueue" title=${queue} primary fields=${fields} check=${({ payload }) => parsed(payload)[1]} work=${work} />`;
 }
 
-const limitText = (of) => (of ? `${number(of.n)} / ${spoken(1000 * of.per_ms)}` : null);
+const limitText = (of) => (of ? `${number(of.n)} / ${exactly(of.per_ms)}` : null);
 
-function Limits({ queue: { queue: name, limits }, base }) {
-  const set = (body) => api('PUT', `${base}/limits`, { body });
+const setLimits = (base, body) => api('PUT', `${base}/limits`, { body });
+
+const KeepEventsVerb = ({ queue: { queue: name, limits }, base }) => (limits.events ? null
+  : html`<${Verb} word="keepEvents" title=${name} says=${() => t('keepEventsSays')} work=${() => setLimits(base, { ...limits, events: 10000 })} />`);
+
+/** Keys that `AtLimits` names. */
+const KEYS_MAX = 20;
+
+/** How many tasks run, and the keys that are at their limit. */
+function AtLimits({ queue: { queue: name, leased, limits }, base }) {
+  const perKey = limits.per_key?.concurrency;
+  const { said } = usePolled(() => (perKey ? find({ base, state: 'leased', prefix: '', filter: '', after: '' }, SCAN_MAX) : { found: [] }), [base, perKey], 1000);
+  const counts = Map.groupBy(said?.found.filter(({ key }) => key) ?? [], ({ key }) => key);
+  const keys = [...counts].filter(([, tasks]) => tasks.length >= perKey).map(([key]) => key).sort();
+  return html`${limits.concurrency && html`<p>${t('runningOf', number(leased), number(limits.concurrency))}</p>`}
+    ${perKey && said && html`<p>${t(keys.length ? 'keysAtLimit' : 'noKeyAtLimit', number(perKey))} ${keys.slice(0, KEYS_MAX).map((key) => html`<a key=${key} href=${`${to('queues', name)}?${new URLSearchParams({ state: 'leased', filter: `key:${key}` })}`}>${key}</a> `)}
+      ${keys.length > KEYS_MAX && t('andMore', number(keys.length - KEYS_MAX))}</p>`}`;
+}
+
+function Limits({ queue, base }) {
+  const { queue: name, limits } = queue;
+  const [isOpen, setOpen] = useState(false);
   const facts = [
     ['concurrency', limits.concurrency && number(limits.concurrency)], ['rateLimit', limitText(limits.rate)],
     ['perKeyConcurrency', limits.per_key?.concurrency && number(limits.per_key.concurrency)], ['perKeyRate', limitText(limits.per_key?.rate)],
     ['capacity', limits.bound && number(limits.bound)], ['overflow', limits.bound && t(`overflow_${limits.overflow}`)],
-    ['retention', limits.retention && [limits.retention.age_ms && spoken(1000 * limits.retention.age_ms), limits.retention.count && number(limits.retention.count)].filter(Boolean).join(', ')],
+    ['retention', limits.retention && [limits.retention.age_ms && exactly(limits.retention.age_ms), limits.retention.count && number(limits.retention.count)].filter(Boolean).join(', ')],
     ['eventsKept', limits.events && number(limits.events)],
   ].filter(([, value]) => value);
-  return html`<details class="card limits"><summary><h2>${t('limits')}</h2> <span class="soft">${facts.map(([word, value]) => `${t(word)} ${value}`).join(' · ') || t('noLimits')}</span></summary>
+  return html`<details class="card limits" onToggle=${({ target }) => setOpen(target.open)}><summary><h2>${t('limits')}</h2> <span class="soft">${facts.map(([word, value]) => `${t(word)} ${value}`).join(' · ') || t('noLimits')}</span></summary>
     <${Facts} of=${facts} />
+    ${isOpen && html`<${AtLimits} queue=${queue} base=${base} />`}
     <div class="row"><${Verb} word="changeLimits" title=${name} says=${() => t('limitsSay')} check=${({ limits: text }) => parsed(text)[1]}
-        fields=${[{ name: 'limits', kind: 'area', label: t('limitsJson'), value: JSON.stringify(limits, null, 2) }]} work=${({ limits: text }) => set(JSON.parse(text))} />
-      ${!limits.events && html`<${Verb} word="keepEvents" title=${name} says=${() => t('keepEventsSays')} work=${() => set({ ...limits, events: 10000 })} />`}</div>
+        fields=${[{ name: 'limits', kind: 'area', label: t('limitsJson'), value: JSON.stringify(limits, null, 2) }]} work=${({ limits: text }) => setLimits(base, JSON.parse(text))} />
+      <${KeepEventsVerb} queue=${queue} base=${base} /></div>
   </details>`;
 }
 
@@ -230,7 +299,8 @@ function WorkersList({ queue, base }) {
   const at = now.value;
   if (!said) return html`<p class="soft">${t('loading')}</p>`;
   if (!said.workers.length) return html`<${Nothing} word="noWorkers" />`;
-  const rows = said.workers.slice(0, 200).map((worker) => ({
+  const { shown, pager } = paged(said.workers);
+  const rows = shown.map((worker) => ({
     key: worker.id,
     cells: [html`<${Name} to=${['queues', queue, 'workers', worker.name]} />`, modeOf(worker), worker.concurrency ? `${number(worker.running)} / ${number(worker.concurrency)}` : number(worker.running),
       longestOf(worker.tasks, at), worker.since_us ? relative(Math.min(worker.since_us, at), at) : '–', worker.version || '–',
@@ -238,18 +308,19 @@ function WorkersList({ queue, base }) {
   }));
   return html`<p class="soft count" role="status">${t('found', number(said.workers.length))}</p>
     <div class="card"><${Table} heads=${[['worker'], ['state'], ['leased', 'n'], ['longestRun', 'n'], ['since', 'n'], ['version'], ['verbs', 'verbs']]} rows=${rows} label=${t('workers')} /></div>
-    <p class="soft">${t('workersOf')}</p>`;
+    ${pager}<p class="soft">${t('workersOf')}</p>`;
 }
 
 /** All workers of one name: programs may share it. */
 export function Worker({ queue, worker: name }) {
   useTitle(name, queue);
-  const base = `/v1/queues/${path(queue)}`;
+  const base = baseOf(queue);
   const { said } = usePolled(() => readWorkers(base), [base], 1000);
   const at = now.value;
   const workers = (said?.workers ?? []).filter((worker) => worker.name === name);
   const tasks = workers[0]?.tasks ?? [];
   const of = { queue, base, state: 'leased' };
+  const { shown, pager } = paged(tasks);
   const facts = (worker) => [
     ['state', modeOf(worker)], ['leased', worker.concurrency && `${number(worker.running)} / ${number(worker.concurrency)}`],
     ['since', worker.since_us && timed(worker.since_us, at)], ['announced', worker.seen_us && timed(worker.seen_us, at)], ['version', worker.version], ['id', worker.mode && worker.id],
@@ -257,7 +328,7 @@ export function Worker({ queue, worker: name }) {
   return html`<${Crumbs} queue=${queue} /><div class="row head"><h1>${name}</h1><${Tag}>${t('worker')}<//></div>
     ${!said ? html`<p class="soft">${t('loading')}</p>` : !workers.length ? html`<${Nothing} word="goneWorker" />` : html`
       <div class="grid two">${workers.map((worker) => html`<${Card} key=${worker.id} title=${t('facts')} aside=${html`<span class="row ends"><${WorkerVerbs} base=${base} worker=${worker} /></span>`}><${Facts} of=${facts(worker)} /><//>`)}</div>
-      ${tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${tasks.slice(0, 200)} selected=${new Set()} select=${() => {}} /></div>` : html`<${Nothing} word="idleWorker" />`}`}`;
+      ${tasks.length ? html`<p class="soft count">${t('tasks')}: ${number(tasks.length)}${said.isMore ? '+' : ''}</p><div class="card"><${TaskRows} of=${of} tasks=${shown} worker=${name} /></div>${pager}` : html`<${Nothing} word="idleWorker" />`}`}`;
 }
 
 const steerSchedule = (base, id, word) => () => api('POST', `${base}/schedules/${path(id)}/${word}`, { body: {} });
@@ -295,7 +366,7 @@ function SchedulesList({ queue, base }) {
 
 export function Schedule({ queue, schedule: id }) {
   useTitle(id, queue);
-  const base = `/v1/queues/${path(queue)}`;
+  const base = baseOf(queue);
   const { said } = usePolled(() => findIn(`${base}/schedules`, id), [base, id], 1000);
   const at = now.value;
   const isGone = said === null;
@@ -305,6 +376,69 @@ export function Schedule({ queue, schedule: id }) {
       <${Card} title=${t('facts')}><${Facts} of=${[['pattern', said.when], ['previous', said.previous_us && timed(said.previous_us, at)], ['kind', said.kind], ['priority', said.priority], ['maxAttempts', said.max_attempts]]} /><//>
       <${Card} title=${t('upcoming')}>${said.upcoming_us.length ? html`<ol class="plain">${said.upcoming_us.map((us) => html`<li key=${us}>${timed(us, at)}</li>`)}</ol>` : html`<${Nothing} word=${said.paused ? 'pausedSchedule' : 'neverAgain'} />`}<//>
       <${Card} title=${t('payload')}><${Content} of=${said} label=${t('payload')} /><//></div>`}`;
+}
+
+// ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+const EVENTS_MAX = 100;
+/** A burst of events is shown in one step. */
+const EVENTS_MS = 250;
+const FAILURES = ['failed', 'lost', 'dead', 'dropped'];
+
+/** The latest events of a queue whose text has all words of `filter`, newest first. It ends while `isOn` is false. */
+function useTail(base, filter, isOn) {
+  const [list, setList] = useState([]);
+  const wanted = useRef();
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  wanted.current = ({ event, id, worker = '', error = '' }) => {
+    const text = `${t(`change_${event}`)} ${id} ${worker} ${error}`.toLowerCase();
+    return words.every((word) => text.includes(word));
+  };
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const stop = new AbortController();
+    let [after, fresh, timer] = [null, [], 0];
+    const show = () => {
+      const latest = fresh.reverse();
+      [fresh, timer] = [[], 0];
+      setList((old) => [...latest, ...old].slice(0, EVENTS_MAX));
+    };
+    const follow = async () => {
+      while (!stop.signal.aborted) {
+        try {
+          for await (const event of events(`${base}/events${after === null ? '' : `?after=${after}`}`, stop.signal)) {
+            if (event.seq === undefined) continue; // some events were missed
+            after = event.seq;
+            if (!wanted.current(event)) continue;
+            fresh.push(event);
+            if (fresh.length > EVENTS_MAX) fresh.shift();
+            timer ||= setTimeout(show, EVENTS_MS);
+          }
+        } catch { /* it is opened again below */ }
+        await pause(1000);
+      }
+    };
+    follow();
+    return () => { stop.abort(); clearTimeout(timer); };
+  }, [base, isOn]);
+  return list.filter(wanted.current);
+}
+
+/** The events of the queue's tasks, as they happen. */
+function Events({ queue: name, base }) {
+  const [isOn, setOn] = useState(true);
+  const keeps = queueOf(name)?.limits.events;
+  const list = useTail(base, route.value.query.get('q') ?? '', isOn && Boolean(keeps));
+  if (!keeps) return html`<p class="soft">${t('noEvents')}</p>${queueOf(name) && html`<${KeepEventsVerb} queue=${queueOf(name)} base=${base} />`}`;
+  const rows = list.map((event) => ({
+    key: event.seq, class: FAILURES.includes(event.event) ? 'refused' : '',
+    cells: [clockTime(event.at_us / 1e6), t(`change_${event.event}`), html`<${Name} to=${['queues', name, 'tasks', event.id]} />`, event.attempt ?? '–', event.error ?? event.worker ?? '–'],
+  }));
+  return html`<div class="row found"><${Search} label=${t('filterEvents')} />
+      <span class="soft count">${t(isOn ? 'eventsFollow' : 'eventsStopped', number(EVENTS_MAX))}</span>
+      <span class="row ends"><button type="button" class="small" aria-pressed=${!isOn} onClick=${() => setOn(!isOn)}>${t(isOn ? 'stopFollowing' : 'follow')}</button></span></div>
+    ${rows.length ? html`<div class="card"><${Table} heads=${[['when'], ['event'], ['name'], ['attemptNumber', 'n'], ['details', 'wrap']]} rows=${rows} label=${t('events')} /></div>`
+    : html`<${Nothing} word="noEventYet" />`}`;
 }
 
 // ── The screen ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -324,12 +458,12 @@ function Figures({ queue }) {
   </dl>`;
 }
 
-const VIEWS = { queue: TaskList, schedules: SchedulesList, workers: WorkersList };
+const VIEWS = { queue: TaskList, schedules: SchedulesList, workers: WorkersList, events: Events };
 
 export function Queue({ queue: name }) {
   const { screen, query } = route.value;
   useTitle(...(screen === 'queue' ? [query.get('state') && t(query.get('state'))].filter(Boolean) : [t(screen)]), name);
-  const base = `/v1/queues/${path(name)}`;
+  const base = baseOf(name);
   const { isLoading, error } = useOthers('queues', [name]);
   const queue = queueOf(name);
   const current = screen === 'queue' ? query.get('state') ?? 'current' : screen;
@@ -343,7 +477,7 @@ export function Queue({ queue: name }) {
     <${Trouble} error=${error} />
     <nav class="views row" aria-label=${t('state')}>
       ${STATES.map((state) => tab(state, state === 'current' ? to('queues', name) : `${to('queues', name)}?state=${state}`))}
-      ${['schedules', 'workers'].map((view) => tab(view, to('queues', name, view)))}
+      ${['schedules', 'workers', 'events'].map((view) => tab(view, to('queues', name, view)))}
     </nav>
     <${List} queue=${name} base=${base} />
   </article>`;

@@ -2,8 +2,8 @@
 import { html } from '/page/vendor/preact.js';
 import { api, number, path, rate, spoken, t, took } from '/page/common.js';
 import { Verb } from '/page/dialogs.js';
-import { Nothing, Search, Spark, Table, Tag, Trouble, paged, useAll, useOthers, useTitle } from '/page/parts.js';
-import { Name, navigate, route, withQuery } from '/page/router.js';
+import { Nothing, Search, SortBy, Spark, Table, Tag, Trouble, paged, useAll, useOthers, useTitle } from '/page/parts.js';
+import { Name, route } from '/page/router.js';
 import { flowOf, isFollowed, isTruncated, latestOf, queueOf, ratesOf, useHistory } from '/page/state.js';
 
 export const backlogOf = (queue) => queue.ready + queue.scheduled + queue.blocked;
@@ -72,8 +72,7 @@ export function Queues() {
   const { error } = useOthers('queues', shown.map(({ queue }) => queue));
   const hidden = shown.some(({ limits }) => limits && !limits.events);
   return html`<div class="row head"><h1>${t('queues')}</h1>
-    ${!isMany && html`<label class="row">${t('sortBy')} <select onChange=${(event) => navigate(withQuery({ sort: event.target.value, page: null }))} aria-label=${t('sortBy')}>
-      ${COLUMNS.map(([word]) => html`<option key=${word} value=${word} selected=${word === sort[0]}>${t(word)}</option>`)}</select></label>`}
+    ${!isMany && html`<${SortBy} words=${COLUMNS.map(([word]) => word)} current=${sort[0]} />`}
     <${Search} label=${t('nameContains')} /></div>
     ${found.length ? html`<div class="card"><${QueueTable} queues=${shown} /></div>` : html`<${Nothing} word=${all.length ? 'nothing' : 'noQueues'} />`}
     ${hidden && found.length > 0 && html`<p class="soft">${t('needsEvents')}</p>`}

@@ -9,6 +9,9 @@ const resolve = (schema, all = types) => (schema?.$ref ? all[nameOf(schema)] : s
 /** A text, with its `code` spans marked. */
 const prose = (text = '') => text.split('`').map((part, n) => (n % 2 ? html`<code>${part}</code>` : part));
 
+/** A path that breaks behind a slash. */
+const inParts = (path) => path.split(/(?<=\/)/).map((part) => html`${part}<wbr />`);
+
 const joined = (parts, between) => parts.flatMap((part, n) => (n ? [between, part].flat() : part));
 
 /** A type in words. A named type links to its fields. */
@@ -106,7 +109,7 @@ function Reference() {
   return html`<header><a class="brand" href="/">Rushgate</a><h1>API</h1>
       <input id="search" type="search" placeholder="Search routes and types" aria-label="Search routes and types" value=${search} onInput=${(event) => setSearch(event.target.value)} /><a href="/openapi.json">openapi.json</a></header>
     <div class="frame"><nav class="side" aria-label="Routes">${found.map(({ name, routes }) => html`<details key=${name} open=${words.length > 0 || innerWidth > 960}><summary>${name}</summary>
-      <ul>${routes.map(({ id, path, method }) => html`<li key=${id}><a href=${`#${id}`} aria-current=${named === id ? 'location' : undefined}><code class="method">${method.toUpperCase()}</code>${path.replace('/v1', '')}</a></li>`)}</ul></details>`)}</nav>
+      <ul>${routes.map(({ id, path, method }) => html`<li key=${id}><a href=${`#${id}`} aria-current=${named === id ? 'location' : undefined}><code class="method">${method.toUpperCase()}</code><span>${inParts(path.replace('/v1', ''))}</span></a></li>`)}</ul></details>`)}</nav>
     <main id="reference"><p>${prose(api.info.description)}</p>
       ${found.map(({ name, description, routes }) => html`<section key=${name} class="card"><h2>${name}</h2><p class="soft">${prose(description)}</p>${routes.map((route) => html`<${Operation} key=${route.id} route=${route} isOpen=${named === route.id} />`)}</section>`)}
       ${shownTypes.length > 0 && html`<section class="card"><h2>types</h2><p class="soft">What bodies and answers are made of.</p>${shownTypes.map(([name, schema]) => html`<${Type} key=${name} name=${name} schema=${schema} isOpen=${named === `type-${name}`} />`)}</section>`}

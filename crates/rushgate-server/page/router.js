@@ -13,6 +13,7 @@ const ROUTES = {
   '/queues/{queue}/tasks/{task}': 'task',
   '/queues/{queue}/schedules': 'schedules',
   '/queues/{queue}/schedules/{schedule}': 'schedule',
+  '/queues/{queue}/events': 'events',
   '/queues/{queue}/workers': 'workers',
   '/queues/{queue}/workers/{worker}': 'worker',
   '/locks': 'locks',

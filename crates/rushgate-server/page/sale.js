@@ -4,7 +4,7 @@ import { api, clockTime, events, number, path, percent, rate, relative, spoken, 
 import { answersOf, styleOf } from '/page/answers.js';
 import { Chart } from '/page/chart.js';
 import { carryOut } from '/page/dialogs.js';
-import { Card, Facts, Nothing, Tag, Trouble, View, canAct, useOthers, usePolled, useTitle } from '/page/parts.js';
+import { Card, Facts, Nothing, Search, Tag, Trouble, View, canAct, paged, useOthers, usePolled, useTitle } from '/page/parts.js';
 import { route, to } from '/page/router.js';
 import { AuditMark, Bar, PLACES, headline, sums } from '/page/sales.js';
 import { LAG_LATE_US, attemptsOf, incidents, isFollowed, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
@@ -26,13 +26,16 @@ export const AttemptsChart = ({ id, history, groups, window_s, ...rest }) => (!i
   lines=${groups} data=${history && groups.length ? [history.at_ms, ...groups.map(({ rates }) => rates)] : undefined} ...${rest} />` : html`<p class="soft">${t('noAttempts')}</p>`);
 
 function Stock({ sale }) {
-  return html`<div class="scroll" role="region" tabindex="0" aria-label=${t('stock')}><table class="skus">
+  const { shown, pager } = paged(sale.skus.filter(({ sku }) => sku.includes(route.value.query.get('q') ?? '')));
+  const isLong = sale.skus.length > shown.length;
+  return html`${isLong && html`<div class="row found"><${Search} label=${t('nameContains')} /></div>`}
+    <div class="scroll" role="region" tabindex="0" aria-label=${t('stock')}><table class="skus">
     <thead><tr><th scope="col">SKU</th><th scope="col" class="grow">${t('stock')}</th>
       ${PLACES.map((place) => html`<th key=${place} scope="col" class="n"><i class=${place}></i>${t(place)}</th>`)}<th scope="col" class="n">${t('total')}</th><th scope="col"><span class="unseen">${t('verbs')}</span></th></tr></thead>
-    <tbody>${sale.skus.map((sku) => html`<tr key=${sku.sku} data-sku=${sku.sku}>
+    <tbody>${shown.map((sku) => html`<tr key=${sku.sku} data-sku=${sku.sku}>
       <th scope="row">${sku.sku}</th><td class="grow"><${Bar} of=${sku} /></td>
       ${PLACES.map((place) => html`<td key=${place} class="n" data-label=${t(place)}>${number(sku[place])}</td>`)}<td class="n total" data-label=${t('total')}>${number(sku.total)}</td>
-      <td class="verbs"><${StockVerbs} sale=${sale} sku=${sku} /></td></tr>`)}</tbody></table></div>`;
+      <td class="verbs"><${StockVerbs} sale=${sale} sku=${sku} /></td></tr>`)}</tbody></table></div>${pager}`;
 }
 
 function Attempts({ sale, groups, history }) {
@@ -65,7 +68,7 @@ function RateSlider({ id, room }) {
   const [perSecond, at] = [room.rate.n * 1000 / room.rate.per_ms, held];
   const value = at ?? Math.max(0, RATES.findLastIndex((of) => of <= perSecond));
   const shown = at === null ? perSecond : RATES[at];
-  const text = `${number(Number(shown.toPrecision(3)))} ${t('perSecond')}`;
+  const text = shown < 1 ? `${rate(60 * shown)}${t('perMin')}` : `${number(Number(shown.toPrecision(3)))}${t('perS')}`;
   const send = async (event) => {
     await carryOut(() => setRoom(id, RATES[event.target.value], room));
     hold(null);

@@ -26,7 +26,7 @@ const WHY = {
   key_busy: ({ key, running }) => [t('why_key_busy', key, runsOf(running))],
   in_line: ({ key, first }) => [t('why_in_line', key, first ?? '–')],
   waits_for: ({ left, dead, first, open }) => [
-    left && t('why_waits_for', number(left), number(dead), someOf(first.map(({ id }) => id))), open && t('why_open'),
+    left && t('why_waits_for', number(left), number(dead), `${someOf(first.map(({ id }) => id))}${left > first.length ? ', …' : ''}`), open && t('why_open'),
   ],
   waiting: ({ ahead, leased, due_for_ms: due, last_claim_us: last }) => [
     t('why_waiting', spoken(1000 * due), ahead === null ? `${number(1000)}+` : number(ahead), number(leased)),

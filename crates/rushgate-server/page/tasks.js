@@ -10,10 +10,10 @@ export function stateText({ state: word, cancelled, progress }) {
   return `${t(word)}${percent}${cancelled ? `, ${t('toBeCancelled')}` : ''}`;
 }
 
-/** A payload as text: JSON, other text, or base64. */
+/** A payload as text: compact JSON, other text, or base64. */
 export function textOf({ payload, payload_base64: base64, content_type: type }) {
   const isText = type.startsWith('text/') && payload !== undefined;
-  return isText ? payload : payload === undefined ? decoded(base64 ?? '') : JSON.stringify(payload, null, 2);
+  return isText ? payload : payload === undefined ? decoded(base64 ?? '') : JSON.stringify(payload);
 }
 
 function decoded(base64) {

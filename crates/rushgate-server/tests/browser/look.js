@@ -9,6 +9,7 @@ const { chromium } = require('playwright-core');
 const { accessible, assert, desk, elsewhere, end, faults, fits, has, join, mkdtempSync, open, phone, picture, post, rmSync, serve, state, tmpdir } = require('./stand.js');
 const queues = require('./queues.js');
 const sales = require('./sales.js');
+const screens = require('./screens.js');
 const sizes = require('./sizes.js');
 const shop = require('./shop.js');
 
@@ -47,13 +48,15 @@ async function changeLanguage(browser) {
   await page.click('text=English');
   await has(page, 'Queues');
   assert.equal(await page.getAttribute('html', 'lang'), 'en');
+  const midnight = () => page.evaluate(async () => (await import('/page/common.js')).clockTime(new Date(2026, 0, 1, 0, 5, 3) / 1000));
+  assert.equal(await midnight(), '00:05:03');
   await page.context().close();
 }
 
 /** Every screen on a phone, dark and in Chinese, and on a wall. */
 async function lookInTheDark(browser) {
   await post('/v1/locks/order:43/acquire', { lease_ms: 600000, label: 'ship order 43' });
-  const screens = ['/', '/sales', '/sales/phones', '/sales/phones/drop', '/queues', '/queues/desk', '/queues/desk?state=leased', '/queues/desk/workers', '/queues/desk/schedules', '/queues/desk/tasks/runs', '/locks', '/locks/order%3A43', '/log'];
+  const screens = ['/', '/sales', '/sales/phones', '/sales/phones/drop', '/queues', '/queues/desk', '/queues/desk?state=leased', '/queues/desk/workers', '/queues/desk/schedules', '/queues/desk/events', '/queues/desk/tasks/runs', '/locks', '/locks/order%3A43', '/log'];
   for (const [name, options] of [['phone', { viewport: { width: 360, height: 780 }, colorScheme: 'dark', locale: 'zh-CN' }], ['wall', { viewport: { width: 1920, height: 1080 } }]]) {
     const page = await open(browser, '/', options);
     await page.waitForSelector('.lamp.on');
@@ -66,6 +69,10 @@ async function lookInTheDark(browser) {
       await fits(page, `${name} ${screen}`);
       if (name === 'phone') await accessible(page, `${name} ${screen}`);
       await picture(page, `${name}${screen.replace(/[/?=%]/g, '-')}`);
+      if (name !== 'wall') continue;
+      await page.setViewportSize({ width: 2560, height: 1440 });
+      await fits(page, `2560 pixels, ${screen}`);
+      await page.setViewportSize(options.viewport);
     }
     await page.context().close();
   }
@@ -127,6 +134,8 @@ async function main() {
     await page.context().close();
     await sales.follow(browser);
     await queues.limitQueue(browser);
+    await queues.sortAndLimit(browser);
+    await queues.followEvents(browser);
     await sales.lookAtLog(browser);
     await shop.buy(browser);
     await shop.buySeveral(browser);
@@ -140,6 +149,7 @@ async function main() {
     await shop.shareStorage(browser);
     await lookInTheDark(browser);
     await sizes.lookAtSizes(browser);
+    await screens.lookAtScreens(browser);
     await read(browser);
     await changeLanguage(browser);
     await shop.showTokens(browser, knock);

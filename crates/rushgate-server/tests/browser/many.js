@@ -1,12 +1,12 @@
-// Measures the console with many tasks: how long a reader waits for each screen and each interaction. Fills a queue, and
-// fails if an interaction takes longer than the given number of milliseconds. Meant for a release build.
+// The console with many tasks: each screen and each interaction shows what it should. Prints how long a reader waits for
+// each, and with MILLISECONDS fails if one takes longer, which is meant for a release build.
 //
 //   node many.js RUSHGATE DIRECTORY-FOR-SCREENSHOTS [TASKS] [MILLISECONDS]
 'use strict';
 const { chromium } = require('playwright-core');
 const { accessible, assert, desk, end, faults, fits, join, mkdtempSync, open, phone, picture, post, put, rmSync, start, state, tmpdir } = require('./stand.js');
 
-const [, , , , tasks = '100000', most = '100'] = process.argv;
+const [, , , , tasks = '100000', most = 'Infinity'] = process.argv;
 const [TASKS, MOST] = [Number(tasks), Number(most)];
 const BATCH = 1000;
 const id = (n) => `task-${String(n).padStart(8, '0')}`;
@@ -36,7 +36,7 @@ async function measure(page, what, act, text) {
   const took = await page.evaluate(async ([code, wanted]) => {
     // Not `innerText`, which lays out the page at each look.
     const is = () => document.querySelector('main').textContent.includes(wanted);
-    if (is()) return `the page already has ${wanted}`;
+    if (is()) throw new Error(`the page already has ${wanted}`);
     const began = performance.now();
     if (code.click) [...document.querySelectorAll(code.click)].find((one) => !code.named || one.textContent.trim().startsWith(code.named)).click();
     if (code.type !== undefined) {
@@ -46,10 +46,12 @@ async function measure(page, what, act, text) {
     }
     const until = began + 20000;
     while (!is() && performance.now() < until) await new Promise((resolve) => { requestAnimationFrame(resolve); });
-    await new Promise((resolve) => { requestAnimationFrame(() => setTimeout(resolve)); });
+    if (!is()) throw new Error(`the page lacks ${wanted}`);
+    // The frame that has the text is painted before the browser delivers this message.
+    await new Promise((resolve) => { const { port1, port2 } = new MessageChannel(); port1.onmessage = resolve; port2.postMessage(0); });
     return performance.now() - began;
   }, [act, text]);
-  figures.push({ what, ms: typeof took === 'number' ? Math.round(took) : took });
+  figures.push({ what, ms: Math.round(took) });
 }
 
 /** The list looks as it does with few tasks. */
@@ -91,7 +93,9 @@ async function main() {
     await page.goBack();
     await page.locator('tbody tr').nth(49).waitFor();
     await measure(page, 'filter by kind', { into: 'input[name=filter]', type: 'kind:welcome' }, ' read');
-    await measure(page, 'filter without a match: progress', { into: 'input[name=filter]', type: 'nowhere-to-be' }, 'Workers0+ found · 1,000 read');
+    await measure(page, 'filter without a match: progress', { into: 'input[name=filter]', type: 'nowhere-to-be' }, 'Events0+ found · ');
+    await page.fill('input[name=filter]', '');
+    await page.locator('tbody tr').nth(49).waitFor();
     await measure(page, 'filter without a match: the end', { into: 'input[name=filter]', type: 'nowhere-to-be-found' }, 'Nothing here.');
     await measure(page, 'workers', { click: 'a.view', named: 'Workers' }, 'mailer-2');
     await lookAtList(browser);
@@ -102,7 +106,7 @@ async function main() {
   }
   console.table(figures);
   // A filter that finds nothing reads 20,000 tasks, and says so.
-  const slow = figures.filter(({ what, ms }) => what !== 'filter without a match: the end' && !(ms <= MOST));
+  const slow = figures.filter(({ what, ms }) => what !== 'filter without a match: the end' && ms > MOST);
   if (slow.length) {
     console.error(`slower than ${MOST} ms:`, slow.map(({ what }) => what).join(', '));
     process.exitCode = 1;

@@ -1,6 +1,6 @@
 // Queues: lists, filters, verbs on one and on many tasks, tasks in every state, schedules, workers and locks.
 'use strict';
-const { accessible, assert, at, confirm, has, open, picture, post, press, put, refuse, rowOf, state, titled } = require('./stand.js');
+const { accessible, assert, at, confirm, desk, has, open, picture, post, press, put, refuse, rowOf, state, titled } = require('./stand.js');
 
 const view = (page, name) => page.locator('.views').getByRole('link', { name: new RegExp(`^${name}`) }).click();
 /** Waits until the list has this number of rows. */
@@ -123,6 +123,10 @@ async function filterByField(page) {
   await has(page, 'kinds-41');
   await page.reload();
   await has(page, 'kinds-41');
+  await filter.fill('payload.city:REYK payload.n:41');
+  await found(page, '1');
+  await filter.fill('payload.n:reykjavik');
+  await found(page, '0');
   await filter.fill('');
   await page.getByLabel('ID prefix').fill('kinds-');
   await command(page, 'Cancel all matches');
@@ -413,6 +417,70 @@ async function limitQueue(browser) {
   await page.context().close();
 }
 
+/** A list in another order than by ID is in pages too. The limits of a queue name the keys that are at them. */
+async function sortAndLimit(browser) {
+  const tasks = Array.from({ length: 60 }, (_, n) => ({ id: `turn-${String(n).padStart(2, '0')}`, delay_ms: 60000 * (100 - n) }));
+  await put('/v1/queues/turns/limits', { concurrency: 5, per_key: { concurrency: 1 } });
+  await post('/v1/queues/turns/batch', { tasks });
+  await post('/v1/queues/turns/tasks', { id: 'running', key: 'tenant-7' });
+  await post('/v1/queues/turns/claim', { lease_ms: 600000 });
+  const page = await open(browser, '/queues/turns?state=scheduled', { viewport: desk });
+  const names = async (first) => {
+    await page.locator('tbody tr').first().filter({ hasText: first }).waitFor();
+    return page.locator('tbody .name').allInnerTexts();
+  };
+  await names('turn-00');
+  await page.getByLabel('Sort by').selectOption('When');
+  await at(page, '/queues/turns?state=scheduled&sort=when');
+  await names('turn-59');
+  await page.locator('tbody tr').nth(49).waitFor();
+  assert.deepEqual(await names('turn-59'), tasks.map(({ id }) => id).reverse().slice(0, 50));
+  await page.click('text=Next page');
+  assert.deepEqual(await names('turn-09'), tasks.map(({ id }) => id).reverse().slice(50));
+  await page.click('.limits summary');
+  for (const text of ['Running now: 1 of at most 5 tasks.', 'Keys at their limit of 1:']) await has(page, text);
+  await picture(page, 'queue-limits');
+  await page.locator('.limits').getByRole('link', { name: 'tenant-7' }).click();
+  await names('running');
+  await page.context().close();
+}
+
+/** Events of tasks appear as they happen, and a filter or a button holds them back. */
+async function followEvents(browser) {
+  await post('/v1/queues/told/tasks', { id: 'before' });
+  const page = await open(browser, '/queues/told/events', { viewport: desk });
+  await has(page, 'This queue keeps no events.');
+  await page.getByRole('button', { name: 'Keep events', exact: true }).click();
+  await confirm(page);
+  await has(page, 'No event since this view was opened.');
+  const row = (...texts) => texts.reduce((rows, text) => rows.filter({ hasText: text }), page.locator('tbody tr')).first().waitFor();
+  // The stream begins with the next event: enqueue until it has one.
+  for (let n = 0; !await page.locator('tbody tr').count(); n += 1) {
+    await post('/v1/queues/told/tasks', { id: `first-${n}` });
+    await new Promise((resolve) => { setTimeout(resolve, 300); });
+  }
+  await row('first-', 'enqueued');
+  const { tasks: [task] } = await post('/v1/queues/told/claim', { worker: 'printer-2' });
+  await row(task.id, 'claimed', 'printer-2');
+  await post('/v1/queues/told/retry', { ticket: task.ticket, error: 'out of ink' });
+  await row(task.id, 'attempt failed', 'out of ink');
+  await accessible(page, 'events');
+  await page.waitForFunction(() => !document.getElementById('said').textContent);
+  await picture(page, 'queue-events');
+  await page.fill('input[name=q]', 'ENQUEUED late');
+  await has(page, 'No event since this view was opened.');
+  await post('/v1/queues/told/tasks', { id: 'early' });
+  await post('/v1/queues/told/tasks', { id: 'late' });
+  await row('late');
+  assert.equal(await page.locator('tbody tr').count(), 1);
+  await page.fill('input[name=q]', '');
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await has(page, 'Stopped. Later events are not shown.');
+  await page.getByRole('link', { name: 'late' }).click();
+  await at(page, '/queues/told/tasks/late');
+  await page.context().close();
+}
+
 async function lookAtLocks(page) {
   await page.click('header nav >> text=Locks');
   await has(page, 'ship order 42');
@@ -439,4 +507,4 @@ async function lookAtLocks(page) {
   await has(page, 'No lock is held');
 }
 
-module.exports = { limitQueue, lookAtLocks, lookAtQueues, lookAtTasks };
+module.exports = { followEvents, limitQueue, lookAtLocks, lookAtQueues, lookAtTasks, sortAndLimit };

@@ -231,7 +231,7 @@ async function drawLots(browser) {
   await operator.check('dialog >> text=Randomized draw');
   await picture(operator, 'open-room');
   await confirm(operator);
-  await has(operator, 'commitment');
+  await has(operator, 'Commitment');
   const buyers = [];
   for (const n of [0, 1, 2]) {
     if (n === 2) {

@@ -39,10 +39,10 @@ const LISTS = {
 
 const rowsOf = (page) => page.locator('main :is(tbody tr, .sale-row)');
 /** Waits until the page shows other rows than before, and returns their names. In the audit log they are in the request. */
-const othersThan = (page, seen) => page.waitForFunction((before) => {
+const othersThan = (page, seen) => page.waitForFunction(([before, rows]) => {
   const names = [...document.querySelectorAll('main :is(tbody tr, .sale-row)')].map((row) => row.querySelector('.name, h2 a, code.clip').textContent);
-  return names.length && !names.some((name) => before.includes(name)) && names;
-}, seen).then((names) => names.jsonValue());
+  return names.length >= rows && !names.some((name) => before.includes(name)) && names;
+}, [seen, PAGE]).then((names) => names.jsonValue());
 
 /** Follows the links to the next page. Each page has other rows, and the last page has no link. */
 async function walk(page, pages) {
@@ -165,4 +165,4 @@ async function lookAtSizes(browser) {
   }
 }
 
-module.exports = { lookAtSizes };
+module.exports = { each, lookAtSizes };
