@@ -1,8 +1,9 @@
 //! Generates `clients/contract.json`: what a client of the functions has to know and no program should write by hand.
 
 use rushgate_core::{
-    Claim, ClientId, Coded, EventKind, HoldState, Kind, LockName, MAX_LINES, MAX_UNITS_PER_LINE, Payload,
-    QueueName, SaleId,
+    Claim, ClientId, Coded, Completion, EventKind, HaltReason, HoldState, HoldTime, IfDead, Kind, Lease,
+    LockName, MAX_LINES, MAX_NAME_BYTES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, Overflow, PastEnd, Payload,
+    QueueLimits, QueueName, SaleId, SaleSpec, SaleStatus, TaskEnd, WorkerMode,
 };
 use serde_json::{Map, Value, json};
 
@@ -18,12 +19,32 @@ pub(super) fn contract() -> String {
         "protocol": PROTOCOL,
         "library": NAME,
         "groups": groups(),
-        "hold_states": HoldState::ALL,
-        "event_kinds": EventKind::ALL,
+        // The words of each number.
+        "codes": {
+            "event_kind": EventKind::ALL,
+            "halt_reason": HaltReason::ALL,
+            "hold_state": HoldState::ALL,
+            "if_dead": IfDead::ALL,
+            "overflow": Overflow::ALL,
+            "past_end": PastEnd::ALL,
+            "sale_status": SaleStatus::ALL,
+            "task_end": TaskEnd::ALL,
+            "worker_mode": WorkerMode::ALL,
+        },
         "limits": {
+            "name_bytes": MAX_NAME_BYTES,
             "kind_bytes": Kind::MAX_BYTES,
             "payload_bytes": Payload::MAX_BYTES,
+            "result_bytes": Completion::RESULT_MAX,
+            "schedule_id_bytes": NewSchedule::ID_MAX,
+            "lease_us": Lease::MAX.as_micros() as u64,
+            "hold_us": HoldTime::MAX.as_micros() as u64,
+            "delay_us": NewTask::DELAY_MAX.as_micros() as u64,
             "tasks_per_call": Claim::BATCH_MAX,
+            "events": QueueLimits::EVENTS_MAX,
+            "skus": SaleSpec::SKUS_MAX,
+            "units_of_sku": SaleSpec::UNITS_MAX,
+            "per_buyer": SaleSpec::PER_BUYER_MAX,
             "lines_per_cart": MAX_LINES,
             "units_per_line": MAX_UNITS_PER_LINE,
         },
