@@ -239,7 +239,7 @@ function EventList({ sale, last, isLive, filter }) {
       ${older > EVENTS_MAX && !isFiltered && html`<a href=${withQuery({ before: EVENTS_MAX + 1 })} rel="last">${t('firstEvents')}</a>`}</nav>`;
 }
 
-/** The event log of the sale: the latest events as they happen, or those before the number in the URL. */
+/** The event log of the sale: the latest events as they happen, or those before the number in the URL. A rebuild starts another log. */
 function Events({ sale }) {
   const { query } = route.value;
   const filter = query.get('q') ?? '';
@@ -248,7 +248,7 @@ function Events({ sale }) {
   return html`<div class="row found"><${Search} label=${t('filterSaleEvents')} />
       <label class="row">${t('goToEvent')} <input type="number" class="number" name="seq" min="1" max=${sale.seq} step="1" onChange=${go} /></label>
       <span class="row ends">${before ? html`<a class="button small" href=${withQuery({ before: null })}>${t('follow')}</a>` : html`<a class="button small" href=${withQuery({ before: sale.seq + 1 })}>${t('stopFollowing')}</a>`}</span></div>
-    <${EventList} key=${`${before} ${filter}`} sale=${sale} last=${before ? Math.min(before - 1, sale.seq) : sale.seq} isLive=${!before} filter=${filter} />`;
+    <${EventList} key=${`${sale.generation} ${before} ${filter}`} sale=${sale} last=${before ? Math.min(before - 1, sale.seq) : sale.seq} isLive=${!before} filter=${filter} />`;
 }
 
 // ── The screen ──────────────────────────────────────────────────────────────────────────────────────────────────────
