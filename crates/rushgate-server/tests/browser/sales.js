@@ -540,9 +540,16 @@ async function steer(browser) {
   await accessible(wall, 'overview with problems');
   await picture(wall, 'overview-problems');
   await wall.context().close();
+  // A rebuilt sale has another event log.
+  await tab(page, 'Events');
+  const row = (text) => page.locator('tbody tr').filter({ hasText: text }).first();
+  await row('halted').waitFor();
   await verb(page, 'Rebuild');
   await confirm(page);
   await tagOf(page, 'open');
+  await row('rebuilt').waitFor();
+  await row('halted').waitFor({ state: 'detached' });
+  await tab(page, 'Overview');
   for (const word of ['halted by an operator', 'resumed', 'rebuilt: generation']) {
     await page.locator('.incidents li').filter({ hasText: word }).first().waitFor();
   }
