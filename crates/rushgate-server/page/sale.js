@@ -132,7 +132,7 @@ const Published = ({ text }) => html`<code>${text}</code> <${Copy} text=${() => 
 function Draw({ room }) {
   const { sale, entrants, entry_closed_us: closed, commitment, beacon, secret } = room;
   const step = beacon !== undefined ? 'drawn' : closed !== undefined ? 'closed' : 'open';
-  return html`<${Card} title=${t('theDraw')} class="draw" aside=${step === 'drawn' && html`<span class="row ends"><button type="button" onClick=${() => save(`draw-${sale}.json`, room)}>${t('saveRecord')}</button></span>`}>
+  return html`<${Card} title=${t('theDraw')} class="room draw" aside=${step === 'drawn' && html`<span class="row ends"><button type="button" onClick=${() => save(`draw-${sale}.json`, room)}>${t('saveRecord')}</button></span>`}>
     <p>${t(`draw_${step}`)}</p>
     ${step === 'drawn' && html`<p><code>rushgate sale draw verify FILE</code></p>`}
     <${Facts} of=${[
@@ -146,7 +146,7 @@ function Room({ sale, history, window_s }) {
   const verbs = html`<span class="row ends"><${RoomVerbs} sale=${sale} /></span>`;
   if (!room) return html`<${Card} title=${t('room')} aside=${verbs}><${Nothing} word=${isOver(sale) ? 'noRoomOver' : 'noRoom'} /><//>`;
   const waiting = waitingIn(room);
-  return html`<${Card} title=${t('room')} aside=${verbs}>
+  return html`<${Card} title=${t('room')} class="room" aside=${verbs}>
       <${Facts} of=${[
     ['orderOfAdmission', orderOf(room)], ['waitingNow', number(waiting)], ['waitNow', waiting ? spoken(waitIn(room)) : null],
     ['joined', number(room.joined)], ['served', number(room.served)], ['admissionTokens', number(room.admitted)], ['tokenLifetime', exactly(room.pass_ms)],
@@ -193,7 +193,7 @@ async function readEvents(url, after, last) {
  */
 async function findEvents(url, last, isWanted, progress) {
   const found = [];
-  for (let [next, size] = [last, isWanted ? READ_FIRST : EVENTS_MAX]; ; size = READ) {
+  for (let [next, size] = [last, isWanted ? READ_FIRST : EVENTS_MAX]; ; size = Math.min(READ, SCAN_MAX - last + next)) {
     const batch = await readEvents(url, Math.max(0, next - size), next);
     for (const event of batch.reverse()) {
       next = event.seq - 1;

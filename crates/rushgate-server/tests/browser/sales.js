@@ -280,6 +280,7 @@ async function drawLots(browser) {
   const { status, stdout, stderr } = spawnSync(rushgate, ['sale', 'draw', 'verify', saved, '--commitment', commitment, '--entrants', '2', '--beacon', beacon], { encoding: 'utf8' });
   assert.equal(status, 0, stdout + stderr);
   await accessible(operator, 'a draw');
+  await operator.waitForFunction(() => !document.getElementById('said').textContent);
   await picture(operator, 'drawn');
   for (const page of [operator, ...buyers]) await page.context().close();
 }
