@@ -207,7 +207,7 @@ async function findEvents(url, last, isWanted, progress) {
 }
 
 /** The events up to the number `last`, newest first; with `isLive` also later ones, as they happen. */
-function EventList({ sale, last, isLive, filter }) {
+function EventList({ sale, last, isLive, filter, seen }) {
   const url = `/v1/sales/${path(sale.id)}/events`;
   const [from] = useState(last);
   const isFiltered = Boolean(filter.trim());
@@ -218,23 +218,27 @@ function EventList({ sale, last, isLive, filter }) {
   const { said, error } = usePolled(async (early) => (kept.current ??= await findEvents(url, from, isFiltered ? isWanted : null, early)), [], 1000);
   const fresh = useTail(url, from, isWanted, isLive);
   const list = [...fresh, ...(said?.found ?? [])].slice(0, EVENTS_MAX);
+  // The tail is ahead of the snapshot.
+  seen.current = Math.max(seen.current, sale.seq, list[0]?.seq ?? 0);
+  const latest = seen.current;
   const older = list.length === EVENTS_MAX ? list.at(-1).seq - 1 : said?.next ?? 0;
-  const eventsOf = ({ seq, reservation }) => withQuery({ q: reservation, before: sale.seq - seq < SCAN_MAX / 2 ? null : seq + SCAN_MAX / 2 });
+  const eventsOf = ({ seq, reservation }) => withQuery({ q: reservation, before: latest - seq < SCAN_MAX / 2 ? null : seq + SCAN_MAX / 2 });
   const rows = list.map((event) => ({
     key: event.seq, class: PROBLEMS.includes(event.kind) ? 'refused' : '',
     cells: [number(event.seq), moment(event.at_us), t(`event_${event.kind}`), unitsOf(event),
       event.reservation ? html`<a class="reservation" href=${eventsOf(event)}><code>${event.reservation}</code></a>` : '–'],
   }));
-  const shown = list.length ? t('eventsOf', number(list.at(-1).seq), number(list[0].seq), number(Math.max(sale.seq, list[0].seq))) : '';
+  const shown = list.length ? t('eventsOf', number(list.at(-1).seq), number(list[0].seq), number(latest)) : '';
   const count = said && (isFiltered ? `${t('found', `${number(list.length)}${older || said.isPartial ? '+' : ''}`)} · ${t('scanned', number(said.read))}` : shown);
   const newer = from + EVENTS_MAX;
-  return html`<p class="soft count" role=${isLive && !isFiltered ? undefined : 'status'}>${count}</p>
+  return html`<div class="row found"><span class="soft count" role=${isLive && !isFiltered ? undefined : 'status'}>${count}</span>
+      <span class="row ends"><a class="button small" href=${withQuery({ before: isLive ? latest + 1 : null })}>${t(isLive ? 'stopFollowing' : 'follow')}</a></span></div>
     <${Trouble} error=${error} />
     ${rows.length ? html`<div class="card"><${Table} heads=${[['eventNumber', 'n'], ['when'], ['event'], ['unitNumbers', 'wrap'], ['reservation']]} rows=${rows} label=${t('events')} class="events" /></div>`
     : !error && (said && !said.isPartial ? html`<${Nothing} word="nothing" />` : html`<p class="soft">${t('loading')}</p>`)}
     <nav class="pager row" aria-label=${t('pages')}>
       ${!isLive && html`<a href=${withQuery({ before: null })} rel="first">${t('latestEvents')}</a>`}
-      ${!isLive && !isFiltered && html`<a href=${withQuery({ before: newer < sale.seq ? newer + 1 : null })} rel="prev">${t('newerEvents')}</a>`}
+      ${!isLive && !isFiltered && html`<a href=${withQuery({ before: newer < latest ? newer + 1 : null })} rel="prev">${t('newerEvents')}</a>`}
       ${older > 0 && html`<a href=${withQuery({ before: older + 1 })} rel="next">${t('olderEvents')}</a>`}
       ${older > EVENTS_MAX && !isFiltered && html`<a href=${withQuery({ before: EVENTS_MAX + 1 })} rel="last">${t('firstEvents')}</a>`}</nav>`;
 }
@@ -244,11 +248,13 @@ function Events({ sale }) {
   const { query } = route.value;
   const filter = query.get('q') ?? '';
   const before = Number(query.get('before')) || null;
+  /** The number of the latest event that the page knows. */
+  const seen = useRef(sale.seq);
   const go = ({ target }) => target.value && navigate(withQuery({ q: null, before: Math.max(1, Number(target.value)) + 1 }));
   return html`<div class="row found"><${Search} label=${t('filterSaleEvents')} />
       <label class="row">${t('goToEvent')} <input type="number" class="number" name="seq" min="1" max=${sale.seq} step="1" onChange=${go} /></label>
-      <span class="row ends">${before ? html`<a class="button small" href=${withQuery({ before: null })}>${t('follow')}</a>` : html`<a class="button small" href=${withQuery({ before: sale.seq + 1 })}>${t('stopFollowing')}</a>`}</span></div>
-    <${EventList} key=${`${sale.generation} ${before} ${filter}`} sale=${sale} last=${before ? Math.min(before - 1, sale.seq) : sale.seq} isLive=${!before} filter=${filter} />`;
+    </div>
+    <${EventList} key=${`${before} ${filter}`} sale=${sale} last=${before ? Math.min(before - 1, Math.max(sale.seq, seen.current)) : sale.seq} isLive=${!before} filter=${filter} seen=${seen} />`;
 }
 
 // ── The screen ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -276,6 +282,6 @@ export function Sale({ sale: id }) {
       ${history && of.confirmed ? ` · ${rate(latestOf(risesOf(history, 'confirmed')))}${t('perS')}` : ''}</span></p>
     <p class="soft line">${[headline(sale), sale.generation > 1 && `${t('generation')} ${sale.generation}`].filter(Boolean).join(' · ')}</p>
     <nav class="views row" data-tabs aria-label=${t('views')}>${tab('sale', to('sales', id))}${tab('room', to('sales', id, 'room'), room && waitingIn(room))}${tab('saleEvents', to('sales', id, 'events'), sale.seq)}</nav>
-    <${Shown} sale=${sale} history=${history} window_s=${window_s} />
+    <${Shown} key=${`${screen} ${sale.generation}`} sale=${sale} history=${history} window_s=${window_s} />
   </article>`;
 }

@@ -97,7 +97,7 @@ export const zh = {
   ahead: '人在您前面，预计等待',
   drawSoon: '您已加入，将由抽签决定先后顺序……',
   yourNumber: '您的号码：',
-  doRoom: '等候室',
+  doRoom: '开放等候室',
   doCloseRoom: '关闭等候室',
   perSecond: '每秒放行',
   joined: '已加入',

@@ -97,7 +97,7 @@ export const en = {
   ahead: 'ahead of you. Estimated wait:',
   drawSoon: 'You have joined. A random draw decides the order …',
   yourNumber: 'Your number:',
-  doRoom: 'Waiting room',
+  doRoom: 'Open waiting room',
   doCloseRoom: 'Close waiting room',
   perSecond: 'admitted per second',
   joined: 'joined',

@@ -239,7 +239,7 @@ async function drawLots(browser) {
   await post('/v1/sales/lots/open', {});
   const operator = await openSale(browser, 'lots/room');
   await has(operator, 'This sale has no waiting room.');
-  await roomVerb(operator, 'Waiting room');
+  await roomVerb(operator, 'Open waiting room');
   await operator.check('dialog >> text=Randomized draw');
   await picture(operator, 'open-room');
   await confirm(operator);
