@@ -97,20 +97,24 @@ export function readAhead(url) {
   ahead = { url, answer, until: performance.now() + AHEAD_MS };
 }
 
-/** Yields the events of a stream. Uses fetch because EventSource cannot send a token. */
+/** Yields the events of a stream, and closes it when the reader stops. Uses fetch because EventSource cannot send a token. */
 export async function* events(path, until) {
   const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: until });
   if (!response.ok) throw new Problem(await response.json());
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  for (let text = ''; ;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    const blocks = (text + value).split('\n\n');
-    text = blocks.pop();
-    for (const block of blocks) {
-      const data = block.split('\n').find((line) => line.startsWith('data: '));
-      if (data) yield JSON.parse(data.slice(6));
+  try {
+    for (let text = ''; ;) {
+      const { value, done } = await reader.read();
+      if (done) return;
+      const blocks = (text + value).split('\n\n');
+      text = blocks.pop();
+      for (const block of blocks) {
+        const data = block.split('\n').find((line) => line.startsWith('data: '));
+        if (data) yield JSON.parse(data.slice(6));
+      }
     }
+  } finally {
+    reader.cancel().catch(() => {}); // it may have failed already
   }
 }
 

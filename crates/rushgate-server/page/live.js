@@ -17,7 +17,7 @@ import { auditAll, connection, enter, isAway, now, refused, snapshot, watch } fr
 import { Task } from '/page/task.js';
 
 const SCREENS = {
-  overview: Overview, sales: Sales, sale: Sale, drop: Drop, queues: Queues, queue: Queue, schedules: Queue, workers: Queue, events: Queue,
+  overview: Overview, sales: Sales, sale: Sale, room: Sale, saleEvents: Sale, drop: Drop, queues: Queues, queue: Queue, schedules: Queue, workers: Queue, events: Queue,
   task: Task, schedule: Schedule, worker: Worker, locks: Locks, lock: Lock, log: Log,
   none: () => html`<h1>${t('noScreen')}</h1><p><a href="/">${t('overview')}</a></p>`,
 };
@@ -57,8 +57,8 @@ function Screen() {
   if (refused.value) return html`<${Door} key=${refused.value} />`;
   if (!snapshot.value) return html`<${Nothing} word="loading" />`;
   const Shown = SCREENS[screen];
-  // The views of a queue are one screen, so that its frame stays.
-  const key = ['queue', 'schedules', 'workers', 'events'].includes(screen) ? `queue ${names.queue}` : pathname;
+  // The views of a sale or a queue are one screen, so that its frame stays.
+  const key = [Sale, Queue].includes(Shown) ? Object.values(names)[0] : pathname;
   return html`<${Shown} key=${key} ...${names} />`;
 }
 

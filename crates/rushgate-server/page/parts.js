@@ -1,6 +1,6 @@
 // Small components that the screens share.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '/page/vendor/preact.js';
-import { Problem, api, number, path, t } from '/page/common.js';
+import { Problem, api, events, number, path, pause, t } from '/page/common.js';
 import { navigate, route, withQuery } from '/page/router.js';
 import { connection, isFollowed, isTruncated, others, setOthers, snapshot } from '/page/state.js';
 
@@ -163,6 +163,55 @@ export function usePolled(read, inputs, every) {
     return () => { isOver = true; clearTimeout(timer); removeEventListener('acted', again); };
   }, inputs);
   return state;
+}
+
+/** A test for texts that have all words of `filter`, in any case. */
+export function hasWords(filter) {
+  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
+  return (text) => words.every((word) => text.toLowerCase().includes(word));
+}
+
+/** Events of a list. */
+export const EVENTS_MAX = 100;
+/** A burst of events is shown in one step. */
+const EVENTS_MS = 250;
+
+/**
+ * The events of a stream, newest first, as they happen: the latest `EVENTS_MAX` that are wanted. The stream begins after the event
+ * with the number `from`, or with the next event if it is null. It ends while `isOn` is false.
+ */
+export function useTail(url, from, isWanted, isOn) {
+  const [list, setList] = useState([]);
+  const wanted = useRef();
+  wanted.current = isWanted;
+  useEffect(() => {
+    if (!isOn) return undefined;
+    const stop = new AbortController();
+    let [after, fresh, timer] = [from, [], 0];
+    const show = () => {
+      const latest = fresh.reverse();
+      [fresh, timer] = [[], 0];
+      setList((old) => [...latest, ...old].slice(0, EVENTS_MAX));
+    };
+    const follow = async () => {
+      while (!stop.signal.aborted) {
+        try {
+          for await (const event of events(`${url}${after === null ? '' : `?after=${after}`}`, stop.signal)) {
+            if (event.seq === undefined) continue; // some events were missed
+            after = event.seq;
+            if (!wanted.current(event)) continue;
+            fresh.push(event);
+            if (fresh.length > EVENTS_MAX) fresh.shift();
+            timer ||= setTimeout(show, EVENTS_MS);
+          }
+        } catch { /* it is opened again below */ }
+        await pause(1000);
+      }
+    };
+    follow();
+    return () => { stop.abort(); clearTimeout(timer); };
+  }, [url, from, isOn]);
+  return list.filter(isWanted);
 }
 
 /** The greatest name below all names with this prefix, because lists are sorted by name. */

@@ -1,8 +1,8 @@
 // The screen of one queue: its tasks by state, its limits, its schedules and its workers.
-import { effect, html, useEffect, useRef, useState } from '/page/vendor/preact.js';
-import { Problem, api, clockTime, events, exactly, moment, number, path, pause, read as readList, readAhead, relative, someOf, spoken, t, timed } from '/page/common.js';
+import { effect, html, useEffect, useState } from '/page/vendor/preact.js';
+import { Problem, api, clockTime, exactly, moment, number, path, read as readList, readAhead, relative, someOf, spoken, t, timed } from '/page/common.js';
 import { Verb, ask, carryOut, spell, tell } from '/page/dialogs.js';
-import { Card, Facts, Menu, Nothing, Search, SortBy, Table, Tag, Trouble, canAct, justBefore, paged, useOthers, usePolled, useTitle } from '/page/parts.js';
+import { Card, EVENTS_MAX, Facts, Menu, Nothing, Search, SortBy, Table, Tag, Trouble, canAct, hasWords, justBefore, paged, useOthers, usePolled, useTail, useTitle } from '/page/parts.js';
 import { PauseVerb, Quantiles, Recent } from '/page/queues.js';
 import { Name, navigate, route, to, withQuery } from '/page/router.js';
 import { connection, now, queueOf } from '/page/state.js';
@@ -380,55 +380,15 @@ export function Schedule({ queue, schedule: id }) {
 
 // ── Events ──────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-const EVENTS_MAX = 100;
-/** A burst of events is shown in one step. */
-const EVENTS_MS = 250;
 const FAILURES = ['failed', 'lost', 'dead', 'dropped'];
-
-/** The latest events of a queue whose text has all words of `filter`, newest first. It ends while `isOn` is false. */
-function useTail(base, filter, isOn) {
-  const [list, setList] = useState([]);
-  const wanted = useRef();
-  const words = filter.toLowerCase().split(/\s+/).filter(Boolean);
-  wanted.current = ({ event, id, worker = '', error = '' }) => {
-    const text = `${t(`change_${event}`)} ${id} ${worker} ${error}`.toLowerCase();
-    return words.every((word) => text.includes(word));
-  };
-  useEffect(() => {
-    if (!isOn) return undefined;
-    const stop = new AbortController();
-    let [after, fresh, timer] = [null, [], 0];
-    const show = () => {
-      const latest = fresh.reverse();
-      [fresh, timer] = [[], 0];
-      setList((old) => [...latest, ...old].slice(0, EVENTS_MAX));
-    };
-    const follow = async () => {
-      while (!stop.signal.aborted) {
-        try {
-          for await (const event of events(`${base}/events${after === null ? '' : `?after=${after}`}`, stop.signal)) {
-            if (event.seq === undefined) continue; // some events were missed
-            after = event.seq;
-            if (!wanted.current(event)) continue;
-            fresh.push(event);
-            if (fresh.length > EVENTS_MAX) fresh.shift();
-            timer ||= setTimeout(show, EVENTS_MS);
-          }
-        } catch { /* it is opened again below */ }
-        await pause(1000);
-      }
-    };
-    follow();
-    return () => { stop.abort(); clearTimeout(timer); };
-  }, [base, isOn]);
-  return list.filter(wanted.current);
-}
 
 /** The events of the queue's tasks, as they happen. */
 function Events({ queue: name, base }) {
   const [isOn, setOn] = useState(true);
   const keeps = queueOf(name)?.limits.events;
-  const list = useTail(base, route.value.query.get('q') ?? '', isOn && Boolean(keeps));
+  const matches = hasWords(route.value.query.get('q') ?? '');
+  const isWanted = ({ event, id, worker = '', error = '' }) => matches(`${t(`change_${event}`)} ${id} ${worker} ${error}`);
+  const list = useTail(`${base}/events`, null, isWanted, isOn && Boolean(keeps));
   if (!keeps) return html`<p class="soft">${t('noEvents')}</p>${queueOf(name) && html`<${KeepEventsVerb} queue=${queueOf(name)} base=${base} />`}`;
   const rows = list.map((event) => ({
     key: event.seq, class: FAILURES.includes(event.event) ? 'refused' : '',
@@ -475,7 +435,7 @@ export function Queue({ queue: name }) {
       <span class="row ends">${queue && html`<${PauseVerb} queue=${queue} />`}<${EnqueueVerb} queue=${name} base=${base} /></span></div>
     ${queue ? html`<${Figures} queue=${queue} /><${Limits} queue=${queue} base=${base} />` : !error && html`<p class="soft">${t(isLoading ? 'loading' : 'emptyQueue')}</p>`}
     <${Trouble} error=${error} />
-    <nav class="views row" aria-label=${t('state')}>
+    <nav class="views row" data-tabs aria-label=${t('views')}>
       ${STATES.map((state) => tab(state, state === 'current' ? to('queues', name) : `${to('queues', name)}?state=${state}`))}
       ${['schedules', 'workers', 'events'].map((view) => tab(view, to('queues', name, view)))}
     </nav>

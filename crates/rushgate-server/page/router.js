@@ -7,6 +7,8 @@ const ROUTES = {
   '/': 'overview',
   '/sales': 'sales',
   '/sales/{sale}': 'sale',
+  '/sales/{sale}/room': 'room',
+  '/sales/{sale}/events': 'saleEvents',
   '/sales/{sale}/drop': 'drop',
   '/queues': 'queues',
   '/queues/{queue}': 'queue',

@@ -14,8 +14,8 @@ export const waitIn = ({ rate: { n, per_ms: ms }, ...room }) => 1000 * ms * wait
 
 const post = (id, word, body = {}) => api('POST', `/v1/sales/${path(id)}/${word}`, { body });
 
-/** Saves a text as a file. */
-function save(name, value) {
+/** Saves a value as a JSON file. */
+export function save(name, value) {
   const link = document.createElement('a');
   link.href = URL.createObjectURL(new Blob([JSON.stringify(value, null, 2)], { type: 'application/json' }));
   link.download = name;
@@ -52,21 +52,21 @@ function RoomVerb({ sale }) {
 export const setRoom = (id, n, { order } = {}) =>
   api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, ...(order && { order }) } });
 
-function roomVerbs(sale) {
+/** The verbs of a sale's waiting room. Without a room: the one that opens it. */
+export function RoomVerbs({ sale }) {
   const room = roomOf(sale.id);
   const { id } = sale;
   const waiting = room && waitingIn(room);
   const isDraw = room?.order === 'draw' && room.beacon === undefined;
-  return [
-    !isOver(sale) && html`<${RoomVerb} key="room" sale=${sale} />`,
-    isDraw && room.entry_closed_us === undefined && html`<${Verb} key="close-entry" word="doCloseEntry" title=${id} danger typed=${id}
-      says=${() => [t('joinedSoFar', number(room.joined)), t('closeEntrySays'), t('final')]} work=${() => post(id, 'room/close-entry')} />`,
-    isDraw && room.entry_closed_us !== undefined && html`<${Verb} key="draw" word="doDraw" title=${id} danger typed=${id}
+  return html`
+    ${!isOver(sale) && html`<${RoomVerb} sale=${sale} />`}
+    ${isDraw && room.entry_closed_us === undefined && html`<${Verb} key="close-entry" word="doCloseEntry" title=${id} danger typed=${id}
+      says=${() => [t('joinedSoFar', number(room.joined)), t('closeEntrySays'), t('final')]} work=${() => post(id, 'room/close-entry')} />`}
+    ${isDraw && room.entry_closed_us !== undefined && html`<${Verb} key="draw" word="doDraw" title=${id} danger typed=${id}
       says=${() => [t('takePartInDraw', number(room.entrants)), t('drawSays'), t('final')]}
-      fields=${[{ name: 'beacon', kind: 'text', label: t('beacon') }]} work=${({ beacon }) => post(id, 'room/draw', { beacon })} />`,
-    room && html`<${Verb} key="close" word="doCloseRoom" title=${id} danger typed=${id}
-      says=${() => [t('closeRoomSays', number(waiting)), t('final')]} work=${() => api('DELETE', `/v1/sales/${path(id)}/room`)} />`,
-  ];
+      fields=${[{ name: 'beacon', kind: 'text', label: t('beacon') }]} work=${({ beacon }) => post(id, 'room/draw', { beacon })} />`}
+    ${room && html`<${Verb} key="close" word="doCloseRoom" title=${id} danger typed=${id}
+      says=${() => [t('closeRoomSays', number(waiting)), t('final')]} work=${() => api('DELETE', `/v1/sales/${path(id)}/room`)} />`}`;
 }
 
 /** What happens to the units of a sale if it ends now. */
@@ -77,7 +77,6 @@ const endSays = (sale) => [
 /** The verbs of a sale: the usual ones as buttons, the others in a menu. */
 export function SaleVerbs({ sale }) {
   const { id } = sale;
-  const isLive = !isOver(sale);
   const canHalt = sale.ledger && !sale.halted && sale.status !== 'ended' && sale.status !== 'created';
   const attempts = Object.values(attemptsOf(id)?.answers ?? {}).reduce((sum, n) => sum + n, 0);
   return html`
@@ -89,8 +88,6 @@ export function SaleVerbs({ sale }) {
       says=${() => t('retrySays', number(sale.orders.failed))} />`}
     <${AuditButton} sale=${sale} />
     <${Menu} label=${t('moreVerbs', id)}>
-      ${isLive && roomVerbs(sale)}
-      ${!isLive && roomOf(id) && roomVerbs(sale)}
       ${canHalt && html`<${Verb} key="halt" word="doHalt" title=${id} danger work=${() => post(id, 'halt')}
         says=${() => [t('haltSays', number(sumOf(sale, 'held'))), attempts ? t('haltAttempts', number(attempts)) : null]} />`}
       ${sale.status !== 'ended' && html`<${Verb} key="end" word="doEnd" title=${id} danger typed=${id} says=${() => endSays(sale)}

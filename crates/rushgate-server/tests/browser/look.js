@@ -56,7 +56,7 @@ async function changeLanguage(browser) {
 /** Every screen on a phone, dark and in Chinese, and on a wall. */
 async function lookInTheDark(browser) {
   await post('/v1/locks/order:43/acquire', { lease_ms: 600000, label: 'ship order 43' });
-  const screens = ['/', '/sales', '/sales/phones', '/sales/phones/drop', '/queues', '/queues/desk', '/queues/desk?state=leased', '/queues/desk/workers', '/queues/desk/schedules', '/queues/desk/events', '/queues/desk/tasks/runs', '/locks', '/locks/order%3A43', '/log'];
+  const screens = ['/', '/sales', '/sales/phones', '/sales/phones/room', '/sales/phones/events', '/sales/phones/drop', '/queues', '/queues/desk', '/queues/desk?state=leased', '/queues/desk/workers', '/queues/desk/schedules', '/queues/desk/events', '/queues/desk/tasks/runs', '/locks', '/locks/order%3A43', '/log'];
   for (const [name, options] of [['phone', { viewport: { width: 360, height: 780 }, colorScheme: 'dark', locale: 'zh-CN' }], ['wall', { viewport: { width: 1920, height: 1080 } }]]) {
     const page = await open(browser, '/', options);
     await page.waitForSelector('.lamp.on');
@@ -64,7 +64,8 @@ async function lookInTheDark(browser) {
       await page.goto(new URL(screen, state.url).href);
       await page.waitForSelector('.lamp.on');
       await page.waitForSelector('main h1, main h2');
-      if (/phones/.test(screen)) await page.waitForSelector('.u-wrap canvas');
+      if (/phones(.drop)?$/.test(screen)) await page.waitForSelector('.u-wrap canvas');
+      if (/phones.events/.test(screen)) await page.waitForSelector('main tbody');
       if (/^.queues.desk.*(leased|tasks|schedules$|workers)/.test(screen)) await page.waitForSelector('main dd, main tbody, main .nothing');
       await fits(page, `${name} ${screen}`);
       if (name === 'phone') await accessible(page, `${name} ${screen}`);
@@ -161,6 +162,7 @@ async function main() {
     await shop.sellTheLastOne(browser);
     await sales.waitInLine(browser, shopHas);
     await sales.drawLots(browser);
+    await sales.followEvents(browser);
     await shop.handOver(browser);
     await shop.changeBuyers(browser);
     server = await sales.loseTheWay(browser, directory, server, unitOf);

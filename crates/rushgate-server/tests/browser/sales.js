@@ -6,6 +6,8 @@ const {
 
 const openSale = (browser, id, options = { viewport: desk }) => open(browser, `/sales/${id}`, options);
 const verb = (page, name) => press(page.locator('.sale > .head'), name);
+const roomVerb = (page, name) => press(page.locator('.sale .card').first(), name);
+const tab = (page, name) => page.locator('.sale [data-tabs] a').filter({ hasText: name }).click();
 const stock = async (page, sku, name) => { await press(page.locator(`[data-sku="${sku}"]`), name); };
 const figure = (page, text) => page.locator('.figures.big').filter({ hasText: text }).waitFor();
 const cell = (page, sku, word) => page.locator(`[data-sku="${sku}"] td[data-label="${word}"]`);
@@ -202,7 +204,7 @@ async function waitInLine(browser, shopHas) {
   await post('/v1/sales/line/open', {});
   await put('/v1/sales/line/room', { rate: { n: 1, per_ms: 3600000 } });
   const operator = await openSale(browser, 'line');
-  await has(operator, 'Waiting room');
+  await operator.getByRole('slider').waitFor();
   const buyers = [];
   for (const n of [0, 1]) {
     buyers.push(await open(browser, '/shop/line', { viewport: phone }));
@@ -212,46 +214,57 @@ async function waitInLine(browser, shopHas) {
   await picture(buyers[1], 'shop-line');
   await has(operator, '1 in the waiting room');
   await picture(operator, 'room');
-  await verb(operator, 'Admission rate');
+  await operator.locator('.card h2').getByRole('link', { name: 'Waiting room' }).click();
+  await at(operator, '/sales/line/room');
+  await titled(operator, 'Waiting room · line · Sales · Rushgate');
+  await operator.locator('.facts dt', { hasText: 'Estimated wait' }).waitFor();
+  await operator.waitForSelector('.u-wrap canvas');
+  await picture(operator, 'room-tab');
+  await roomVerb(operator, 'Admission rate');
   await confirm(operator);
   await shopHas(buyers[1], 'phone', 2);
-  await verb(operator, 'Close waiting room');
+  await roomVerb(operator, 'Close waiting room');
   await has(operator, 'lose their positions');
   await confirm(operator, 'line');
   await operator.getByRole('slider').waitFor({ state: 'detached' });
+  await has(operator, 'This sale has no waiting room.');
+  await accessible(operator, 'no waiting room');
   for (const page of [operator, ...buyers]) await page.context().close();
 }
 
 /** A room with a draw: its entry is closed, the draw is made, and the slider admits everyone. */
 async function drawLots(browser) {
+  const room = async () => (await fetch(`${state.url}/v1/sales/lots/room`)).json();
   await post('/v1/sales', { id: 'lots', skus: [{ sku: 'phone', units: 5 }], hold_ms: 600000 });
   await post('/v1/sales/lots/open', {});
-  const operator = await openSale(browser, 'lots');
-  await verb(operator, 'Waiting room');
+  const operator = await openSale(browser, 'lots/room');
+  await has(operator, 'This sale has no waiting room.');
+  await roomVerb(operator, 'Open waiting room');
   await operator.check('dialog >> text=Randomized draw');
   await picture(operator, 'open-room');
   await confirm(operator);
-  await has(operator, 'Commitment');
+  await has(operator, 'Publish the commitment before buyers join.');
+  const { commitment } = await room();
+  await has(operator, commitment);
   const buyers = [];
   for (const n of [0, 1, 2]) {
     if (n === 2) {
       await has(operator, '2 in the waiting room');
-      await verb(operator, 'Close entry');
+      await roomVerb(operator, 'Close entry');
       await has(operator, '2 buyers have joined so far.');
       await confirm(operator, 'lots');
-      await has(operator, 'In the draw');
+      await has(operator, 'Publish the number of buyers in the draw');
     }
     buyers.push(await open(browser, '/shop/lots', { viewport: phone }));
     await buyers[n].click('#buy:not([disabled])');
     await has(buyers[n], n === 2 ? '2 take part in the draw ahead of you.' : 'A random draw decides');
   }
   await picture(buyers[2], 'shop-late');
-  await verb(operator, 'Draw');
+  await roomVerb(operator, 'Draw');
   await operator.getByLabel('Randomness beacon').fill('07 12 19 23 38 41');
   await picture(operator, 'draw');
   await confirm(operator, 'lots');
   await has(operator, '07 12 19 23 38 41');
-  const room = async () => (await fetch(`${state.url}/v1/sales/lots/room`)).json();
   assert.equal((await room()).entrants, 2, 'who came later takes no part');
   // The End key moves the slider from one per second to the highest rate.
   const isSent = (answer) => answer.request().method() === 'PUT' && answer.url().endsWith('/room');
@@ -259,8 +272,87 @@ async function drawLots(browser) {
   assert.ok(sent.ok());
   assert.deepEqual((await room()).rate, { n: 10000, per_ms: 1000 });
   for (const page of buyers) await has(page, 'Reserved for you');
+  // The record that the page saves is the server's, and the command accepts it.
+  const [file] = await Promise.all([operator.waitForEvent('download'), operator.getByRole('button', { name: 'Download record' }).click()]);
+  const saved = await file.path();
+  const [{ secret, beacon, entrants }, there] = [JSON.parse(readFileSync(saved, 'utf8')), await room()];
+  assert.deepEqual({ secret, beacon, entrants }, { secret: there.secret, beacon: there.beacon, entrants: there.entrants });
+  const { status, stdout, stderr } = spawnSync(rushgate, ['sale', 'draw', 'verify', saved, '--commitment', commitment, '--entrants', '2', '--beacon', beacon], { encoding: 'utf8' });
+  assert.equal(status, 0, stdout + stderr);
+  await accessible(operator, 'a draw');
+  await operator.waitForFunction(() => !document.getElementById('said').textContent);
   await picture(operator, 'drawn');
   for (const page of [operator, ...buyers]) await page.context().close();
+}
+
+/** Every event of a sale can be reached: by page, by number, by a filter, and by its reservation. */
+async function followEvents(browser) {
+  await post('/v1/sales', { id: 'told', skus: [{ sku: 'phone', units: 200 }, { sku: 'case', units: 50 }], hold_ms: 600000 });
+  const page = await openSale(browser, 'told');
+  await tab(page, 'Events');
+  await at(page, '/sales/told/events');
+  await titled(page, 'Events · told · Sales · Rushgate');
+  await has(page, 'Nothing here.');
+  await accessible(page, 'a sale without events');
+  const row = (...texts) => texts.reduce((rows, text) => rows.filter({ hasText: text }), page.locator('tbody tr')).first();
+  const numbers = () => page.locator('tbody td:first-child').evaluateAll((cells) => cells.map((one) => Number(one.textContent.replace(/\D/g, ''))));
+  const shows = (from, until) => page.waitForFunction(([first, last]) => {
+    const all = [...document.querySelectorAll('tbody td:first-child')].map((one) => Number(one.textContent.replace(/\D/g, '')));
+    return all.length === first - last + 1 && all.every((n, at_) => n === first - at_);
+  }, [from, until]);
+  await post('/v1/sales/told/open', {});
+  await row('opened').waitFor();
+  const reserve = (n) => post('/v1/sales/told/reservations', { buyer: `buyer-${n}`, lines: [{ sku: n % 50 ? 'phone' : 'case' }] }, { 'idempotency-key': 'k' });
+  const { id } = await reserve(1);
+  await row('reserved', 'phone 1', id).waitFor();
+  await post(`/v1/sales/told/reservations/${id}/confirm`, {}, { prefer: 'wait=10' });
+  await row('sold', 'phone 1', id).waitFor();
+  for (let n = 2; n < 125; n += 1) await reserve(n);
+  const { seq } = await (await fetch(`${state.url}/v1/sales/told`)).json();
+  await shows(seq, seq - 99);
+  await accessible(page, 'events of a sale');
+  await picture(page, 'sale-events');
+  // A stopped page does not change.
+  await page.getByRole('link', { name: 'Stop', exact: true }).click();
+  await at(page, `/sales/told/events?before=${seq + 1}`);
+  await reserve(125);
+  await page.locator('[data-tabs] a', { hasText: `Events ${seq + 1}` }).waitFor();
+  await shows(seq, seq - 99);
+  await page.getByRole('link', { name: 'Older events' }).click();
+  await shows(seq - 100, 1);
+  assert.equal(await page.getByRole('link', { name: 'First events' }).count(), 0);
+  await page.getByRole('link', { name: 'Newer events' }).click();
+  await shows(seq, seq - 99);
+  await page.fill('input[name=seq]', '7');
+  await page.keyboard.press('Enter');
+  await at(page, '/sales/told/events?before=8');
+  await shows(7, 1);
+  await page.getByRole('link', { name: 'Follow', exact: true }).click();
+  await shows(seq + 1, seq - 98);
+  // A filter finds events on every page, and holds back later ones.
+  await page.fill('input[name=q]', 'CASE reserved');
+  await page.waitForFunction(() => document.querySelectorAll('tbody tr').length === 2);
+  await has(page, `2 found · ${seq + 1} read`);
+  await reserve(126);
+  await reserve(150);
+  await row('case 3').waitFor();
+  assert.equal((await numbers()).length, 3);
+  await page.fill('input[name=q]', 'nowhere');
+  await has(page, 'Nothing here.');
+  await page.fill('input[name=q]', 'sold');
+  await row('sold').getByRole('link').click();
+  await page.waitForURL((now) => now.searchParams.get('q') === id);
+  await row('reserved', id).waitFor();
+  assert.ok((await numbers()).length >= 2 && await page.locator('tbody tr').filter({ hasText: id }).count() === (await numbers()).length);
+  // The tabs have keys.
+  await page.locator('h1').click();
+  await page.keyboard.press('t');
+  await at(page, '/sales/told');
+  await page.keyboard.press('t');
+  await at(page, '/sales/told/room');
+  await page.keyboard.press('T');
+  await at(page, '/sales/told');
+  await page.context().close();
 }
 
 /** A buyer clicks while the network is down, and operators watch while the server is killed and restarted. */
@@ -449,9 +541,16 @@ async function steer(browser) {
   await accessible(wall, 'overview with problems');
   await picture(wall, 'overview-problems');
   await wall.context().close();
+  // A rebuilt sale has another event log.
+  await tab(page, 'Events');
+  const row = (text) => page.locator('tbody tr').filter({ hasText: text }).first();
+  await row('halted').waitFor();
   await verb(page, 'Rebuild');
   await confirm(page);
   await tagOf(page, 'open');
+  await row('rebuilt').waitFor();
+  await row('halted').waitFor({ state: 'detached' });
+  await tab(page, 'Overview');
   for (const word of ['halted by an operator', 'resumed', 'rebuilt: generation']) {
     await page.locator('.incidents li').filter({ hasText: word }).first().waitFor();
   }
@@ -516,5 +615,5 @@ async function raiseAlarms(browser, directory) {
 }
 
 module.exports = {
-  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, hasCell, lookAtLog, lookAtSales, loseTheWay, openSale, raiseAlarms, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
+  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, followEvents, hasCell, lookAtLog, lookAtSales, loseTheWay, openSale, raiseAlarms, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
 };
