@@ -6,26 +6,27 @@ type Fields<L extends Layout> = { [F in L[number] as F[0]]: number }
 
 /** Reads a packed record from its beginning. */
 export class Packed {
-  #rest: Buffer
+  readonly #bytes: Buffer
+  #at = 0
 
   constructor(bytes: Buffer) {
-    this.#rest = bytes
+    this.#bytes = bytes
   }
 
   get rest(): Buffer {
-    return this.#rest
+    return this.#bytes.subarray(this.#at)
   }
 
   take(length: number): Buffer {
-    if (length > this.#rest.length) throw new CorruptError('A record is shorter than this package expects.')
-    const part = this.#rest.subarray(0, length)
-    this.#rest = this.#rest.subarray(length)
-    return part
+    const from = this.#pass(length)
+    return this.#bytes.subarray(from, this.#at)
   }
 
   /** An unsigned integer, most significant byte first. */
   number(length: number): number {
-    return this.take(length).reduce((number, byte) => number * 256 + byte, 0)
+    let number = 0
+    for (let at = this.#pass(length); at < this.#at; at++) number = number * 256 + this.#bytes[at]!
+    return number
   }
 
   /** Text or bytes whose length precedes it. */
@@ -35,7 +36,17 @@ export class Packed {
 
   /** The fixed part of a record. */
   fields<const L extends Layout>(layout: L): Fields<L> {
-    return Object.fromEntries(layout.map(([name, bytes]) => [name, this.number(bytes)])) as Fields<L>
+    const fields: Record<string, number> = {}
+    for (const [name, bytes] of layout) fields[name] = this.number(bytes)
+    return fields as Fields<L>
+  }
+
+  /** Passes bytes, and returns where they begin. */
+  #pass(length: number): number {
+    const from = this.#at
+    if (from + length > this.#bytes.length) throw new CorruptError('A record is shorter than this package expects.')
+    this.#at = from + length
+    return from
   }
 }
 

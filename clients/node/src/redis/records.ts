@@ -27,7 +27,9 @@ export function writeBody({ bytes, contentType, kind, traceparent }: Encoded): B
 /** Decodes content type and payload: the rest of a record. */
 export function readBody(packed: Packed): Payload {
   const byte = packed.number(1)
-  const type = SHORT_CONTENT_TYPES[byte as ShortType] ?? packed.take(byte).toString('latin1')
+  const short = SHORT_CONTENT_TYPES[byte as ShortType]
+  if (short !== undefined) return decode({ bytes: packed.rest, contentType: short, kind: undefined, traceparent: undefined })
+  const type = packed.take(byte).toString('latin1')
   const [essence = '', ...parameters] = type.match(/(?:[^;"]|"[^"]*")+/g) ?? []
   const find = (pattern: RegExp) => parameters.map((text) => pattern.exec(text.trim())?.[1]).find((found) => found !== undefined)
   const others = parameters.filter((text) => !KIND_PARAMETER.test(text.trim()) && !TRACE_PARAMETER.test(text.trim()))
@@ -39,8 +41,8 @@ export function readBody(packed: Packed): Payload {
   })
 }
 
-/** A record and a run, decoded. */
-interface Row extends Task {
+/** What a record and a run have beside the task. */
+interface Live {
   waits: boolean
   leased: boolean
   cancelled: boolean
@@ -51,6 +53,9 @@ interface Row extends Task {
   past: PastRun[]
   error?: string
 }
+
+/** A record and a run, decoded. */
+interface Row extends Task, Live {}
 
 function readRecord(id: string, bytes: Buffer): { task: Omit<Task, 'ticket'>; waits: boolean } {
   const packed = new Packed(bytes)
@@ -74,10 +79,15 @@ function readRecord(id: string, bytes: Buffer): { task: Omit<Task, 'ticket'>; wa
 
 /** Decodes a task. An empty run belongs to a task that was never claimed. */
 export function readRow(id: string, record: Buffer, run: Buffer): Row {
+  const { task, live } = readLive(id, record, run)
+  return { ...task, ...live }
+}
+
+function readLive(id: string, record: Buffer, run: Buffer): { task: Task; live: Live } {
   const { task, waits } = readRecord(id, record)
   if (run.length === 0) {
-    const idle = { leased: false, cancelled: false, replaced: false, leaseUntilUs: 0, worker: '', past: [] }
-    return { ...task, ticket: ticketOf(task.revision, 0, task.dueUs, id), waits, ...idle }
+    const live = { waits, leased: false, cancelled: false, replaced: false, leaseUntilUs: 0, worker: '', past: [] }
+    return { task: { ...task, ticket: ticketOf(task.revision, 0, task.dueUs, id) }, live }
   }
   const packed = new Packed(run)
   const { claim, turn, attempts, flags, leaseUntil, due } = packed.fields(LAYOUTS.run)
@@ -85,14 +95,9 @@ export function readRow(id: string, record: Buffer, run: Buffer): Row {
   const has = (flag: number) => (flags & flag) !== 0
   const leased = has(RUN_FLAGS.leased)
   const fence = leased ? claim + turn : undefined
-  return {
-    ...task,
-    ticket: ticketOf(task.revision, fence ?? 0, due, id),
-    dueUs: due,
-    fence,
-    // Claims are numbered by the time.
-    claimedUs: fence,
-    attempt: attempts,
+  // Claims are numbered by the time.
+  const started = { ...task, ticket: ticketOf(task.revision, fence ?? 0, due, id), dueUs: due, fence, claimedUs: fence, attempt: attempts }
+  const live = {
     waits,
     leased,
     cancelled: has(RUN_FLAGS.cancelled),
@@ -103,6 +108,7 @@ export function readRow(id: string, record: Buffer, run: Buffer): Row {
     past: has(RUN_FLAGS.past) ? readPast(packed) : [],
     error: has(RUN_FLAGS.failed) ? packed.rest.toString() : undefined,
   }
+  return { task: started, live }
 }
 
 function readProgress(packed: Packed): Progress {
@@ -125,8 +131,7 @@ function readPast(packed: Packed): PastRun[] {
 
 /** A claimed task. */
 export function readTask(id: string, record: Buffer, run: Buffer): Task {
-  const { waits, leased, cancelled, replaced, leaseUntilUs, worker, progress, past, error, ...task } = readRow(id, record, run)
-  return task
+  return readLive(id, record, run).task
 }
 
 /** A live task and its state. `moment`: when its key lets it run, undefined if its key blocks it. */
