@@ -2,8 +2,8 @@
 
 use rushgate_core::{
     Claim, ClientId, Coded, Completion, EventKind, HaltReason, HoldState, HoldTime, IfDead, Kind, Lease,
-    LockName, MAX_LINES, MAX_NAME_BYTES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, Overflow, PastEnd, Payload,
-    QueueLimits, QueueName, SaleId, SaleSpec, SaleStatus, TaskEnd, WorkerMode,
+    LockName, MAX_LINES, MAX_NAME_BYTES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, Overflow, PastEnd,
+    Payload, QueueLimits, QueueName, SaleId, SaleSpec, SaleStatus, TaskEnd, WorkerMode,
 };
 use serde_json::{Map, Value, json};
 
