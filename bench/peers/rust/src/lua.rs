@@ -11,7 +11,8 @@ use crate::{Content, Settings, together, url};
 /// A lease and the next fencing token. No wait queue, no owner, and no answer to a repeated call.
 const ACQUIRE: &str = "if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end \
     return redis.call('INCR', KEYS[2])";
-const RELEASE: &str = "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
+const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end return redis.call('DEL', KEYS[1])";
 const LEASE_MS: u64 = 10_000;
 
 pub async fn lock(settings: &Settings) -> Result<()> {
@@ -25,12 +26,14 @@ pub async fn lock(settings: &Settings) -> Result<()> {
                 if Instant::now() >= end {
                     break;
                 }
-                let (name, token, asked) = (format!("{{lock:{n}:{cycle}}}"), u128::from(n) << 64 | cycle, now());
+                let (name, token, asked) =
+                    (format!("{{lock:{n}:{cycle}}}"), u128::from(n) << 64 | cycle, now());
                 let mut step = acquire.key(&name);
                 let step = step.key(format!("{name}:fence")).arg(&token.to_le_bytes()).arg(LEASE_MS);
                 let fence: Option<u64> = step.invoke_async(&mut connection).await?;
                 fence.context("nobody else wants the lock")?;
-                let _: u64 = release.key(&name).arg(&token.to_le_bytes()).invoke_async(&mut connection).await?;
+                let _: u64 =
+                    release.key(&name).arg(&token.to_le_bytes()).invoke_async(&mut connection).await?;
                 records.add([n, asked, now(), 0]);
             }
             Ok(())

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use rushgate::{
-    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker,
+    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, Reserved, Rushgate, SaleBuilder, Sku,
+    Worker,
 };
 
 use crate::record::{Records, now};
