@@ -315,6 +315,23 @@ fn a_lock_whose_store_is_away_when_the_command_ends_is_released_when_it_is_back(
 }
 
 #[test]
+fn a_signal_ends_the_wait_for_a_store_that_is_away_when_the_command_ends() {
+    let server = RedisSetup::new(Kind::Redis).start();
+    let (shop, wire) = (Shop::new(), Wire::to(server.port()));
+    let script = sh("echo held; while [ ! -e go ]; do sleep 0.02; done; exit 4");
+    let lease = ["--lease", "10m"];
+    let mut holder = shop.start(&[&["--store", &wire.url()], &run("a", &lease, &script)[..]].concat());
+    assert_eq!(holder.line(), "held");
+    wire.lose_answers(true);
+    std::fs::write(shop.path("go"), "").unwrap();
+    assert!(holder.note().contains("the store cannot be reached"));
+    holder.signal(Signal::INT);
+    let said = holder.end();
+    assert_eq!(said.status, 4, "{}", said.err);
+    assert!(said.err.contains("expires with its lease"), "{}", said.err);
+}
+
+#[test]
 fn a_command_longer_than_the_lease_keeps_its_lock() {
     let shop = Shop::new();
     let said = shop.run(&run("a", &["--lease", "2s"], &sh("sleep 3; exit 4")));

@@ -233,11 +233,9 @@ async fn finish(
     };
     // After the lease there is nothing left to release, so a server that does not answer costs no more than that.
     let left = guard.held().time_left().max(RELEASE_MIN);
-    let released = tokio::select! {
-        released = timeout(left, release(guard, lock, left, output)) => released
-            .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease"))),
-        signal = signals.next() => Err(Error::unavailable(format_args!("interrupted by signal {}", signal.as_raw()))),
-    };
+    let released = timeout(left, release(guard, lock, left, signals, output))
+        .await
+        .unwrap_or_else(|_| Err(Error::unavailable("the store did not answer within the lease")));
     match released {
         Ok(Released::Released) => Ok(exit),
         Ok(Released::NotHeld) if on_lost == OnLost::Warn => Ok(exit),
@@ -249,11 +247,13 @@ async fn finish(
     }
 }
 
-/// Releases the lock, as soon as the store can be reached: others would wait for the end of the lease.
+/// Releases the lock, as soon as the store can be reached: others would wait for the end of the lease. Once a release has
+/// failed, a signal ends the attempts.
 async fn release(
     guard: LockGuard,
     lock: &Lock,
     left: Duration,
+    signals: &mut Signals,
     output: Output,
 ) -> rushgate::Result<Released> {
     let token = guard.token();
@@ -266,7 +266,10 @@ async fn release(
         ));
     }
     while released.as_ref().is_err_and(Error::is_unavailable) {
-        released = lock.release(token).await;
+        released = tokio::select! {
+            released = lock.release(token) => released,
+            _ = signals.next() => return released,
+        };
     }
     released
 }
