@@ -118,7 +118,7 @@ if (isSingle) {
     const { proxy, client } = await proxied()
     const direct = await connect()
     const name = unique('lock')
-    const held = await client.lock(name, { leaseMs: 1_500 }).acquire()
+    const held = await client.lock(name, { leaseMs: 3_000 }).acquire()
     const waiting = client.lock(name).acquire({ waitMs: 30_000 })
     const busy = () => direct.lock(name).state()
     await until(async () => (await busy()).waiters.length === 1)
