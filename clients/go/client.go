@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/rushgate/rushgate/clients/go/internal/contract"
+	"github.com/rushgate/rushgate/clients/go/internal/resp"
 )
 
 // Options of a client. The zero value has the defaults.
@@ -22,6 +23,15 @@ type Options struct {
 }
 
 var settingRange = contract.Range{Min: 100_000, Max: contract.Wait.Max}
+
+// checked returns the options with their defaults.
+func (o Options) checked() (Options, error) {
+	o.Timeout = orDefault(o.Timeout, contract.DefaultTimeout)
+	o.RetryFor = orDefault(o.RetryFor, contract.DefaultRetryFor)
+	return o, firstError(
+		checkDuration("timeout", o.Timeout, settingRange), checkDuration("retryFor", o.RetryFor, settingRange),
+	)
+}
 
 // Client of locks, queues and sales. Any number of goroutines may share it, and everything that it returns.
 type Client struct {
@@ -39,11 +49,7 @@ type Client struct {
 // Over Redis, it checks the protocol of the function library: ErrMisconfigured if it is missing. Over HTTP, it sends
 // nothing.
 func Connect(ctx context.Context, url string, options Options) (*Client, error) {
-	options.Timeout = orDefault(options.Timeout, contract.DefaultTimeout)
-	options.RetryFor = orDefault(options.RetryFor, contract.DefaultRetryFor)
-	err := firstError(
-		checkDuration("timeout", options.Timeout, settingRange), checkDuration("retryFor", options.RetryFor, settingRange),
-	)
+	options, err := options.checked()
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +63,11 @@ func Connect(ctx context.Context, url string, options Options) (*Client, error) 
 	if options.Token != "" {
 		return nil, invalid("token", "is only for HTTP URLs; Redis URLs have a user and a password")
 	}
-	store, err := openRedis(ctx, url, options)
+	target, err := resp.ParseURL(url, options.TLS, options.Timeout)
+	if err != nil {
+		return nil, invalid("url", "%v", err)
+	}
+	store, err := openStore(ctx, resp.NewLink(target), options.RetryFor)
 	if err != nil {
 		return nil, err
 	}
@@ -89,5 +99,5 @@ func (c *Client) CreateSale(ctx context.Context, sale NewSale) (bool, error) {
 	return c.transport.createSale(ctx, sale)
 }
 
-// Close closes the connections. Calls that run fail with ErrClosed. Locks that are held end with their leases.
+// Close closes the connections. Those of a Link stay open. Calls that run fail with ErrClosed. Locks that are held end with their leases.
 func (c *Client) Close() { c.transport.close() }

@@ -1,8 +1,8 @@
 // Package rushgate is a client of Rushgate: distributed locks, a durable task queue and oversell-proof flash-sale
 // inventory, on Redis, Valkey or a Rushgate server.
 //
-// The URL that Connect gets decides how the client reaches its store. Locks, queues and sales are the same either way,
-// and are shared with programs in all other languages.
+// The URL that Connect gets decides how the client reaches its store. Open uses the connections of another package, such
+// as a redigo pool. Locks, queues and sales are the same either way, and are shared with programs in all other languages.
 //
 // # Sharing
 //

@@ -68,7 +68,7 @@ func (n *inbox) open(ctx context.Context) error {
 }
 
 // deliver rings for each message, and subscribes again after each lost connection.
-func (n *inbox) deliver(subscription *resp.Subscription) {
+func (n *inbox) deliver(subscription resp.Subscription) {
 	for subscription != nil {
 		stop := closeAtEnd(n.closing, subscription)
 		for message, err := subscription.Next(); err == nil; message, err = subscription.Next() {
@@ -81,7 +81,7 @@ func (n *inbox) deliver(subscription *resp.Subscription) {
 }
 
 // closeAtEnd closes a subscription when the client is closed.
-func closeAtEnd(closing context.Context, subscription *resp.Subscription) (stop func()) {
+func closeAtEnd(closing context.Context, subscription resp.Subscription) (stop func()) {
 	over := make(chan struct{})
 	go func() {
 		select {
@@ -94,7 +94,7 @@ func closeAtEnd(closing context.Context, subscription *resp.Subscription) (stop 
 }
 
 // reopen returns nil when the client is closed.
-func (n *inbox) reopen() *resp.Subscription {
+func (n *inbox) reopen() resp.Subscription {
 	for pauses := (pauses{}); n.closing.Err() == nil; sleep(n.closing, pauses.draw()) {
 		if subscription, err := n.link.Subscribe(n.closing, contract.InboxPrefix+n.hex()); err == nil {
 			return subscription

@@ -1,6 +1,7 @@
 package rushgate
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -30,12 +31,8 @@ type redisStore struct {
 	registered sync.Map
 }
 
-func openRedis(ctx context.Context, url string, options Options) (*redisStore, error) {
-	target, err := resp.ParseURL(url, options.TLS, options.Timeout)
-	if err != nil {
-		return nil, invalid("url", "%v", err)
-	}
-	s := &redisStore{link: resp.NewLink(target), retryFor: options.RetryFor}
+func openStore(ctx context.Context, link resp.Link, retryFor time.Duration) (*redisStore, error) {
+	s := &redisStore{link: link, retryFor: retryFor}
 	s.closing, s.stop = context.WithCancel(context.Background())
 	if _, err := rand.Read(s.client[:]); err != nil {
 		return nil, &Error{Kind: ErrMisconfigured, Message: "the system has no random numbers", Cause: err}
@@ -63,6 +60,30 @@ func (s *redisStore) checkProtocol(ctx context.Context) error {
 		}
 	}
 	return version.err
+}
+
+// refuseCluster refuses a node of a Cluster. It has some of the locks, queues and sales only.
+func (s *redisStore) refuseCluster(ctx context.Context) error {
+	command := arguments{}
+	command.text("INFO", "cluster")
+	reply, err := s.send(ctx, "", command)
+	var refusal resp.Error
+	if errors.As(err, &refusal) {
+		// The user may lack the right. Then a redirection shows the Cluster.
+		return nil
+	}
+	if info, _ := reply.([]byte); bytes.Contains(info, []byte("cluster_enabled:1")) {
+		return isNode(nil)
+	}
+	return err
+}
+
+// isNode is the error for a node of a Cluster that is not reached as such.
+func isNode(cause error) *Error {
+	return &Error{
+		Kind: ErrMisconfigured, Message: "the server is a node of a Cluster", Hint: "Connect with a redis+cluster URL.",
+		Cause: cause,
+	}
 }
 
 func (s *redisStore) close() {
@@ -186,6 +207,9 @@ func (s *redisStore) send(ctx context.Context, key string, command arguments) (a
 			continue
 		}
 		mayHaveHappened = mayHaveHappened || wasSent(err)
+		if !s.link.IsCluster() && isRedirection(err) {
+			return nil, isNode(err)
+		}
 		if !passes(err) {
 			return nil, redisError(err)
 		}
@@ -207,8 +231,22 @@ func wasSent(err error) bool {
 	return !errors.As(err, &refusal)
 }
 
+// isRedirection reports whether a node of a Cluster refused a key of another node.
+func isRedirection(err error) bool {
+	var refusal resp.Error
+	if !errors.As(err, &refusal) {
+		return false
+	}
+	code := refusal.Code()
+	return code == "MOVED" || code == "ASK" || code == "CROSSSLOT"
+}
+
 // passes reports whether the same command may succeed soon.
 func passes(err error) bool {
+	var final *Error
+	if errors.As(err, &final) {
+		return false
+	}
 	var refusal resp.Error
 	if !errors.As(err, &refusal) {
 		return true

@@ -331,7 +331,7 @@ func increment(part []string) error {
 	url, lock, counter := part[0], part[1], part[2]
 	goroutines, _ := strconv.Atoi(part[3])
 	times, _ := strconv.Atoi(part[4])
-	client, err := rushgate.Connect(context.Background(), url, testenv.Options(url))
+	client, err := testenv.Open(context.Background(), url, testenv.Options(url))
 	if err != nil {
 		return err
 	}

@@ -383,7 +383,7 @@ func TestATokenOrAPasswordThatIsWrongIsForbidden(t *testing.T) {
 		if !target.IsHTTP() {
 			url, options = strings.Replace(url, "://", "://nobody:wrong@", 1), rushgate.Options{}
 		}
-		client, err := rushgate.Connect(testenv.Context(t), url, options)
+		client, err := testenv.Open(testenv.Context(t), url, options)
 		if err == nil {
 			defer client.Close()
 			_, err = client.Queue("q").Stats(testenv.Context(t))

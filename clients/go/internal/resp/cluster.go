@@ -217,7 +217,7 @@ func join(host, port any) string {
 }
 
 // Subscribe subscribes at any node, because messages reach every node.
-func (l *clusterLink) Subscribe(ctx context.Context, channel string) (*Subscription, error) {
+func (l *clusterLink) Subscribe(ctx context.Context, channel string) (Subscription, error) {
 	if err := l.learn(ctx); err != nil {
 		return nil, unsent(err)
 	}

@@ -12,9 +12,17 @@ type Link interface {
 	// Do sends a command once. An empty key is of any server.
 	Do(ctx context.Context, key string, args [][]byte) (any, error)
 	// Subscribe opens a subscription to a channel.
-	Subscribe(ctx context.Context, channel string) (*Subscription, error)
+	Subscribe(ctx context.Context, channel string) (Subscription, error)
 	// IsCluster reports whether a call must pass all keys.
 	IsCluster() bool
+	Close()
+}
+
+// Subscription delivers the messages of one channel until its connection ends.
+type Subscription interface {
+	// Next returns the next message. It fails if the server does not answer any more.
+	Next() ([]byte, error)
+	// Close makes Next fail.
 	Close()
 }
 
@@ -172,7 +180,7 @@ func (l *primaryLink) checkRole(ctx context.Context, addr string) error {
 	return nil
 }
 
-func (l *primaryLink) Subscribe(ctx context.Context, channel string) (*Subscription, error) {
+func (l *primaryLink) Subscribe(ctx context.Context, channel string) (Subscription, error) {
 	addr, err := l.address(ctx)
 	if err != nil {
 		return nil, err

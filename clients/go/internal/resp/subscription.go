@@ -12,8 +12,8 @@ import (
 // How often a subscription checks that its server still answers.
 const pingEvery = 5 * time.Second
 
-// Subscription delivers the messages of one channel until its connection ends.
-type Subscription struct {
+// subscription is a Subscription with its own connection.
+type subscription struct {
 	net     net.Conn
 	reader  *bufio.Reader
 	timeout time.Duration
@@ -21,14 +21,14 @@ type Subscription struct {
 	once    sync.Once
 }
 
-func subscribe(ctx context.Context, addr string, settings *Settings, channel string) (*Subscription, error) {
+func subscribe(ctx context.Context, addr string, settings *Settings, channel string) (Subscription, error) {
 	ctx, cancel := context.WithTimeout(ctx, settings.Timeout)
 	defer cancel()
 	raw, err := dialNet(ctx, addr, settings)
 	if err != nil {
 		return nil, &ConnectionError{Err: err}
 	}
-	s := &Subscription{net: raw, reader: bufio.NewReader(raw), timeout: settings.Timeout, done: make(chan struct{})}
+	s := &subscription{net: raw, reader: bufio.NewReader(raw), timeout: settings.Timeout, done: make(chan struct{})}
 	deadline, _ := ctx.Deadline()
 	raw.SetDeadline(deadline)
 	for _, command := range append(greeting(settings, 0), words("SUBSCRIBE", channel)) {
@@ -42,7 +42,7 @@ func subscribe(ctx context.Context, addr string, settings *Settings, channel str
 	return s, nil
 }
 
-func (s *Subscription) ask(command [][]byte) error {
+func (s *subscription) ask(command [][]byte) error {
 	writer := bufio.NewWriter(s.net)
 	writeCommand(writer, command)
 	if err := writer.Flush(); err != nil {
@@ -58,7 +58,7 @@ func (s *Subscription) ask(command [][]byte) error {
 	return nil
 }
 
-func (s *Subscription) ping() {
+func (s *subscription) ping() {
 	ticker := time.NewTicker(pingEvery)
 	defer ticker.Stop()
 	writer := bufio.NewWriter(s.net)
@@ -77,8 +77,7 @@ func (s *Subscription) ping() {
 	}
 }
 
-// Next returns the next message. It fails if the server does not answer any more.
-func (s *Subscription) Next() ([]byte, error) {
+func (s *subscription) Next() ([]byte, error) {
 	for {
 		s.net.SetReadDeadline(time.Now().Add(pingEvery + s.timeout))
 		reply, err := readReply(s.reader)
@@ -97,8 +96,7 @@ func (s *Subscription) Next() ([]byte, error) {
 	}
 }
 
-// Close ends the subscription.
-func (s *Subscription) Close() {
+func (s *subscription) Close() {
 	s.once.Do(func() { close(s.done) })
 	s.net.Close()
 }

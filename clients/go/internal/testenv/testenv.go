@@ -23,17 +23,44 @@ type Target struct {
 	Name, URL string
 }
 
+// Library opens the clients of the tests on connections of another package, for targets such as redis+redigo.
+type Library struct {
+	Name string
+	// Targets are the servers to which it connects.
+	Targets []string
+	Open    func(ctx context.Context, url string, options rushgate.Options) (*rushgate.Client, error)
+}
+
+// library is that of this module, unless a test of another module uses another one.
+var library = Library{
+	Targets: []string{"redis", "valkey", "cluster", "sentinel", "tls", "http", "http_redis"}, Open: rushgate.Connect,
+}
+
+// Use makes the tests of this program use a library.
+func Use(other Library) { library = other }
+
 // Targets returns the servers in the environment. RUSHGATE_TEST_ONLY has the names of some, separated by commas.
 func Targets() []Target {
 	var targets []Target
 	only := os.Getenv("RUSHGATE_TEST_ONLY")
-	for _, name := range []string{"redis", "valkey", "cluster", "sentinel", "tls", "http", "http_redis"} {
-		url := os.Getenv("RUSHGATE_TEST_" + strings.ToUpper(name))
-		if url != "" && (only == "" || strings.Contains(","+only+",", ","+name+",")) {
-			targets = append(targets, Target{name, url})
+	for _, name := range library.Targets {
+		target := Target{name, URL(name)}
+		if target.URL != "" && (only == "" || strings.Contains(","+only+",", ","+target.String()+",")) {
+			targets = append(targets, target)
 		}
 	}
 	return targets
+}
+
+// URL returns the URL of a server, empty if it does not run.
+func URL(name string) string { return os.Getenv("RUSHGATE_TEST_" + strings.ToUpper(name)) }
+
+// String returns the name with that of the library.
+func (t Target) String() string {
+	if library.Name == "" {
+		return t.Name
+	}
+	return t.Name + "+" + library.Name
 }
 
 // Each runs a test on every target that matches.
@@ -46,7 +73,7 @@ func Each(t *testing.T, matches func(Target) bool, test func(t *testing.T, targe
 	for _, target := range targets {
 		if matches(target) {
 			target := target
-			t.Run(target.Name, func(t *testing.T) { test(t, target) })
+			t.Run(target.String(), func(t *testing.T) { test(t, target) })
 		}
 	}
 }
@@ -83,10 +110,15 @@ func (t Target) Connect(tb testing.TB) *rushgate.Client {
 	return ConnectWith(tb, t.URL, Options(t.URL))
 }
 
+// Open returns a client that uses the library of the tests.
+func Open(ctx context.Context, url string, options rushgate.Options) (*rushgate.Client, error) {
+	return library.Open(ctx, url, options)
+}
+
 // ConnectWith returns a client, which is closed after the test.
 func ConnectWith(tb testing.TB, url string, options rushgate.Options) *rushgate.Client {
 	tb.Helper()
-	client, err := rushgate.Connect(Context(tb), url, options)
+	client, err := Open(Context(tb), url, options)
 	if err != nil {
 		tb.Fatal(err)
 	}
