@@ -21,7 +21,7 @@ type Options struct {
 	RetryFor time.Duration
 }
 
-var settingRange = contract.Range{Min: 100_000, Max: contract.Wait.Max}
+var settingRange = contract.Range{Min: 100_000, Max: contract.WaitMicros.Max}
 
 // Client of locks, queues and sales. Any number of goroutines may share it, and everything that it returns.
 type Client struct {
