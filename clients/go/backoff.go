@@ -34,7 +34,7 @@ func (b Backoff) check() error {
 		return invalid("backoff.factor", "is %v; it must be 1 or more", b.Factor)
 	}
 	return firstError(
-		checkDuration("backoff.base", b.Base, contract.Delay), checkDuration("backoff.max", b.Max, contract.Delay),
+		checkDuration("backoff.base", b.Base, contract.DelayMicros), checkDuration("backoff.max", b.Max, contract.DelayMicros),
 	)
 }
 

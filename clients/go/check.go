@@ -104,7 +104,7 @@ func checkDuration(field string, value time.Duration, limits contract.Range) err
 }
 
 func checkMoment(field string, value time.Time) error {
-	if us := value.UnixMicro(); us < contract.Moment.Min || us > contract.Moment.Max {
+	if us := value.UnixMicro(); us < contract.MomentMicros.Min || us > contract.MomentMicros.Max {
 		return invalid(field, "is %v, which is out of range", value)
 	}
 	return nil
@@ -148,9 +148,9 @@ func micros(us int64) time.Duration {
 func millis(ms int64) time.Duration { return micros(ms * 1_000) }
 
 // orDefault returns a duration, or the default in ms if it is 0.
-func orDefault(value time.Duration, ms int64) time.Duration {
+func orDefault(value, other time.Duration) time.Duration {
 	if value == 0 {
-		return millis(ms)
+		return other
 	}
 	return value
 }

@@ -22,7 +22,7 @@ type Options struct {
 	RetryFor time.Duration
 }
 
-var settingRange = contract.Range{Min: 100_000, Max: contract.Wait.Max}
+var settingRange = contract.Range{Min: 100_000, Max: contract.WaitMicros.Max}
 
 // checked returns the options with their defaults.
 func (o Options) checked() (Options, error) {

@@ -3,8 +3,9 @@ package rushgate
 import (
 	"context"
 	"errors"
-	"net/http"
 	"time"
+
+	"github.com/rushgate/rushgate/clients/go/internal/contract"
 )
 
 // Longest time between request and answer for which a lease counts from the request.
@@ -57,7 +58,7 @@ func (t *httpTransport) acquireOnce(
 	body.set("barging", acquire.barging)
 	body.set("label", acquire.label)
 	sent := time.Now()
-	answer, err := t.send(ctx, request{http.MethodPost, pathOf("locks", name, "acquire"), body, key, wait})
+	answer, err := t.send(ctx, request{targetOf(contract.OpAcquire, name), body, key, wait})
 	if codeOf(err) == "lock_busy" {
 		var refusal *problem
 		errors.As(err, &refusal)
@@ -80,7 +81,7 @@ func (t *httpTransport) acquireOnce(
 func (t *httpTransport) extendLock(ctx context.Context, name, token string, lease time.Duration) (grant, error) {
 	body := object{"token": token, "lease_ms": wireMillis(lease)}
 	sent := time.Now()
-	answer, err := t.send(ctx, request{method: http.MethodPost, path: pathOf("locks", name, "extend"), body: body})
+	answer, err := t.send(ctx, request{target: targetOf(contract.OpExtendLock, name), body: body})
 	if err != nil {
 		return grant{}, lostOr(name, err)
 	}
@@ -98,7 +99,7 @@ func lostOr(name string, err error) error {
 
 func (t *httpTransport) releaseLock(ctx context.Context, name, token string) error {
 	body := object{"token": token}
-	_, err := t.send(ctx, request{method: http.MethodPost, path: pathOf("locks", name, "release"), body: body})
+	_, err := t.send(ctx, request{target: targetOf(contract.OpRelease, name), body: body})
 	if err != nil {
 		return lostOr(name, err)
 	}
@@ -110,12 +111,11 @@ func (t *httpTransport) watchLock(string, func()) func() { return func() {} }
 
 func (t *httpTransport) lockState(ctx context.Context, name string) (*LockState, error) {
 	state := &LockState{}
-	return state, t.ask(ctx, request{method: http.MethodGet, path: pathOf("locks", name)}, state)
+	return state, t.ask(ctx, request{target: targetOf(contract.OpShowLock, name)}, state)
 }
 
 func (t *httpTransport) forceReleaseLock(ctx context.Context, name string) (*LockHolder, error) {
 	var view struct{ Holder *LockHolder }
-	path := pathOf("locks", name, "force-release")
-	err := t.ask(ctx, request{method: http.MethodPost, path: path, body: object{}}, &view)
+	err := t.ask(ctx, request{target: targetOf(contract.OpForceRelease, name), body: object{}}, &view)
 	return view.Holder, err
 }

@@ -6,14 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/rushgate/rushgate/clients/go/internal/contract"
 )
 
-func (t *httpTransport) post(ctx context.Context, path string, body object, key string, into any) error {
-	return t.ask(ctx, request{method: http.MethodPost, path: path, body: body, key: key}, into)
+func (t *httpTransport) post(ctx context.Context, to target, body object, key string, into any) error {
+	return t.ask(ctx, request{target: to, body: body, key: key}, into)
 }
 
 func (t *httpTransport) enqueue(ctx context.Context, queue string, tasks []encodedTask) ([]Enqueued, error) {
@@ -22,7 +23,7 @@ func (t *httpTransport) enqueue(ctx context.Context, queue string, tasks []encod
 		bodies[at] = taskBody(task)
 	}
 	var view struct{ Outcomes []Enqueued }
-	err := t.post(ctx, pathOf("queues", queue, "batch"), object{"tasks": bodies}, newKey(), &view)
+	err := t.post(ctx, targetOf(contract.OpEnqueueAll, queue), object{"tasks": bodies}, newKey(), &view)
 	return view.Outcomes, sameLength(err, len(view.Outcomes), len(tasks))
 }
 
@@ -67,7 +68,7 @@ func (t *httpTransport) claim(ctx context.Context, queue string, claim claimRequ
 // claimOnce releases what an interrupted request has claimed: the request with the same key returns it.
 func (t *httpTransport) claimOnce(ctx context.Context, queue string, claim claimRequest, wait time.Duration) ([]Task, error) {
 	body := object{"n": claim.n, "lease_ms": wireMillis(claim.lease), "worker": claim.worker}
-	sent := request{http.MethodPost, pathOf("queues", queue, "claim"), body, newKey(), wait}
+	sent := request{targetOf(contract.OpClaim, queue), body, newKey(), wait}
 	var view struct{ Tasks []Task }
 	err := t.ask(ctx, sent, &view)
 	if err != nil && ctx.Err() != nil {
@@ -83,7 +84,7 @@ func (t *httpTransport) claimOnce(ctx context.Context, queue string, claim claim
 }
 
 func (t *httpTransport) complete(ctx context.Context, queue string, ends []completion) ([]CompleteOutcome, error) {
-	return grouped[CompleteOutcome](ctx, t, queue, "complete", ends, func(end completion) (ticket, object, bool) {
+	return grouped[CompleteOutcome](ctx, t, queue, contract.OpComplete, ends, func(end completion) (ticket, object, bool) {
 		body := object{}
 		body.set("discarded", end.discarded)
 		if end.result != nil {
@@ -95,7 +96,7 @@ func (t *httpTransport) complete(ctx context.Context, queue string, ends []compl
 }
 
 func (t *httpTransport) retry(ctx context.Context, queue string, ends []failure) ([]RetryOutcome, error) {
-	return grouped[RetryOutcome](ctx, t, queue, "retry", ends, func(end failure) (ticket, object, bool) {
+	return grouped[RetryOutcome](ctx, t, queue, contract.OpRetry, ends, func(end failure) (ticket, object, bool) {
 		body := object{"error": end.err, "give_up": end.giveUp}
 		body.setDuration("delay_ms", end.delay)
 		return end.ticket, body, true
@@ -103,7 +104,7 @@ func (t *httpTransport) retry(ctx context.Context, queue string, ends []failure)
 }
 
 func (t *httpTransport) release(ctx context.Context, queue string, ends []release) ([]ReleaseOutcome, error) {
-	return grouped[ReleaseOutcome](ctx, t, queue, "release", ends, func(end release) (ticket, object, bool) {
+	return grouped[ReleaseOutcome](ctx, t, queue, contract.OpReleaseTasks, ends, func(end release) (ticket, object, bool) {
 		body := object{}
 		body.setDuration("delay_ms", end.delay)
 		return end.ticket, body, false
@@ -113,7 +114,7 @@ func (t *httpTransport) release(ctx context.Context, queue string, ends []releas
 func (t *httpTransport) extend(
 	ctx context.Context, queue string, lease time.Duration, beats []heartbeat,
 ) ([]ExtendOutcome, error) {
-	return grouped[ExtendOutcome](ctx, t, queue, "extend", beats, func(beat heartbeat) (ticket, object, bool) {
+	return grouped[ExtendOutcome](ctx, t, queue, contract.OpExtendTasks, beats, func(beat heartbeat) (ticket, object, bool) {
 		body := object{"lease_ms": wireMillis(lease)}
 		if beat.progress != nil {
 			progress := object{"note": beat.progress.Note}
@@ -133,7 +134,7 @@ type bodyPart struct {
 
 // grouped sends one request for all entries with the same fields, and one for each entry that is alone.
 func grouped[O ~string, E any](
-	ctx context.Context, t *httpTransport, queue, verb string, entries []E, read func(E) (ticket, object, bool),
+	ctx context.Context, t *httpTransport, queue string, operation contract.Operation, entries []E, read func(E) (ticket, object, bool),
 ) ([]O, error) {
 	parts := map[string]*bodyPart{}
 	for at, entry := range entries {
@@ -152,11 +153,11 @@ func grouped[O ~string, E any](
 	for _, one := range parts {
 		one.body["tickets"] = one.tickets
 		key := newKey()
-		if verb == "extend" {
+		if operation == contract.OpExtendTasks {
 			key = ""
 		}
 		var view struct{ Outcomes []struct{ Outcome O } }
-		err := t.post(ctx, pathOf("queues", queue, verb), one.body, key, &view)
+		err := t.post(ctx, targetOf(operation, queue), one.body, key, &view)
 		if err := sameLength(err, len(view.Outcomes), len(one.tickets)); err != nil {
 			return nil, err
 		}
@@ -178,7 +179,7 @@ func (t *httpTransport) found(ctx context.Context, r request, into any) (bool, e
 
 func (t *httpTransport) cancelTask(ctx context.Context, queue, id string) (CancelOutcome, error) {
 	var view struct{ Outcome CancelOutcome }
-	found, err := t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id)}, &view)
+	found, err := t.found(ctx, request{target: targetOf(contract.OpCancel, queue, id)}, &view)
 	if err == nil && !found {
 		return CancelNotFound, nil
 	}
@@ -187,20 +188,19 @@ func (t *httpTransport) cancelTask(ctx context.Context, queue, id string) (Cance
 
 func (t *httpTransport) top(ctx context.Context, queue string, n int) ([]Task, error) {
 	var view struct{ Tasks []Task }
-	path := pathOf("queues", queue, "top") + "?n=" + strconv.Itoa(n)
-	err := t.ask(ctx, request{method: http.MethodGet, path: path}, &view)
+	err := t.ask(ctx, request{target: targetOf(contract.OpTop, queue).with(url.Values{"n": {strconv.Itoa(n)}})}, &view)
 	return view.Tasks, err
 }
 
 func (t *httpTransport) pop(ctx context.Context, queue string, n int) ([]Task, error) {
 	var view struct{ Tasks []Task }
-	sent := request{method: http.MethodPost, path: pathOf("queues", queue, "pop"), body: object{"n": n}, key: newKey()}
+	sent := request{target: targetOf(contract.OpPop, queue), body: object{"n": n}, key: newKey()}
 	err := t.ask(ctx, sent, &view)
 	return view.Tasks, err
 }
 
 func (t *httpTransport) dequeue(ctx context.Context, queue string, ticket ticket) (bool, error) {
-	sent := request{method: http.MethodPost, path: pathOf("queues", queue, "dequeue"), body: object{"ticket": ticket.text}}
+	sent := request{target: targetOf(contract.OpDequeue, queue), body: object{"ticket": ticket.text}}
 	_, err := t.send(ctx, sent)
 	if code := codeOf(err); code == "stale" || code == "leased" {
 		return false, nil
@@ -215,8 +215,7 @@ func (t *httpTransport) reschedule(ctx context.Context, queue, id string, option
 	body := object{}
 	body.setDuration("delay_ms", options.Delay)
 	body.setMoment("due_us", options.DueAt)
-	path := pathOf("queues", queue, "tasks", id, "reschedule")
-	answer, err := t.send(ctx, request{method: http.MethodPost, path: path, body: body, key: newKey()})
+	answer, err := t.send(ctx, request{target: targetOf(contract.OpReschedule, queue, id), body: body, key: newKey()})
 	var rescheduled Rescheduled
 	var refusal *problem
 	switch {
@@ -245,7 +244,7 @@ func (t *httpTransport) task(ctx context.Context, queue, id string) (*TaskInfo, 
 // look returns how a task ended, or the task if it is live.
 func (t *httpTransport) look(ctx context.Context, queue, id string, wait time.Duration) (Ended, *TaskInfo, error) {
 	task := &TaskInfo{}
-	sent := request{method: http.MethodGet, path: pathOf("queues", queue, "tasks", id), wait: wait}
+	sent := request{target: targetOf(contract.OpTask, queue, id), wait: wait}
 	answer, err := t.send(ctx, sent)
 	switch codeOf(err) {
 	case "not_found":
@@ -279,7 +278,7 @@ func (t *httpTransport) waitFor(ctx context.Context, queue, id string, wait time
 }
 
 func (t *httpTransport) why(ctx context.Context, queue, id string) ([]Why, error) {
-	answer, err := t.send(ctx, request{method: http.MethodGet, path: pathOf("queues", queue, "tasks", id, "why")})
+	answer, err := t.send(ctx, request{target: targetOf(contract.OpWhy, queue, id)})
 	if err != nil {
 		return nil, httpError(err)
 	}
@@ -307,7 +306,7 @@ func (w *Why) readFirst(data json.RawMessage) error {
 }
 
 func (t *httpTransport) closeBatch(ctx context.Context, queue, id string) (Closed, error) {
-	sent := request{method: http.MethodPost, path: pathOf("queues", queue, "tasks", id, "close"), body: object{}, key: newKey()}
+	sent := request{target: targetOf(contract.OpCloseBatch, queue, id), body: object{}, key: newKey()}
 	answer, err := t.send(ctx, sent)
 	if code := codeOf(err); code == "not_open" || code == "not_found" {
 		return Closed{Outcome: code}, nil
@@ -323,17 +322,17 @@ func (t *httpTransport) dependents(ctx context.Context, queue, id string, n int)
 	var view struct {
 		IDs []string `wire:"ids"`
 	}
-	path := pathOf("queues", queue, "tasks", id, "dependents") + "?n=" + strconv.Itoa(n)
-	err := t.ask(ctx, request{method: http.MethodGet, path: path}, &view)
+	to := targetOf(contract.OpDependents, queue, id).with(url.Values{"n": {strconv.Itoa(n)}})
+	err := t.ask(ctx, request{target: to}, &view)
 	return view.IDs, err
 }
 
 func (t *httpTransport) waited(ctx context.Context, queue, id string, page Page) ([]Waited, error) {
-	return pageOf[Waited](ctx, t, pathOf("queues", queue, "tasks", id, "waited"), page)
+	return pageOf[Waited](ctx, t, targetOf(contract.OpWaited, queue, id), page)
 }
 
 // pageOf reads a page. Large payloads make a page of the server smaller.
-func pageOf[E any](ctx context.Context, t *httpTransport, path string, page Page) ([]E, error) {
+func pageOf[E any](ctx context.Context, t *httpTransport, to target, page Page) ([]E, error) {
 	var entries []E
 	for next := &page.After; next != nil && len(entries) < page.Limit; {
 		query := url.Values{"after": {*next}, "limit": {strconv.Itoa(page.Limit - len(entries))}}
@@ -341,7 +340,7 @@ func pageOf[E any](ctx context.Context, t *httpTransport, path string, page Page
 			Items []E
 			Next  *string
 		}
-		err := t.ask(ctx, request{method: http.MethodGet, path: path + "?" + query.Encode()}, &view)
+		err := t.ask(ctx, request{target: to.with(query)}, &view)
 		if err != nil {
 			return nil, err
 		}
@@ -352,13 +351,13 @@ func pageOf[E any](ctx context.Context, t *httpTransport, path string, page Page
 
 func (t *httpTransport) clearUnique(ctx context.Context, queue, id string) (time.Time, error) {
 	var view struct{ Until time.Time }
-	_, err := t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "tasks", id, "unique")}, &view)
+	_, err := t.found(ctx, request{target: targetOf(contract.OpClearUnique, queue, id)}, &view)
 	return view.Until, err
 }
 
 func (t *httpTransport) stats(ctx context.Context, queue string) (*QueueStats, error) {
 	stats := &QueueStats{}
-	return stats, t.ask(ctx, request{method: http.MethodGet, path: pathOf("queues", queue)}, stats)
+	return stats, t.ask(ctx, request{target: targetOf(contract.OpStats, queue)}, stats)
 }
 
 func (t *httpTransport) setLimits(ctx context.Context, queue string, limits Limits) error {
@@ -373,7 +372,7 @@ func (t *httpTransport) setLimits(ctx context.Context, queue string, limits Limi
 	if limits.Retention != nil {
 		body["retention"] = object{"age_ms": wireMillis(limits.Retention.Age), "count": limits.Retention.Count}
 	}
-	return t.ask(ctx, request{method: http.MethodPut, path: pathOf("queues", queue, "limits"), body: body}, nil)
+	return t.ask(ctx, request{target: targetOf(contract.OpLimit, queue), body: body}, nil)
 }
 
 func rateBody(rate *Rate) object {
@@ -384,15 +383,15 @@ func rateBody(rate *Rate) object {
 }
 
 func (t *httpTransport) setPaused(ctx context.Context, queue string, paused bool) error {
-	verb := "resume"
+	operation := contract.OpResume
 	if paused {
-		verb = "pause"
+		operation = contract.OpPause
 	}
-	return t.post(ctx, pathOf("queues", queue, verb), object{}, "", nil)
+	return t.post(ctx, targetOf(operation, queue), object{}, "", nil)
 }
 
 func (t *httpTransport) dead(ctx context.Context, queue string, page Page) ([]DeadLetter, error) {
-	return pageOf[DeadLetter](ctx, t, pathOf("queues", queue, "dead"), page)
+	return pageOf[DeadLetter](ctx, t, targetOf(contract.OpDead, queue), page)
 }
 
 func selectionBody(selected selection) object {
@@ -404,12 +403,12 @@ func selectionBody(selected selection) object {
 
 func (t *httpTransport) requeueDead(ctx context.Context, queue string, selected selection) (Requeued, error) {
 	var requeued Requeued
-	return requeued, t.post(ctx, pathOf("queues", queue, "dead", "requeue"), selectionBody(selected), "", &requeued)
+	return requeued, t.post(ctx, targetOf(contract.OpRequeueDead, queue), selectionBody(selected), "", &requeued)
 }
 
 func (t *httpTransport) deleteDead(ctx context.Context, queue string, selected selection) (int, error) {
 	var view struct{ Deleted int }
-	err := t.post(ctx, pathOf("queues", queue, "dead", "delete"), selectionBody(selected), "", &view)
+	err := t.post(ctx, targetOf(contract.OpDeleteDead, queue), selectionBody(selected), "", &view)
 	return view.Deleted, err
 }
 
@@ -422,7 +421,7 @@ func (t *httpTransport) saveSchedule(
 	body.set("zone", schedule.Zone)
 	body.setDuration("every_ms", schedule.Every)
 	body.set("paused", schedule.Paused)
-	answer, err := t.send(ctx, request{method: http.MethodPut, path: pathOf("queues", queue, "schedules", schedule.ID), body: body})
+	answer, err := t.send(ctx, request{target: targetOf(contract.OpSchedule, queue, schedule.ID), body: body})
 	if codeOf(err) == "queue_full" {
 		return ScheduleFull, nil
 	}
@@ -435,31 +434,29 @@ func (t *httpTransport) saveSchedule(
 }
 
 func (t *httpTransport) schedules(ctx context.Context, queue string, page Page) ([]Schedule, error) {
-	return pageOf[Schedule](ctx, t, pathOf("queues", queue, "schedules"), page)
+	return pageOf[Schedule](ctx, t, targetOf(contract.OpSchedules, queue), page)
 }
 
 func (t *httpTransport) deleteSchedule(ctx context.Context, queue, id string) (bool, error) {
-	return t.found(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "schedules", id)}, nil)
+	return t.found(ctx, request{target: targetOf(contract.OpUnschedule, queue, id)}, nil)
 }
 
 func (t *httpTransport) announce(ctx context.Context, queue string, worker announcement) (WorkerMode, error) {
 	body := object{"name": worker.name, "version": worker.version, "concurrency": worker.concurrency, "running": worker.running}
 	body.setDuration("lease_ms", worker.lease)
 	var view struct{ Mode WorkerMode }
-	path := pathOf("queues", queue, "workers", worker.id)
-	err := t.ask(ctx, request{method: http.MethodPut, path: path, body: body}, &view)
+	err := t.ask(ctx, request{target: targetOf(contract.OpAnnounce, queue, worker.id), body: body}, &view)
 	return view.Mode, err
 }
 
 func (t *httpTransport) endWorker(ctx context.Context, queue, id string) error {
-	return t.ask(ctx, request{method: http.MethodDelete, path: pathOf("queues", queue, "workers", id)}, nil)
+	return t.ask(ctx, request{target: targetOf(contract.OpEndWorker, queue, id)}, nil)
 }
 
 func (t *httpTransport) workers(ctx context.Context, queue string, page Page) ([]WorkerInfo, error) {
-	return pageOf[WorkerInfo](ctx, t, pathOf("queues", queue, "workers"), page)
+	return pageOf[WorkerInfo](ctx, t, targetOf(contract.OpWorkers, queue), page)
 }
 
 func (t *httpTransport) setWorker(ctx context.Context, queue, id string, mode WorkerMode) (bool, error) {
-	path := pathOf("queues", queue, "workers", id, "mode")
-	return t.found(ctx, request{method: http.MethodPut, path: path, body: object{"mode": mode}}, nil)
+	return t.found(ctx, request{target: targetOf(contract.OpSetWorker, queue, id), body: object{"mode": mode}}, nil)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"time"
+
+	"github.com/rushgate/rushgate/clients/go/internal/contract"
 )
 
 // Outcomes by the codes of the API.
@@ -44,7 +46,7 @@ func (t *httpTransport) createSale(ctx context.Context, sale NewSale) (bool, err
 	body.setMoment("opens_at_us", sale.OpensAt)
 	body.setMoment("closes_at_us", sale.ClosesAt)
 	body.set("ledger", sale.Ledger)
-	_, err := t.send(ctx, request{method: http.MethodPost, path: pathOf("sales"), body: body, key: newKey()})
+	_, err := t.send(ctx, request{target: targetOf(contract.OpCreate), body: body, key: newKey()})
 	if codeOf(err) == "exists" {
 		return false, nil
 	}
@@ -52,22 +54,22 @@ func (t *httpTransport) createSale(ctx context.Context, sale NewSale) (bool, err
 }
 
 func (t *httpTransport) openSale(ctx context.Context, id string) (SaleStatus, error) {
-	return t.setStatus(ctx, id, "open")
+	return t.setStatus(ctx, id, contract.OpOpen)
 }
 
 func (t *httpTransport) endSale(ctx context.Context, id string) (SaleStatus, error) {
-	return t.setStatus(ctx, id, "end")
+	return t.setStatus(ctx, id, contract.OpEnd)
 }
 
-func (t *httpTransport) setStatus(ctx context.Context, id, verb string) (SaleStatus, error) {
+func (t *httpTransport) setStatus(ctx context.Context, id string, operation contract.Operation) (SaleStatus, error) {
 	var view struct{ Status SaleStatus }
-	err := t.post(ctx, pathOf("sales", id, verb), object{}, "", &view)
+	err := t.post(ctx, targetOf(operation, id), object{}, "", &view)
 	return view.Status, err
 }
 
 func (t *httpTransport) saleState(ctx context.Context, id string) (*SaleState, error) {
 	state := &SaleState{}
-	return state, t.ask(ctx, request{method: http.MethodGet, path: pathOf("sales", id)}, state)
+	return state, t.ask(ctx, request{target: targetOf(contract.OpSale, id)}, state)
 }
 
 func (t *httpTransport) reserve(ctx context.Context, id string, reservation Reservation) (Reserved, error) {
@@ -79,7 +81,7 @@ func (t *httpTransport) reserve(ctx context.Context, id string, reservation Rese
 	body.set("same_number", reservation.SameNumber)
 	body.set("pass", reservation.Pass)
 	answer, err := t.send(ctx, request{
-		method: http.MethodPost, path: pathOf("sales", id, "reservations"), body: body, key: reservation.Key,
+		target: targetOf(contract.OpReserve, id), body: body, key: reservation.Key,
 	})
 	if err != nil {
 		var reserved Reserved
@@ -95,16 +97,15 @@ func (t *httpTransport) reserve(ctx context.Context, id string, reservation Rese
 }
 
 func (t *httpTransport) confirmHold(ctx context.Context, id, reservation string) (Decision, error) {
-	return t.decide(ctx, id, reservation, "confirm")
+	return t.decide(ctx, contract.OpConfirm, id, reservation)
 }
 
 func (t *httpTransport) cancelHold(ctx context.Context, id, reservation string) (Decision, error) {
-	return t.decide(ctx, id, reservation, "cancel")
+	return t.decide(ctx, contract.OpCancelHold, id, reservation)
 }
 
-func (t *httpTransport) decide(ctx context.Context, id, reservation, verb string) (Decision, error) {
-	path := pathOf("sales", id, "reservations", reservation, verb)
-	answer, err := t.send(ctx, request{method: http.MethodPost, path: path, body: object{}})
+func (t *httpTransport) decide(ctx context.Context, operation contract.Operation, id, reservation string) (Decision, error) {
+	answer, err := t.send(ctx, request{target: targetOf(operation, id, reservation), body: object{}})
 	if err != nil {
 		var decision Decision
 		word, err := outcome(err, notDecided, &decision)
@@ -124,7 +125,7 @@ func (t *httpTransport) hold(ctx context.Context, id, reservation string) (*Hold
 
 func (t *httpTransport) lookAtHold(ctx context.Context, id, reservation string, wait time.Duration) (*Hold, error) {
 	hold := &Hold{}
-	sent := request{method: http.MethodGet, path: pathOf("sales", id, "reservations", reservation), wait: wait}
+	sent := request{target: targetOf(contract.OpReservation, id, reservation), wait: wait}
 	if found, err := t.found(ctx, sent, hold); err != nil || !found {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func (t *httpTransport) waitFinal(ctx context.Context, id, reservation string, w
 
 func (t *httpTransport) restore(ctx context.Context, id, receipt string) (Restored, error) {
 	answer, err := t.send(ctx, request{
-		method: http.MethodPost, path: pathOf("sales", id, "restore"), body: object{"receipt": receipt},
+		target: targetOf(contract.OpRestore, id), body: object{"receipt": receipt},
 	})
 	if err != nil {
 		var restored Restored

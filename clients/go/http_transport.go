@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -68,8 +69,8 @@ func (t *httpTransport) close() {
 
 // request to the API.
 type request struct {
-	method, path string
-	body         object
+	target
+	body object
 	// key is sent as Idempotency-Key, so that a repeat gets the same answer. "" is none.
 	key string
 	// wait is how long the server may wait.
@@ -104,13 +105,22 @@ func (p *problem) Error() string {
 	return fmt.Sprintf("HTTP status %d", p.status)
 }
 
-func pathOf(parts ...string) string {
-	escaped := make([]string, len(parts))
-	for at, part := range parts {
-		escaped[at] = url.PathEscape(part)
-	}
-	return "/v1/" + strings.Join(escaped, "/")
+// target of a request.
+type target struct{ method, path string }
+
+var parameter = regexp.MustCompile(`\{\w+\}`)
+
+// targetOf fills in the parameters of a path, in their order.
+func targetOf(operation contract.Operation, parameters ...string) target {
+	path := parameter.ReplaceAllStringFunc(operation.Path, func(string) string {
+		next := url.PathEscape(parameters[0])
+		parameters = parameters[1:]
+		return next
+	})
+	return target{operation.Method, path}
 }
+
+func (t target) with(query url.Values) target { return target{t.method, t.path + "?" + query.Encode()} }
 
 func newKey() string {
 	var key [16]byte
@@ -118,11 +128,6 @@ func newKey() string {
 		panic("rushgate: the system has no random numbers: " + err.Error())
 	}
 	return hex.EncodeToString(key[:])
-}
-
-// passingCodes are the codes after which the same request may succeed soon.
-var passingCodes = map[string]bool{
-	"unavailable": true, "outcome_unknown": true, "closing": true, "idempotency_in_flight": true, "request_timeout": true,
 }
 
 // send sends a request until it is answered, for as long as the retry budget lasts. It fails with a *problem if the server
@@ -144,7 +149,7 @@ func (t *httpTransport) send(ctx context.Context, r request) (response, error) {
 		pause := pauses.draw()
 		var refusal *problem
 		if errors.As(err, &refusal) {
-			if !passingCodes[refusal.Code] {
+			if positionOf(refusal.Code, contract.PassingProblems) < 0 {
 				return response{}, err
 			}
 			mayHaveHappened = mayHaveHappened || refusal.Code == "outcome_unknown"
@@ -293,7 +298,7 @@ func kindOf(refusal *problem) error {
 func waiting(ctx context.Context, wait time.Duration, ask func(part time.Duration) (final bool, err error)) error {
 	for until := time.Now().Add(wait); ; {
 		sent := time.Now()
-		part := least(until.Sub(sent), contract.HTTPLongestWaitSeconds*time.Second)
+		part := least(until.Sub(sent), contract.HTTPWait)
 		if part < 0 {
 			part = 0
 		}

@@ -125,7 +125,7 @@ func verdictOf(err error, backoff time.Duration) verdict {
 	}
 	decided := *found
 	decided.err = err
-	decided.delay = least(decided.delay, micros(contract.Delay.Max))
+	decided.delay = least(decided.delay, micros(contract.DelayMicros.Max))
 	if decided.delay < 0 {
 		decided.delay = 0
 	}

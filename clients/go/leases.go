@@ -68,7 +68,7 @@ func (l *leases) due() []*leased {
 	for one := range l.claims {
 		if !one.until.After(now) {
 			l.lose(one)
-		} else if !one.beatAt.After(now.Add(l.lease/10)) && len(due) < int(contract.Tasks.Max) {
+		} else if !one.beatAt.After(now.Add(l.lease/10)) && len(due) < int(contract.Batch.Max) {
 			due = append(due, one)
 		}
 	}

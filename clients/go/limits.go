@@ -87,7 +87,7 @@ func (l Limits) check() error {
 	}
 	if err == nil && l.Retention != nil {
 		err = firstError(
-			checkDuration("retention.age", l.Retention.Age, contract.Window),
+			checkDuration("retention.age", l.Retention.Age, contract.PeriodMicros),
 			checkRange("retention.count", int64(l.Retention.Count), contract.Retained),
 		)
 	}
@@ -105,7 +105,7 @@ func (r *Rate) check() error {
 	if r == nil {
 		return nil
 	}
-	return firstError(checkRange("rate.n", int64(r.N), contract.Rate), checkDuration("rate.per", r.Per, contract.Window))
+	return firstError(checkRange("rate.n", int64(r.N), contract.Rate), checkDuration("rate.per", r.Per, contract.PeriodMicros))
 }
 
 // QueueStats are the task counts and limits of a queue.

@@ -41,7 +41,7 @@ type Lock struct {
 func newLock(locks locks, name string, options LockOptions) *Lock {
 	options.Lease = orDefault(options.Lease, contract.DefaultLease)
 	name, err := checkName("lock", name, contract.NameBytes)
-	err = firstError(err, checkDuration("lease", options.Lease, contract.Lease), checkLabel("label", options.Label))
+	err = firstError(err, checkDuration("lease", options.Lease, contract.LeaseMicros), checkLabel("label", options.Label))
 	return &Lock{locks: locks, name: name, options: options, err: err}
 }
 
@@ -51,7 +51,7 @@ func (l *Lock) Name() string { return l.name }
 // Acquire acquires the lock. It fails with ErrLockBusy if another client holds the lock when the wait ends. If the
 // context ends first, the client leaves the wait queue.
 func (l *Lock) Acquire(ctx context.Context, options AcquireOptions) (*Held, error) {
-	if err := firstError(l.err, checkDuration("wait", options.Wait, contract.Wait)); err != nil {
+	if err := firstError(l.err, checkDuration("wait", options.Wait, contract.WaitMicros)); err != nil {
 		return nil, err
 	}
 	if ctx.Err() != nil {
@@ -175,7 +175,7 @@ func (h *Held) Extend(ctx context.Context, lease time.Duration) error {
 	if lease == 0 {
 		lease = h.lock.options.Lease
 	}
-	if err := checkDuration("lease", lease, contract.Lease); err != nil {
+	if err := checkDuration("lease", lease, contract.LeaseMicros); err != nil {
 		return err
 	}
 	h.mu.Lock()

@@ -32,7 +32,7 @@ const (
 
 // number returns the position of a mode in the protocol. -1 if there is no such mode.
 func (m WorkerMode) number() int {
-	for number, word := range contract.WorkerModes {
+	for number, word := range contract.WorkerMode {
 		if word == string(m) {
 			return number
 		}
@@ -57,7 +57,7 @@ type WorkerInfo struct {
 
 // Workers returns workers that run, busy or idle, by ID.
 func (q *Queue) Workers(ctx context.Context, page Page) ([]WorkerInfo, error) {
-	page, err := q.checkPage(page, contract.Workers)
+	page, err := q.checkPage(page, contract.WorkersPage)
 	if err != nil {
 		return nil, err
 	}

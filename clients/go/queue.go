@@ -37,7 +37,7 @@ func (q *Queue) Enqueue(ctx context.Context, task NewTask) (Enqueued, error) {
 
 // EnqueueAll enqueues 1 to 1,000 tasks in one atomic step, in order. It returns one outcome per task.
 func (q *Queue) EnqueueAll(ctx context.Context, tasks []NewTask) ([]Enqueued, error) {
-	err := firstError(q.err, checkRange("tasks", int64(len(tasks)), contract.Tasks))
+	err := firstError(q.err, checkRange("tasks", int64(len(tasks)), contract.Batch))
 	encoded := make([]encodedTask, len(tasks))
 	for at := 0; at < len(tasks) && err == nil; at++ {
 		encoded[at], err = tasks[at].encode()
@@ -71,8 +71,8 @@ func (q *Queue) Claim(ctx context.Context, options ClaimOptions) ([]*Claimed, er
 		options.Worker = hostAndProcess()
 	}
 	err := firstError(
-		q.err, checkRange("n", int64(options.N), contract.Tasks), checkDuration("lease", options.Lease, contract.Lease),
-		checkDuration("wait", options.Wait, contract.Wait), checkLabel("worker", options.Worker),
+		q.err, checkRange("n", int64(options.N), contract.Batch), checkDuration("lease", options.Lease, contract.LeaseMicros),
+		checkDuration("wait", options.Wait, contract.WaitMicros), checkLabel("worker", options.Worker),
 	)
 	if err != nil {
 		return nil, err
@@ -163,7 +163,7 @@ const (
 // Retry fails the attempt: the task is due again after a delay, or becomes a dead letter after its last attempt. The
 // message is cut to 2,000 bytes. It fails with ErrClaimLost if the claim is not valid any more.
 func (c *Claimed) Retry(ctx context.Context, message string, options RetryOptions) (RetryOutcome, error) {
-	if err := checkDuration("delay", options.Delay, contract.Delay); err != nil {
+	if err := checkDuration("delay", options.Delay, contract.DelayMicros); err != nil {
 		return "", err
 	}
 	end := failure{
@@ -192,7 +192,7 @@ const (
 // Release returns the task to the queue, due after a delay of 0 to 400 days. The attempt does not count. It fails with
 // ErrClaimLost if the claim is not valid any more.
 func (c *Claimed) Release(ctx context.Context, delay time.Duration) error {
-	if err := checkDuration("delay", delay, contract.Delay); err != nil {
+	if err := checkDuration("delay", delay, contract.DelayMicros); err != nil {
 		return err
 	}
 	end := release{ticket: readTicket(c.Ticket), delay: delay}
@@ -227,7 +227,7 @@ func (c *Claimed) Extend(ctx context.Context, options ExtendOptions) (ExtendOutc
 	if options.Lease == 0 {
 		options.Lease = c.lease
 	}
-	err := firstError(checkDuration("lease", options.Lease, contract.Lease), options.Progress.check())
+	err := firstError(checkDuration("lease", options.Lease, contract.LeaseMicros), options.Progress.check())
 	if err != nil {
 		return "", err
 	}
@@ -274,7 +274,7 @@ type RescheduleOptions struct {
 
 func (o RescheduleOptions) check() error {
 	if o.DueAt.IsZero() {
-		return checkDuration("delay", o.Delay, contract.Delay)
+		return checkDuration("delay", o.Delay, contract.DelayMicros)
 	}
 	if o.Delay != 0 {
 		return invalid("delay", "cannot be set together with dueAt")
@@ -324,7 +324,7 @@ func (q *Queue) checkTask(id string) (string, error) {
 
 // Top returns the first due tasks without claiming them: at most n, 1 to 1,000.
 func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
-	if err := firstError(q.err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+	if err := firstError(q.err, checkRange("n", int64(n), contract.Batch)); err != nil {
 		return nil, err
 	}
 	return q.queues.top(ctx, q.name, n)
@@ -332,7 +332,7 @@ func (q *Queue) Top(ctx context.Context, n int) ([]Task, error) {
 
 // Pop removes the first due tasks and returns them: at most n, 1 to 1,000. They are lost if the program dies, so prefer Claim.
 func (q *Queue) Pop(ctx context.Context, n int) ([]Task, error) {
-	if err := firstError(q.err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+	if err := firstError(q.err, checkRange("n", int64(n), contract.Batch)); err != nil {
 		return nil, err
 	}
 	return q.queues.pop(ctx, q.name, n)
@@ -363,7 +363,7 @@ func (q *Queue) Task(ctx context.Context, id string) (*TaskInfo, error) {
 // retention: otherwise a wait for a live task fails with ErrInvalid.
 func (q *Queue) WaitFor(ctx context.Context, id string, wait time.Duration) (Ended, error) {
 	id, err := q.checkTask(id)
-	if err := firstError(err, checkDuration("wait", wait, contract.Wait)); err != nil {
+	if err := firstError(err, checkDuration("wait", wait, contract.WaitMicros)); err != nil {
 		return Ended{}, err
 	}
 	return q.queues.waitFor(ctx, q.name, id, wait)
@@ -418,7 +418,7 @@ func (q *Queue) checkPage(page Page, limits contract.Range) (Page, error) {
 // dependency, IfDead, and then by arrival.
 func (q *Queue) Dependents(ctx context.Context, id string, n int) ([]string, error) {
 	id, err := q.checkTask(id)
-	if err = firstError(err, checkRange("n", int64(n), contract.Tasks)); err != nil {
+	if err = firstError(err, checkRange("n", int64(n), contract.Batch)); err != nil {
 		return nil, err
 	}
 	return q.queues.dependents(ctx, q.name, id, n)
@@ -449,7 +449,7 @@ func (q *Queue) ClearUnique(ctx context.Context, id string) (time.Time, error) {
 
 // Dead returns dead letters. A page has at most 1,000.
 func (q *Queue) Dead(ctx context.Context, page Page) ([]DeadLetter, error) {
-	page, err := q.checkPage(page, contract.Page)
+	page, err := q.checkPage(page, contract.DeadPage)
 	if err != nil {
 		return nil, err
 	}
@@ -495,7 +495,7 @@ func (q *Queue) DeleteAllDead(ctx context.Context) (int, error) {
 
 // selectDead checks IDs, and sorts them without duplicates.
 func (q *Queue) selectDead(ids []string) (selection, error) {
-	err := firstError(q.err, checkRange("ids", int64(len(ids)), contract.Tasks))
+	err := firstError(q.err, checkRange("ids", int64(len(ids)), contract.Batch))
 	names := make([]string, len(ids))
 	for at := 0; at < len(ids) && err == nil; at++ {
 		names[at], err = checkName("id", ids[at], contract.NameBytes)

@@ -66,7 +66,7 @@ func (t *redisTransport) waitInQueue(
 		if check < time.Millisecond {
 			check = time.Millisecond
 		}
-		granted.wait(ctx, least(left, check, position*millis(contract.SleepPerPosition), millis(contract.SleepForLock)))
+		granted.wait(ctx, least(left, check, position*contract.PositionSleep, contract.LockSleep))
 		if ctx.Err() != nil {
 			return grant{}, interrupted(ctx.Err(), false)
 		}
@@ -181,7 +181,7 @@ func readHolder(answer *list) (*LockHolder, error) {
 	answer.bytes()
 	holder := &LockHolder{Fence: answer.number(), LeaseUntil: answer.moment()}
 	rest := packed{rest: answer.bytes()}
-	holder.Since = rest.fields(contract.Holder).moment("since")
+	holder.Since = rest.fields(contract.HolderLayout).moment("since")
 	rest.take(contract.InboxBytes)
 	holder.Host, holder.PID, holder.Label = readOwner(&rest)
 	return holder, firstError(answer.err, rest.err)
@@ -193,7 +193,7 @@ func readWaiters(answer *list) ([]LockWaiter, error) {
 	for answer.more() {
 		answer.bytes()
 		rest := packed{rest: answer.bytes()}
-		fields := rest.fields(contract.Waiter)
+		fields := rest.fields(contract.WaiterLayout)
 		rest.take(contract.InboxBytes)
 		waiter := LockWaiter{Since: fields.moment("since"), WaitUntil: fields.moment("until")}
 		waiter.Host, waiter.PID, waiter.Label = readOwner(&rest)
@@ -215,12 +215,12 @@ func readWaiters(answer *list) ([]LockWaiter, error) {
 func writeOwner(label string) []byte {
 	host, _ := os.Hostname()
 	host = cut(host, contract.NameBytes)
-	head := pack(contract.Owner, numbers{"pid": uint64(uint32(os.Getpid()))})
+	head := pack(contract.OwnerLayout, numbers{"pid": uint64(uint32(os.Getpid()))})
 	return concat(head, []byte{byte(len(host))}, []byte(host), []byte(label))
 }
 
 func readOwner(rest *packed) (host string, pid int, label string) {
-	pid = rest.fields(contract.Owner).int("pid")
+	pid = rest.fields(contract.OwnerLayout).int("pid")
 	host = rest.text(contract.HostLengthBytes)
 	return host, pid, string(rest.rest)
 }

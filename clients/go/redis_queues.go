@@ -180,7 +180,7 @@ func putBack(ctx context.Context, queues queues, queue string, tasks []Task) {
 func readClaim(reply any) (claimAnswer, error) {
 	answers := listOf(reply)
 	answer := answers.list()
-	claimed := claimAnswer{nextDue: millis(contract.SleepForTask)}
+	claimed := claimAnswer{nextDue: contract.ClaimSleep}
 	if us, known := answer.optional(); known {
 		claimed.nextDue = micros(int64(us))
 	}
@@ -221,7 +221,7 @@ func (t *redisTransport) sleepForTask(ctx context.Context, queue string, answer 
 		if next < time.Millisecond {
 			next = time.Millisecond
 		}
-		tasks.bell.wait(ctx, least(left, next, millis(contract.SleepForTask)))
+		tasks.bell.wait(ctx, least(left, next, contract.ClaimSleep))
 	}
 	if ctx.Err() != nil {
 		// The notification may have been for this client only.
@@ -339,7 +339,7 @@ func (t *redisTransport) extend(
 	if err != nil {
 		return nil, err
 	}
-	return outcomesOf[ExtendOutcome](answer, len(beats), contract.Extended)
+	return outcomesOf[ExtendOutcome](answer, len(beats), contract.TaskExtended)
 }
 
 func (t *redisTransport) cancelTask(ctx context.Context, queue, id string) (CancelOutcome, error) {
@@ -479,7 +479,7 @@ func (t *redisTransport) waitFor(ctx context.Context, queue, id string, wait tim
 				return Ended{}, err
 			}
 		}
-		finished.bell.wait(ctx, least(left, millis(contract.SleepForResult)))
+		finished.bell.wait(ctx, least(left, contract.ResultSleep))
 		if ctx.Err() != nil {
 			return Ended{}, interrupted(ctx.Err(), false)
 		}
@@ -800,10 +800,10 @@ func (t *redisTransport) announce(ctx context.Context, queue string, worker anno
 		return "", err
 	}
 	mode, err := numberOf(reply)
-	if err != nil || int(mode) >= len(contract.WorkerModes) {
+	if err != nil || int(mode) >= len(contract.WorkerMode) {
 		return "", firstError(err, strange())
 	}
-	return WorkerMode(contract.WorkerModes[mode]), nil
+	return WorkerMode(contract.WorkerMode[mode]), nil
 }
 
 func (t *redisTransport) endWorker(ctx context.Context, queue, id string) error {

@@ -26,9 +26,9 @@ func writeBody(content Content) []byte {
 	}
 	switch media {
 	case contract.BytesType:
-		return concat([]byte{contract.BytesByte}, content.Payload)
+		return concat([]byte{contract.BytesCode}, content.Payload)
 	case contract.JSONType:
-		return concat([]byte{contract.JSONByte}, content.Payload)
+		return concat([]byte{contract.JSONCode}, content.Payload)
 	default:
 		return concat([]byte{byte(len(media))}, []byte(media), content.Payload)
 	}
@@ -37,10 +37,10 @@ func writeBody(content Content) []byte {
 // readBody reads content type and payload: the rest of a record.
 func readBody(p *packed) Content {
 	var media string
-	switch first := p.number(contract.BodyTypeLengthBytes); first {
-	case contract.BytesByte:
+	switch first := p.number(1); first {
+	case contract.BytesCode:
 		media = contract.BytesType
-	case contract.JSONByte:
+	case contract.JSONCode:
 		media = contract.JSONType
 	default:
 		media = string(p.take(int(first)))
@@ -64,11 +64,11 @@ func readBody(p *packed) Content {
 // claimed.
 func readTask(id string, record, run []byte) (TaskInfo, error) {
 	p := packed{rest: record}
-	fields := p.fields(contract.Record)
+	fields := p.fields(contract.RecordLayout)
 	priority := fields.int("priority")
 	task := TaskInfo{Waits: priority&contract.PriorityWaits != 0}
 	task.ID, task.Due = id, fields.moment("due")
-	task.Revision = fields["revision"] + fields["placeTurn"]
+	task.Revision = fields["revision"] + fields["turn"]
 	task.Priority, task.MaxAttempts = priority%contract.PriorityKeyed, fields.int("maxAttempts")
 	if priority&contract.PriorityDeadline != 0 {
 		task.Deadline = moment(p.number(contract.DeadlineBytes))
@@ -94,7 +94,7 @@ func readTask(id string, record, run []byte) (TaskInfo, error) {
 // readRun adds what a run tells about a task, and returns the due time in µs.
 func readRun(task *TaskInfo, run []byte) (uint64, error) {
 	p := packed{rest: run}
-	fields := p.fields(contract.Run)
+	fields := p.fields(contract.RunLayout)
 	flags := fields.int("flags")
 	task.Due, task.Attempt = fields.moment("due"), fields.int("attempts")
 	task.Worker = p.text(contract.WorkerLengthBytes)
@@ -130,11 +130,11 @@ func readPast(p *packed) []PastRun {
 	past := packed{rest: p.sized(contract.PastLengthBytes)}
 	var runs []PastRun
 	for len(past.rest) > 0 && past.err == nil {
-		fields := past.fields(contract.Past)
-		how, err := meaning(fields["how"], contract.PastEnds)
+		fields := past.fields(contract.PastLayout)
+		how, err := meaning(fields["how"], contract.PastEnd)
 		run := PastRun{
 			Attempt: fields.int("attempt"), Began: fields.moment("began"), Ended: fields.moment("ended"), How: how,
-			Worker: past.text(contract.PastTextLengthBytes), Error: past.text(contract.PastTextLengthBytes),
+			Worker: past.text(contract.WorkerLengthBytes), Error: past.text(contract.PastErrorLengthBytes),
 		}
 		past.err = firstError(past.err, err)
 		runs = append(runs, run)
@@ -165,8 +165,8 @@ func settle(task *TaskInfo, notBefore time.Time, known bool, now time.Time) {
 // readFinished reads a finished task that is retained.
 func readFinished(id string, entry []byte) (TaskInfo, error) {
 	p := packed{rest: entry}
-	fields := p.fields(contract.Finished)
-	how, err := meaning(fields["how"], contract.Finishes)
+	fields := p.fields(contract.FinishedLayout)
+	how, err := meaning(fields["how"], contract.TaskEnd)
 	result := p.sized(contract.ResultLengthBytes)
 	run := p.sized(contract.RunLengthBytes)
 	if err := firstError(p.err, err); err != nil {
@@ -181,7 +181,7 @@ func readFinished(id string, entry []byte) (TaskInfo, error) {
 	}
 	task.State, task.Waits, task.Replaced, task.Canceled = Done, false, false, false
 	task.LeaseUntil, task.Progress = time.Time{}, nil
-	task.Finished = &Finished{At: fields.moment("at"), How: how}
+	task.Finished = &Finished{At: fields.moment("finished"), How: how}
 	task.Finished.Result, err = readResult(result)
 	return task, err
 }
@@ -197,9 +197,9 @@ func readResult(body []byte) (*Content, error) {
 
 func readWaited(id string, entry []byte) (Waited, error) {
 	p := packed{rest: entry}
-	fields := p.fields(contract.Finished)
-	end, err := meaning(fields["how"], contract.TaskEnds)
-	waited := Waited{ID: id, At: fields.moment("at"), End: end}
+	fields := p.fields(contract.FinishedLayout)
+	end, err := meaning(fields["how"], contract.TaskEnd)
+	waited := Waited{ID: id, At: fields.moment("finished"), End: end}
 	if end == "dead" {
 		waited.Error = string(p.rest)
 	} else if err == nil {
@@ -210,11 +210,11 @@ func readWaited(id string, entry []byte) (Waited, error) {
 
 func readDead(id string, entry []byte) (DeadLetter, error) {
 	p := packed{rest: entry}
-	fields := p.fields(contract.Dead)
+	fields := p.fields(contract.DeadLetterLayout)
 	priority := fields.int("priority")
 	letter := DeadLetter{
 		ID: id, Died: fields.moment("died"), Attempts: fields.int("attempts"), MaxAttempts: fields.int("maxAttempts"),
-		Priority: priority % contract.PriorityKeyed, Error: p.text(contract.ErrorLengthBytes),
+		Priority: priority % contract.PriorityKeyed, Error: p.text(contract.DeadLetterErrorLengthBytes),
 	}
 	if priority&contract.PriorityPast != 0 {
 		letter.Past = readPast(&p)
@@ -250,14 +250,14 @@ func readRecurrence(text []byte) Recurrence {
 
 func readWorker(id string, entry []byte) (WorkerInfo, error) {
 	p := packed{rest: entry}
-	fields := p.fields(contract.Worker)
+	fields := p.fields(contract.WorkerLayout)
 	worker := WorkerInfo{
-		ID: id, Name: string(p.sized(contract.WorkerLengthBytes)), Concurrency: fields.int("concurrency"),
+		ID: id, Name: p.text(contract.NameLengthBytes), Concurrency: fields.int("concurrency"),
 		Running: fields.int("running"), Since: fields.moment("since"), Seen: fields.moment("seen"),
 		LeaseUntil: fields.moment("leaseUntil"),
 	}
-	if mode := fields.int("mode"); p.err == nil && mode < len(contract.WorkerModes) {
-		worker.Mode = WorkerMode(contract.WorkerModes[mode])
+	if mode := fields.int("mode"); p.err == nil && mode < len(contract.WorkerMode) {
+		worker.Mode = WorkerMode(contract.WorkerMode[mode])
 	}
 	worker.Version = string(p.rest)
 	return worker, p.err
@@ -265,7 +265,7 @@ func readWorker(id string, entry []byte) (WorkerInfo, error) {
 
 func readSchedule(id string, entry []byte) (Schedule, error) {
 	p := packed{rest: entry}
-	fields := p.fields(contract.Schedule)
+	fields := p.fields(contract.ScheduleLayout)
 	schedule := Schedule{
 		ID: id, Recurrence: readRecurrence(p.sized(contract.RecurrenceLengthBytes)), Priority: fields.int("priority"),
 		MaxAttempts: fields.int("maxAttempts"), Next: fields.moment("next"), Previous: fields.moment("previous"),

@@ -166,7 +166,7 @@ func (t *redisTransport) callSale(
 		if reply, err = t.call(ctx, "sale_"+verb, []group{saleGroup(id)}, all); err != nil {
 			break
 		}
-		if !isStatus(reply, contract.StatusMissing) {
+		if !isStatus(reply, contract.MissingStatus) {
 			return reply, spec, nil
 		}
 		used := spec.secret
@@ -226,7 +226,7 @@ func (t *redisTransport) saleState(ctx context.Context, id string) (*SaleState, 
 		}
 		state.SKUs = append(state.SKUs, stock)
 	}
-	halt := Halt{Since: answer.moment(), Reason: answer.word(contract.HaltReasons)}
+	halt := Halt{Since: answer.moment(), Reason: answer.word(contract.HaltReason)}
 	if !halt.Since.IsZero() {
 		state.Halted = &halt
 	}
@@ -242,7 +242,7 @@ func (t *redisTransport) saleState(ctx context.Context, id string) (*SaleState, 
 
 func readSKU(sku string, record []byte) (SKUState, error) {
 	p := packed{rest: record}
-	fields := p.fields(contract.SKU)
+	fields := p.fields(contract.SKULayout)
 	free := fields.int("total") + fields.int("returned") - fields.int("next") - fields.int("ahead")
 	return SKUState{
 		SKU: sku, Total: fields.int("total"), Free: free, Held: fields.int("held"), Confirmed: fields.int("confirmed"),
@@ -299,18 +299,18 @@ func (t *redisTransport) reserve(ctx context.Context, id string, reservation Res
 
 func readHold(spec *specification, id string, record []byte) (*Hold, error) {
 	p := packed{rest: record}
-	fields := p.fields(contract.Hold)
-	state, err := meaning(fields["state"], contract.HoldStates)
+	fields := p.fields(contract.HoldLayout)
+	state, err := meaning(fields["state"], contract.HoldState)
 	if err != nil {
 		return nil, err
 	}
 	hold := &Hold{
 		ID: id, State: HoldState(state), Deadline: fields.moment("deadline"), Seq: fields["event"],
-		Generation: fields.int("generation"), Buyer: string(p.take(fields.int("buyerBytes"))),
+		Generation: fields.int("generation"), Buyer: p.text(contract.BuyerLengthBytes),
 	}
-	p.take(fields.int("linesBytes"))
+	p.take(fields.int("linesLength"))
 	for len(p.rest) > 0 {
-		units := p.fields(contract.Units)
+		units := p.fields(contract.UnitsLayout)
 		sku, err := spec.sku(units["sku"])
 		if err := firstError(p.err, err); err != nil {
 			return nil, err
@@ -387,7 +387,7 @@ func (t *redisTransport) waitFinal(ctx context.Context, id, reservation string, 
 		if err != nil || hold == nil || hold.State.IsFinal() || left <= 0 {
 			return hold, err
 		}
-		pause := millis(contract.SleepForSale)
+		pause := contract.SaleSleep
 		if hold.State == HoldHeld {
 			pause = least(pause, hold.Deadline.Sub(state.Now))
 		}
@@ -492,7 +492,7 @@ func (r receipt) packUnits(spec *specification) []byte {
 	}
 	var packed []byte
 	for _, one := range ranges {
-		packed = append(packed, pack(contract.Units, one)...)
+		packed = append(packed, pack(contract.UnitsLayout, one)...)
 	}
 	return packed
 }

@@ -22,7 +22,7 @@ const (
 // other programs.
 func (t *redisTransport) fireSchedules(ctx context.Context, queue string, warn func(Schedule, error)) (time.Duration, error) {
 	args := arguments{}
-	args.number(uint64(contract.Tasks.Max))
+	args.number(uint64(contract.Batch.Max))
 	answer, err := listFrom(t.call(ctx, "queue_due_schedules", []group{scheduleGroup(queue)}, args))
 	if err != nil {
 		return 0, err
@@ -55,7 +55,7 @@ func (t *redisTransport) fireSchedules(ctx context.Context, queue string, warn f
 
 // step returns what fires a schedule: its due occurrences, and the next one.
 func (s Schedule) step(size int, now time.Time) (arguments, error) {
-	most := min(max(stepBytes/size, 1), int(contract.Tasks.Max))
+	most := min(max(stepBytes/size, 1), int(contract.Batch.Max))
 	runs, next, err := s.Recurrence.due(s.Next, now, most)
 	if err != nil {
 		return nil, err

@@ -109,27 +109,24 @@ type group struct {
 	endings        []string
 }
 
-func groupOf(tag, name string, endings []string) group {
-	return group{beginning: contract.KeyPrefix + "{" + tag + ":" + name + "}:", endings: endings}
+func groupOf(keys contract.Group, name string) group {
+	return group{beginning: contract.KeyPrefix + "{" + keys.Tag + ":" + name + "}:", endings: keys.Endings}
 }
 
 func (g group) key(ending string) string { return g.beginning + ending + g.end }
 
-func lockGroup(name string) group   { return groupOf(contract.LockTag, name, contract.LockKeys) }
-func queueGroup(name string) group  { return groupOf(contract.QueueTag, name, contract.QueueKeys) }
-func uniqueGroup(name string) group { return groupOf(contract.QueueTag, name, contract.UniqueKeys) }
-func homeGroup(id string) group     { return groupOf(contract.SaleTag, id, contract.HomeKeys) }
-func saleGroup(id string) group     { return groupOf(contract.SaleTag, id, contract.SaleKeys) }
+func lockGroup(name string) group   { return groupOf(contract.LockKeys, name) }
+func queueGroup(name string) group  { return groupOf(contract.QueueKeys, name) }
+func uniqueGroup(name string) group { return groupOf(contract.UniqueKeys, name) }
+func homeGroup(id string) group     { return groupOf(contract.HomeKeys, id) }
+func saleGroup(id string) group     { return groupOf(contract.SaleKeys, id) }
 
-func workerGroup(name string) group { return groupOf(contract.QueueTag, name, contract.WorkerKeys) }
-
-func scheduleGroup(name string) group {
-	return groupOf(contract.QueueTag, name, contract.ScheduleKeys)
-}
+func workerGroup(name string) group   { return groupOf(contract.WorkersKeys, name) }
+func scheduleGroup(name string) group { return groupOf(contract.SchedulesKeys, name) }
 
 // replays is the group of the client's replay cache for a queue.
 func (s *redisStore) replays(name string) group {
-	replays := groupOf(contract.QueueTag, name, contract.ReplayKeys)
+	replays := groupOf(contract.AnswersKeys, name)
 	replays.end = ":" + s.clientHex()
 	return replays
 }
@@ -194,7 +191,7 @@ func (s *redisStore) send(ctx context.Context, key string, command arguments) (a
 	mayHaveHappened := false
 	for pauses := (pauses{}); ; {
 		reply, err := s.link.Do(ctx, key, command)
-		if err == nil && !isStatus(reply, contract.StatusAgain) {
+		if err == nil && !isStatus(reply, contract.AgainStatus) {
 			return reply, nil
 		}
 		if s.closing.Err() != nil {

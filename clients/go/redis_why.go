@@ -228,7 +228,7 @@ func (q *question) firstOfKey(ctx context.Context, task TaskInfo) (string, error
 	}
 	// The first one may wait for its next attempt.
 	ending := contract.WaitingKey + strconv.Itoa(task.Priority)
-	waiting, err := q.members(ctx, ending, contract.WhyListed, contract.WaitingMemberHead)
+	waiting, err := q.members(ctx, ending, contract.WhyListed, contract.WaitingHeadBytes)
 	for _, other := range ofKey(waiting, task.Key) {
 		return other.ID, err
 	}
@@ -256,7 +256,7 @@ func (q *question) ready(ctx context.Context, task TaskInfo, stats *QueueStats) 
 }
 
 func (q *question) leased(ctx context.Context, most int) ([]TaskInfo, error) {
-	tasks, err := q.members(ctx, contract.LeasesKey, most, contract.LeaseMemberHead)
+	tasks, err := q.members(ctx, contract.LeasesKey, most, contract.LeasesHeadBytes)
 	var leased []TaskInfo
 	for _, task := range tasks {
 		if task.State == Leased {
@@ -280,7 +280,7 @@ func (q *question) members(ctx context.Context, ending string, most, head int) (
 		ids = append(ids, string(member.rest))
 	}
 	var tasks []TaskInfo
-	for batch := int(contract.Tasks.Max); len(ids) > 0; ids = ids[min(batch, len(ids)):] {
+	for batch := int(contract.Batch.Max); len(ids) > 0; ids = ids[min(batch, len(ids)):] {
 		_, some, err := q.tasks(ctx, q.queue, ids[:min(batch, len(ids))])
 		if err != nil {
 			return nil, err

@@ -36,7 +36,7 @@ func (s NewSale) checked() (NewSale, error) {
 	id, err := checkName("sale", s.ID, contract.NameBytes)
 	s.ID = id
 	err = firstError(
-		err, checkRange("skus", int64(len(s.SKUs)), contract.SKUs), checkDuration("holdFor", s.HoldFor, contract.HoldTime),
+		err, checkRange("skus", int64(len(s.SKUs)), contract.SKUs), checkDuration("holdFor", s.HoldFor, contract.HoldMicros),
 	)
 	for _, at := range []time.Time{s.OpensAt, s.ClosesAt} {
 		if err == nil && !at.IsZero() {
@@ -62,7 +62,7 @@ func (s NewSKU) checked() (NewSKU, error) {
 	sku, err := checkName("sku", s.SKU, contract.NameBytes)
 	s.SKU = sku
 	return s, firstError(
-		err, checkRange("units", int64(s.Units), contract.SKUUnits), checkRange("perBuyer", int64(s.PerBuyer), contract.PerBuyer),
+		err, checkRange("units", int64(s.Units), contract.Units), checkRange("perBuyer", int64(s.PerBuyer), contract.PerBuyer),
 	)
 }
 
@@ -194,7 +194,7 @@ func (r Reservation) checked() (Reservation, error) {
 	for at := 0; at < len(lines) && err == nil; at++ {
 		line := r.Lines[at]
 		if line.Quantity == 0 {
-			line.Quantity = contract.DefaultQuantity
+			line.Quantity = 1
 		}
 		line.SKU, err = checkName("sku", line.SKU, contract.NameBytes)
 		err = firstError(err, checkRange("quantity", int64(line.Quantity), contract.Quantity))
@@ -277,7 +277,7 @@ const (
 )
 
 // IsFinal reports whether the state does not change any more.
-func (s HoldState) IsFinal() bool { return positionOf(string(s), contract.FinalHoldStates) >= 0 }
+func (s HoldState) IsFinal() bool { return positionOf(string(s), contract.FinalState) >= 0 }
 
 // Hold is a reservation.
 type Hold struct {
@@ -361,7 +361,7 @@ func (s *Sale) Reservation(ctx context.Context, reservation string) (*Hold, erro
 // WaitFinal waits until the state of a reservation is final, for 0 to 24 h, and returns the reservation then. Its state
 // may not be final if the wait timed out. Nil if there is no such reservation.
 func (s *Sale) WaitFinal(ctx context.Context, reservation string, wait time.Duration) (*Hold, error) {
-	if err := firstError(s.checkReservation(reservation), checkDuration("wait", wait, contract.Wait)); err != nil {
+	if err := firstError(s.checkReservation(reservation), checkDuration("wait", wait, contract.WaitMicros)); err != nil {
 		return nil, err
 	}
 	return s.sales.waitFinal(ctx, s.id, reservation, wait)

@@ -100,7 +100,7 @@ func (s NewSchedule) encode() (encodedSchedule, error) {
 		s.Priority = Ptr(contract.DefaultPriority)
 	}
 	if s.MaxAttempts == 0 {
-		s.MaxAttempts = contract.DefaultMaxAttempts
+		s.MaxAttempts = contract.DefaultAttempts
 	}
 	if s.Missed == "" {
 		s.Missed = MissedOnce
@@ -134,7 +134,7 @@ func (r Recurrence) check() error {
 		if r.Every%time.Millisecond != 0 {
 			return invalid("every", "must be a whole number of milliseconds")
 		}
-		return firstError(checkDuration("every", r.Every, contract.Interval), r.checkMissed())
+		return firstError(checkDuration("every", r.Every, contract.IntervalMicros), r.checkMissed())
 	}
 	if len(r.Cron) > contract.NameBytes {
 		return invalid("cron", "has more than %d bytes", contract.NameBytes)
@@ -182,7 +182,7 @@ func (s Schedule) upcoming() []time.Time {
 
 // Schedules returns the schedules of the queue. A page has at most 10,000.
 func (q *Queue) Schedules(ctx context.Context, page Page) ([]Schedule, error) {
-	page, err := q.checkPage(page, contract.Schedules)
+	page, err := q.checkPage(page, contract.SchedulesPage)
 	if err != nil {
 		return nil, err
 	}

@@ -113,7 +113,7 @@ func (t *NewTask) setDefaults() {
 		t.Priority = Ptr(contract.DefaultPriority)
 	}
 	if t.MaxAttempts == 0 {
-		t.MaxAttempts = contract.DefaultMaxAttempts
+		t.MaxAttempts = contract.DefaultAttempts
 	}
 	if t.OnDuplicate == "" {
 		t.OnDuplicate = Keep
@@ -158,8 +158,8 @@ func (t *NewTask) checkTimes() error {
 		return invalid("deadline", "cannot be set together with deadlineAfter")
 	}
 	err := firstError(
-		checkDuration("delay", t.Delay, contract.Delay), checkDuration("deadlineAfter", t.DeadlineAfter, contract.Delay),
-		checkDuration("maxWait", t.MaxWait, contract.Delay),
+		checkDuration("delay", t.Delay, contract.DelayMicros), checkDuration("deadlineAfter", t.DeadlineAfter, contract.DelayMicros),
+		checkDuration("maxWait", t.MaxWait, contract.DelayMicros),
 	)
 	if err == nil && !t.DueAt.IsZero() {
 		err = checkMoment("dueAt", t.DueAt)
@@ -168,7 +168,7 @@ func (t *NewTask) checkTimes() error {
 		err = checkMoment("deadline", t.Deadline)
 	}
 	if err == nil && t.UniqueFor != 0 {
-		err = checkDuration("uniqueFor", t.UniqueFor, contract.Window)
+		err = checkDuration("uniqueFor", t.UniqueFor, contract.PeriodMicros)
 	}
 	return err
 }

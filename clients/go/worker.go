@@ -94,8 +94,8 @@ func newWorker(queue *Queue, options WorkerOptions) *Worker {
 	}
 	w.err = firstError(
 		queue.err, checkRange("concurrency", int64(options.Concurrency), workerConcurrency),
-		checkDuration("lease", options.Lease, contract.Lease), checkDuration("timeout", options.Timeout, contract.Delay),
-		checkDuration("grace", options.Grace, contract.Delay), checkLabel("label", options.Label), options.Backoff.check(),
+		checkDuration("lease", options.Lease, contract.LeaseMicros), checkDuration("timeout", options.Timeout, contract.DelayMicros),
+		checkDuration("grace", options.Grace, contract.DelayMicros), checkLabel("label", options.Label), options.Backoff.check(),
 	)
 	w.completions = newLane(w.hurry.ctx, func(ctx context.Context, ends []completion) ([]CompleteOutcome, error) {
 		return queue.queues.complete(ctx, queue.name, ends)
@@ -263,7 +263,7 @@ func (w *Worker) takeSlots(ctx context.Context) int {
 	case <-w.slots:
 	}
 	n := 1
-	for ; n < int(contract.Tasks.Max); n++ {
+	for ; n < int(contract.Batch.Max); n++ {
 		select {
 		case <-w.slots:
 			continue

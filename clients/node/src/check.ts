@@ -1,6 +1,6 @@
 /** Checks of arguments against the limits of the protocol, before anything is sent. */
 
-import { INVISIBLE, LIMITS, OUTCOMES } from './contract.js'
+import * as contract from './contract.js'
 import { InvalidError } from './errors.js'
 
 const FORBIDDEN_IN_NAMES = /[\p{White_Space}\p{Cc}{}]/u
@@ -26,7 +26,7 @@ function bytesOf(text: string): number {
 
 function isInvisible(character: string): boolean {
   const code = character.codePointAt(0) ?? 0
-  return INVISIBLE.some(([first, last]) => code >= first && code <= last)
+  return contract.INVISIBLE.some(([first, last]) => code >= first && code <= last)
 }
 
 function checkText(field: string, value: unknown): string {
@@ -36,7 +36,7 @@ function checkText(field: string, value: unknown): string {
 }
 
 /** A name in Normalization Form C: 1 to 200 bytes without white space, control or invisible characters, and braces. */
-export function name(field: string, value: unknown, maxBytes: number = LIMITS.nameBytes): string {
+export function name(field: string, value: unknown, maxBytes: number = contract.NAME_BYTES): string {
   const text = checkText(field, value).normalize('NFC')
   const length = bytesOf(text)
   if (length < 1 || length > maxBytes) throw invalid(field, `has ${length} bytes; it must have 1 to ${maxBytes}`)
@@ -50,7 +50,7 @@ export function name(field: string, value: unknown, maxBytes: number = LIMITS.na
 /** Text for operators: at most 200 bytes without control characters. */
 export function label(field: string, value: unknown): string {
   const text = checkText(field, value)
-  if (bytesOf(text) > LIMITS.labelBytes) throw invalid(field, `has more than ${LIMITS.labelBytes} bytes`)
+  if (bytesOf(text) > contract.LABEL_BYTES) throw invalid(field, `has more than ${contract.LABEL_BYTES} bytes`)
   if (FORBIDDEN_IN_LABELS.test(text)) throw invalid(field, 'contains a control character')
   return text
 }
@@ -58,8 +58,8 @@ export function label(field: string, value: unknown): string {
 /** Kind of a task: 1 to 80 ASCII letters, digits and `. _ : / -`. */
 export function kind(value: unknown): string {
   const text = checkText('kind', value)
-  if (text.length > LIMITS.kindBytes || !KIND.test(text)) {
-    throw invalid('kind', `is \`${text}\`; it must be 1 to ${LIMITS.kindBytes} ASCII letters, digits and . _ : / -`)
+  if (text.length > contract.KIND_BYTES || !KIND.test(text)) {
+    throw invalid('kind', `is \`${text}\`; it must be 1 to ${contract.KIND_BYTES} ASCII letters, digits and . _ : / -`)
   }
   return text
 }
@@ -74,7 +74,7 @@ export function traceparent(value: unknown): string {
 /** A content type: visible ASCII characters with a slash. White space around parameters is removed. */
 export function contentType(value: unknown): string {
   const text = checkText('contentType', value).trim().replace(/\s*;\s*/g, ';')
-  if (!VISIBLE_ASCII.test(text) || !text.includes('/') || bytesOf(text) > LIMITS.nameBytes || /[{}]/.test(text)) {
+  if (!VISIBLE_ASCII.test(text) || !text.includes('/') || bytesOf(text) > contract.CONTENT_TYPE_BYTES || /[{}]/.test(text)) {
     throw invalid('contentType', 'is not a media type')
   }
   return text
@@ -82,7 +82,7 @@ export function contentType(value: unknown): string {
 
 /** An idempotency key: 1 to 128 visible ASCII characters without braces. */
 export function idempotencyKey(value: unknown): string {
-  const text = name('key', value, LIMITS.idempotencyKeyBytes)
+  const text = name('key', value, contract.IDEMPOTENCY_KEY_BYTES)
   if (!VISIBLE_ASCII.test(text)) throw invalid('key', 'contains a character that is not visible ASCII')
   return text
 }
@@ -104,33 +104,39 @@ export function micros(field: string, ms: unknown, { min, max }: Range): number 
 
 /** A lease in ms, as µs: 10 ms to 24 h. */
 export function lease(ms: unknown): number {
-  return micros('leaseMs', ms, LIMITS.lease)
+  return micros('leaseMs', ms, contract.LEASE_US)
 }
 
 /** A wait in ms: 0 to 24 h. */
 export function wait(ms: unknown): number {
-  return micros('waitMs', ms, { min: 0, max: LIMITS.waitUs }) / 1_000
+  return micros('waitMs', ms, contract.WAIT_US) / 1_000
 }
 
 /** A delay in ms, as µs: 0 to 400 days. */
 export function delay(field: string, ms: unknown): number {
-  return micros(field, ms, { min: 0, max: LIMITS.delayUs })
+  return micros(field, ms, contract.DELAY_US)
 }
 
 /** A timestamp in µs since 1970. */
 export function moment(field: string, value: unknown): number {
-  return whole(field, value, LIMITS.unixTimes)
+  return whole(field, value, contract.MOMENT_US)
 }
 
-/** The position of a word in a list of outcomes. */
-export function choice<K extends keyof typeof OUTCOMES>(field: string, value: unknown, list: K): number {
-  const at = (OUTCOMES[list] as readonly unknown[]).indexOf(value)
-  if (at < 0 || value === undefined) throw invalid(field, `is \`${String(value)}\`; it must be one of ${OUTCOMES[list].join(', ')}`)
+/** An interval of a schedule in whole ms: 1 s to 400 days. */
+export function interval(ms: unknown): number {
+  const { min, max } = contract.INTERVAL_US
+  return whole('everyMs', ms, { min: min / 1_000, max: max / 1_000 })
+}
+
+/** The position of a word in a list. */
+export function choice(field: string, value: unknown, words: readonly string[]): number {
+  const at = (words as readonly unknown[]).indexOf(value)
+  if (at < 0) throw invalid(field, `is \`${String(value)}\`; it must be one of ${words.join(', ')}`)
   return at
 }
 
 /** A list of at most `max` entries, and at least one. */
-export function list<T>(field: string, values: readonly T[], max: number = LIMITS.batch): readonly T[] {
+export function list<T>(field: string, values: readonly T[], max: number = contract.BATCH.max): readonly T[] {
   if (!Array.isArray(values)) throw invalid(field, 'must be an array')
   if (values.length < 1 || values.length > max) throw invalid(field, `has ${values.length} entries; it must have 1 to ${max}`)
   return values

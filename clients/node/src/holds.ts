@@ -1,7 +1,7 @@
-import { FINAL_HOLD_STATES } from './contract.js'
+import * as contract from './contract.js'
 import type { HoldState } from './types.js'
 
 /** Whether a reservation does not change any more. */
 export function isFinal(state: HoldState): boolean {
-  return (FINAL_HOLD_STATES as readonly HoldState[]).includes(state)
+  return (contract.FINAL_STATE as readonly HoldState[]).includes(state)
 }

@@ -1,5 +1,5 @@
 import { label, lease, name as checkName, wait } from './check.js'
-import { DEFAULTS } from './contract.js'
+import * as contract from './contract.js'
 import { LockBusyError, LockLostError } from './errors.js'
 import type { Grant, Locks } from './transport.js'
 import type { AcquireOptions, Holder, LockOptions, LockState } from './types.js'
@@ -16,7 +16,7 @@ export class Lock {
   readonly #locks: Locks
   readonly #settings: Settings
 
-  constructor(locks: Locks, name: string, { leaseMs = DEFAULTS.lease, renew = true, label: text = '', barging = false }: LockOptions = {}) {
+  constructor(locks: Locks, name: string, { leaseMs = contract.DEFAULT_LEASE, renew = true, label: text = '', barging = false }: LockOptions = {}) {
     this.#locks = locks
     this.name = checkName('lock', name)
     lease(leaseMs)

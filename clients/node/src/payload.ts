@@ -1,11 +1,9 @@
 /** Content of tasks and results: how values become bytes, and back. */
 
 import { contentType as checkContentType, invalid, kind as checkKind, traceparent as checkTraceparent } from './check.js'
-import { LIMITS, SHORT_CONTENT_TYPES } from './contract.js'
+import * as contract from './contract.js'
 import type { Content, Payload } from './types.js'
 
-const BYTES = SHORT_CONTENT_TYPES[0]
-const JSON_TYPE = SHORT_CONTENT_TYPES[255]
 const UTF8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 /** Content that is checked and encoded. */
@@ -23,7 +21,7 @@ function essenceOf(contentType: string): string {
 
 export function isJson(contentType: string): boolean {
   const essence = essenceOf(contentType)
-  return essence === JSON_TYPE || essence.endsWith('+json')
+  return essence === contract.JSON_TYPE || essence.endsWith('+json')
 }
 
 export function isText(contentType: string): boolean {
@@ -31,7 +29,7 @@ export function isText(contentType: string): boolean {
 }
 
 /** Checks and encodes content. `field` names it in errors. */
-export function encode(content: Content, field = 'payload', maxBytes: number = LIMITS.payloadBytes): Encoded {
+export function encode(content: Content, field = 'payload', maxBytes: number = contract.PAYLOAD_BYTES): Encoded {
   const contentType = content.contentType === undefined ? defaultType(content.payload) : checkContentType(content.contentType)
   const bytes = bytesOf(content.payload, contentType, field)
   if (bytes.length > maxBytes) throw invalid(field, `has ${bytes.length} bytes; at most ${maxBytes} are allowed`)
@@ -44,7 +42,7 @@ export function encode(content: Content, field = 'payload', maxBytes: number = L
 }
 
 function defaultType(payload: unknown): string {
-  return payload === undefined || payload instanceof Uint8Array ? BYTES : JSON_TYPE
+  return payload === undefined || payload instanceof Uint8Array ? contract.BYTES_TYPE : contract.JSON_TYPE
 }
 
 function bytesOf(payload: unknown, contentType: string, field: string): Buffer {

@@ -1,5 +1,5 @@
 import * as check from './check.js'
-import { DEFAULTS, LIMITS, MISSED, WORKER_MODES } from './contract.js'
+import * as contract from './contract.js'
 import { encode } from './payload.js'
 import type { EncodedTask, Queues, Transport } from './transport.js'
 import type {
@@ -40,7 +40,7 @@ export class Queue {
   constructor(transport: Transport, name: string) {
     this.queues = transport.queues
     this.name = check.name('queue', name)
-    this.host = check.cut(`${transport.host}:${process.pid}`, LIMITS.labelBytes)
+    this.host = check.cut(`${transport.host}:${process.pid}`, contract.LABEL_BYTES)
   }
 
   /** Enqueues a task. */
@@ -55,8 +55,8 @@ export class Queue {
   }
 
   /** Claims due tasks under a lease. Waits for the first one if none is due. */
-  async claim({ n = 1, leaseMs = DEFAULTS.lease, waitMs = 0, worker = this.host, signal }: ClaimOptions = {}): Promise<ClaimedTask[]> {
-    check.whole('n', n, { min: 1, max: LIMITS.batch })
+  async claim({ n = 1, leaseMs = contract.DEFAULT_LEASE, waitMs = 0, worker = this.host, signal }: ClaimOptions = {}): Promise<ClaimedTask[]> {
+    check.whole('n', n, contract.BATCH)
     check.lease(leaseMs)
     check.wait(waitMs)
     signal?.throwIfAborted()
@@ -67,12 +67,12 @@ export class Queue {
 
   /** The first due tasks, without claiming them: at most `n`, 1 to 1,000. */
   async top(n = 1): Promise<Task[]> {
-    return this.queues.top(this.name, check.whole('n', n, { min: 1, max: LIMITS.batch }))
+    return this.queues.top(this.name, check.whole('n', n, contract.BATCH))
   }
 
   /** Removes the first due tasks: at most `n`, 1 to 1,000. They are lost if the program dies, so prefer `claim`. */
   async pop(n = 1): Promise<Task[]> {
-    return this.queues.pop(this.name, check.whole('n', n, { min: 1, max: LIMITS.batch }))
+    return this.queues.pop(this.name, check.whole('n', n, contract.BATCH))
   }
 
   /** Removes a task if it is unchanged since it was read with this ticket. False if it was changed, or a worker is running it. */
@@ -123,12 +123,12 @@ export class Queue {
    * most `n`: 1 to 1,000. Default: 100.
    */
   async dependents(id: string, { n = 100 }: { n?: number } = {}): Promise<string[]> {
-    return this.queues.dependents(this.name, check.name('id', id), check.whole('n', n, { min: 1, max: LIMITS.batch }))
+    return this.queues.dependents(this.name, check.name('id', id), check.whole('n', n, contract.BATCH))
   }
 
   /** Finished tasks that a live task waited for, by ID, with their results. `limit`: 1 to 100. Default: 100. */
   async waited(id: string, page: Page = {}): Promise<Waited[]> {
-    return this.queues.waited(this.name, check.name('id', id), checkPage(page, LIMITS.waitedPage))
+    return this.queues.waited(this.name, check.name('id', id), checkPage(page, contract.WAITED_PAGE.max))
   }
 
   /**
@@ -161,7 +161,7 @@ export class Queue {
 
   /** Dead letters by ID. `limit`: 1 to 1,000. Default: 1,000. */
   async dead(page: Page = {}): Promise<DeadLetter[]> {
-    return this.queues.dead(this.name, checkPage(page, LIMITS.batch))
+    return this.queues.dead(this.name, checkPage(page, contract.DEAD_PAGE.max))
   }
 
   /** Requeues these dead letters, or all, due at once. `kept`: their ID is live, or the queue is full. */
@@ -179,19 +179,19 @@ export class Queue {
    * the queue and `rushgate serve` fire it: each occurrence enqueues a task with an ID such as `ID@2026-11-22T03:30:00Z`.
    */
   async saveSchedule(id: string, schedule: NewSchedule): Promise<Scheduled> {
-    const { priority = DEFAULTS.priority, maxAttempts = DEFAULTS.maxAttempts, paused } = schedule
-    return this.queues.saveSchedule(this.name, check.name('id', id, LIMITS.scheduleIdBytes), {
+    const { priority = contract.DEFAULT_PRIORITY, maxAttempts = contract.DEFAULT_ATTEMPTS, paused } = schedule
+    return this.queues.saveSchedule(this.name, check.name('id', id, contract.SCHEDULE_ID_BYTES), {
       recurrence: checkRecurrence(schedule),
       content: encode({ ...schedule, traceparent: undefined }),
-      priority: check.whole('priority', priority, LIMITS.priority),
-      maxAttempts: check.whole('maxAttempts', maxAttempts, LIMITS.attempts),
+      priority: check.whole('priority', priority, contract.PRIORITY),
+      maxAttempts: check.whole('maxAttempts', maxAttempts, contract.ATTEMPTS),
       paused,
     })
   }
 
   /** Schedules by ID. `limit`: 1 to 10,000. Default: 10,000. */
   async schedules(page: Page = {}): Promise<Schedule[]> {
-    return this.queues.schedules(this.name, checkPage(page, LIMITS.schedulesPage))
+    return this.queues.schedules(this.name, checkPage(page, contract.SCHEDULES_PAGE.max))
   }
 
   /** Deletes a schedule. False if it does not exist. Tasks that it enqueued stay. */
@@ -201,7 +201,7 @@ export class Queue {
 
   /** Workers that run, busy or idle, by ID. `limit`: 1 to 10,000. Default: 10,000. */
   async workers(page: Page = {}): Promise<WorkerInfo[]> {
-    return this.queues.workers(this.name, checkPage(page, LIMITS.workersPage))
+    return this.queues.workers(this.name, checkPage(page, contract.WORKERS_PAGE.max))
   }
 
   /**
@@ -209,7 +209,7 @@ export class Queue {
    * 10 s. False if it is not listed.
    */
   async setWorker(id: string, mode: WorkerMode): Promise<boolean> {
-    if (!WORKER_MODES.includes(mode)) throw check.invalid('mode', 'must be work, quiet or stop')
+    if (!contract.WORKER_MODE.includes(mode)) throw check.invalid('mode', 'must be work, quiet or stop')
     return this.queues.setWorker(this.name, check.name('id', id), mode)
   }
 }
@@ -280,14 +280,14 @@ export class ClaimedTask implements Task {
 /** Checks progress. */
 export function checkProgress({ percent, note = '' }: Progress): Progress {
   return {
-    percent: percent === undefined ? undefined : check.whole('percent', percent, LIMITS.percent),
+    percent: percent === undefined ? undefined : check.whole('percent', percent, contract.PERCENT),
     note: check.label('note', note),
   }
 }
 
 /** Encodes the result of a task. Nothing for `undefined`. */
 export function encodeResult(result: unknown): ReturnType<typeof encode> | undefined {
-  return result === undefined ? undefined : encode({ payload: result }, 'result', LIMITS.resultBytes)
+  return result === undefined ? undefined : encode({ payload: result }, 'result', contract.RESULT_BYTES)
 }
 
 /** What operators see of an error: its trace with those of its causes, cut to 2,000 bytes. */
@@ -296,26 +296,26 @@ export function errorText(error: unknown): string {
   for (let one = error; one !== undefined && parts.length < 5; one = one instanceof Error ? one.cause : undefined) {
     parts.push(one instanceof Error ? one.stack ?? String(one) : String(one))
   }
-  return check.cut(parts.join('\nCaused by: '), LIMITS.errorBytes)
+  return check.cut(parts.join('\nCaused by: '), contract.ERROR_BYTES)
 }
 
 const optional = <T, R>(value: T | undefined, checked: (value: T) => R): R | undefined => value === undefined ? undefined : checked(value)
 
 /** Checks a task, fills in the defaults, and encodes its content. */
 function encodeTask(task: NewTask): EncodedTask {
-  const { priority = DEFAULTS.priority, maxAttempts = DEFAULTS.maxAttempts, onDuplicate = 'keep', ifDead = 'wait', after = [] } = task
+  const { priority = contract.DEFAULT_PRIORITY, maxAttempts = contract.DEFAULT_ATTEMPTS, onDuplicate = 'keep', ifDead = 'wait', after = [] } = task
   check.oneOf('delayMs', task.delayMs !== undefined, 'dueUs', task.dueUs !== undefined)
   check.oneOf('deadlineAfterMs', task.deadlineAfterMs !== undefined, 'deadlineUs', task.deadlineUs !== undefined)
   check.oneOf('after', after.length > 0, 'partOf', task.partOf !== undefined)
-  check.choice('onDuplicate', onDuplicate, 'onDuplicate')
-  check.choice('ifDead', ifDead, 'ifDead')
+  check.choice('onDuplicate', onDuplicate, contract.ON_DUPLICATE)
+  check.choice('ifDead', ifDead, contract.IF_DEAD)
   if ((onDuplicate === 'debounce') !== (task.maxWaitMs !== undefined)) {
     throw check.invalid('maxWaitMs', onDuplicate === 'debounce' ? 'is required by debounce' : 'applies to debounce only')
   }
   optional(task.delayMs, (ms) => check.delay('delayMs', ms))
   optional(task.deadlineAfterMs, (ms) => check.delay('deadlineAfterMs', ms))
   optional(task.maxWaitMs, (ms) => check.delay('maxWaitMs', ms))
-  optional(task.uniqueForMs, (ms) => check.micros('uniqueForMs', ms, LIMITS.windowUs))
+  optional(task.uniqueForMs, (ms) => check.micros('uniqueForMs', ms, contract.PERIOD_US))
   return {
     id: check.name('id', task.id),
     content: encode(task),
@@ -323,13 +323,13 @@ function encodeTask(task: NewTask): EncodedTask {
     dueUs: optional(task.dueUs, (us) => check.moment('dueUs', us)),
     deadlineAfterMs: task.deadlineAfterMs,
     deadlineUs: optional(task.deadlineUs, (us) => check.moment('deadlineUs', us)),
-    priority: check.whole('priority', priority, LIMITS.priority),
+    priority: check.whole('priority', priority, contract.PRIORITY),
     onDuplicate,
     maxWaitMs: task.maxWaitMs,
-    maxAttempts: check.whole('maxAttempts', maxAttempts, LIMITS.attempts),
+    maxAttempts: check.whole('maxAttempts', maxAttempts, contract.ATTEMPTS),
     uniqueForMs: task.uniqueForMs,
     key: optional(task.key, (key) => check.name('key', key)),
-    after: after.length === 0 ? [] : check.list('after', after, LIMITS.after).map((id) => check.name('after', id)),
+    after: after.length === 0 ? [] : check.list('after', after, contract.AFTER.max).map((id) => check.name('after', id)),
     ifDead,
     heldOpen: task.heldOpen ?? false,
     partOf: optional(task.partOf, (id) => check.name('partOf', id)),
@@ -337,13 +337,13 @@ function encodeTask(task: NewTask): EncodedTask {
 }
 
 function checkRecurrence({ cron, zone, everyMs, missed = 'once' }: NewSchedule & Content): Recurrence {
-  if (!MISSED.includes(missed)) throw check.invalid('missed', 'must be skip, once or all')
+  if (!(contract.MISSED as readonly string[]).includes(missed)) throw check.invalid('missed', 'must be skip, once or all')
   if ((cron === undefined) === (everyMs === undefined)) throw check.invalid('cron', 'or everyMs must be set, and not both')
   if (everyMs !== undefined) {
     if (zone !== undefined) throw check.invalid('zone', 'applies to cron only')
-    return { everyMs: check.whole('everyMs', everyMs, LIMITS.intervalMs), missed }
+    return { everyMs: check.interval(everyMs), missed }
   }
-  if (typeof cron !== 'string' || Buffer.byteLength(cron) > LIMITS.recurrenceBytes / 2) throw check.invalid('cron', 'is not a cron pattern')
+  if (typeof cron !== 'string' || Buffer.byteLength(cron) > contract.RECURRENCE_BYTES / 2) throw check.invalid('cron', 'is not a cron pattern')
   return { cron, ...(zone !== undefined && { zone }), missed }
 }
 
@@ -357,20 +357,20 @@ function checkIds(ids: readonly string[] | 'all'): readonly string[] | 'all' {
 
 function checkRate(rate: Rate | undefined): void {
   if (!rate) return
-  check.whole('rate.n', rate.n, LIMITS.rate)
-  check.micros('rate.perMs', rate.perMs, LIMITS.windowUs)
+  check.whole('rate.n', rate.n, contract.RATE)
+  check.micros('rate.perMs', rate.perMs, contract.PERIOD_US)
 }
 
 function checkLimits(limits: QueueLimits): QueueLimits {
   const { bound, overflow, concurrency, rate, perKey, retention, events } = limits
-  optional(bound, (value) => check.whole('bound', value, { min: 0, max: LIMITS.momentUs }))
-  optional(overflow, (value) => check.choice('overflow', value, 'overflow'))
-  for (const value of [concurrency, perKey?.concurrency]) optional(value, (n) => check.whole('concurrency', n, LIMITS.concurrency))
+  optional(bound, (value) => check.whole('bound', value, contract.BOUND))
+  optional(overflow, (value) => check.choice('overflow', value, contract.OVERFLOW))
+  for (const value of [concurrency, perKey?.concurrency]) optional(value, (n) => check.whole('concurrency', n, contract.CONCURRENCY))
   for (const one of [rate, perKey?.rate]) checkRate(one)
   optional(retention, ({ ageMs, count }) => {
-    check.micros('retention.ageMs', ageMs, LIMITS.windowUs)
-    check.whole('retention.count', count, LIMITS.retained)
+    check.micros('retention.ageMs', ageMs, contract.PERIOD_US)
+    check.whole('retention.count', count, contract.RETAINED)
   })
-  optional(events, (n) => check.whole('events', n, LIMITS.events))
+  optional(events, (n) => check.whole('events', n, contract.EVENTS))
   return limits
 }

@@ -1,7 +1,7 @@
 import type { ConnectionOptions } from 'node:tls'
 
 import * as check from './check.js'
-import { DEFAULTS, LIMITS } from './contract.js'
+import * as contract from './contract.js'
 import { InvalidError } from './errors.js'
 import { HttpTransport } from './http/transport.js'
 import { Lock } from './lock.js'
@@ -41,8 +41,8 @@ export class Rushgate {
    * client of ioredis or node-redis whose settings the connections get. The passed client is not used itself.
    */
   static async connect(to: string | object, options: ConnectOptions = {}): Promise<Rushgate> {
-    const { token, tls = {}, library, timeoutMs = DEFAULTS.timeout, retryForMs = DEFAULTS.retryFor } = options
-    for (const [field, ms] of Object.entries({ timeoutMs, retryForMs })) check.micros(field, ms, { min: 1_000, max: LIMITS.waitUs })
+    const { token, tls = {}, library, timeoutMs = contract.DEFAULT_TIMEOUT, retryForMs = contract.DEFAULT_RETRY_FOR } = options
+    for (const [field, ms] of Object.entries({ timeoutMs, retryForMs })) check.micros(field, ms, { min: 1_000, max: contract.WAIT_US.max })
     if (typeof to === 'string' && HTTP_URL.test(to)) return new Rushgate(new HttpTransport(to, { token, timeoutMs, retryForMs }))
     if (token !== undefined) throw new InvalidError('Only a Rushgate server has API tokens.', { field: 'token' })
     if (typeof to !== 'string' && (typeof to !== 'object' || to === null)) throw new InvalidError('Pass a URL or a client.', { field: 'to' })

@@ -1,5 +1,5 @@
 import * as check from './check.js'
-import { DEFAULTS, LIMITS } from './contract.js'
+import * as contract from './contract.js'
 import { isFinal } from './holds.js'
 import type { WaitOptions } from './queue.js'
 import type { Sales } from './transport.js'
@@ -34,9 +34,9 @@ export class Sale {
 
   /** Reserves units for a buyer, all lines or none. Repeating the call with the same key is answered `replayed`. */
   async reserve({ buyer, key, lines, sameNumber = false, pass }: Reservation): Promise<Reserved> {
-    const cart = check.list('lines', lines, LIMITS.lines.max).map(({ sku, quantity = 1 }) => ({
+    const cart = check.list('lines', lines, contract.LINES.max).map(({ sku, quantity = 1 }) => ({
       sku: check.name('sku', sku),
-      quantity: check.whole('quantity', quantity, LIMITS.quantity),
+      quantity: check.whole('quantity', quantity, contract.QUANTITY),
     }))
     if (new Set(cart.map(({ sku }) => sku)).size < cart.length) throw check.invalid('lines', 'has a SKU twice')
     if (sameNumber && cart.some(({ quantity }) => quantity !== 1)) throw check.invalid('sameNumber', 'requires a quantity of 1 in every line')
@@ -90,12 +90,12 @@ export class Sale {
 }
 
 /** Checks a sale to create, and fills in the defaults. */
-export function checkSale({ id, skus, holdMs = DEFAULTS.hold, opensAtUs, closesAtUs, ledger }: NewSale): NewSale {
-  check.micros('holdMs', holdMs, LIMITS.holdUs)
-  const checked = check.list('skus', skus, LIMITS.skus.max).map(({ sku, units, perBuyer = DEFAULTS.perBuyer }) => ({
+export function checkSale({ id, skus, holdMs = contract.DEFAULT_HOLD, opensAtUs, closesAtUs, ledger }: NewSale): NewSale {
+  check.micros('holdMs', holdMs, contract.HOLD_US)
+  const checked = check.list('skus', skus, contract.SKUS.max).map(({ sku, units, perBuyer = contract.DEFAULT_PER_BUYER }) => ({
     sku: check.name('sku', sku),
-    units: check.whole('units', units, LIMITS.units),
-    perBuyer: check.whole('perBuyer', perBuyer, LIMITS.perBuyer),
+    units: check.whole('units', units, contract.UNITS),
+    perBuyer: check.whole('perBuyer', perBuyer, contract.PER_BUYER),
   }))
   if (new Set(checked.map(({ sku }) => sku)).size < checked.length) throw check.invalid('skus', 'has a SKU twice')
   for (const moment of [opensAtUs, closesAtUs]) if (moment !== undefined) check.moment('opensAtUs', moment)

@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 import { InvalidError } from 'rushgate'
-import { KEYS } from 'rushgate/contract'
+import { QUEUE_KEYS, SCHEDULES_KEYS } from 'rushgate/contract'
 
 import { connect, target, unique, until } from './target.mjs'
 
@@ -98,7 +98,7 @@ if (target.kind === 'redis') {
       '{"every_ms":"1s"}', '{"every_ms":1e400}', '{"every_ms":1000,"missed":"later"}', '{}', 'null', '']
     for (const [at, recurrence] of recurrences.entries()) {
       const args = [`broken-${at}`, recurrence, Buffer.of(0), 5, 20, 1, '', '']
-      const keys = [...KEYS.queue, ...KEYS.schedules].map(key)
+      const keys = [...QUEUE_KEYS.endings, ...SCHEDULES_KEYS.endings].map(key)
       await admin.fcall('rushgate_1_queue_schedule', keys.length, ...keys, ...args)
     }
     const record = await admin.hgetBuffer(key('schedules'), 'broken-0')
@@ -115,7 +115,7 @@ if (target.kind === 'redis') {
     assert.deepEqual(new Set(await admin.zrangebyscore(key('schedule_moments'), 1, 1)), new Set(broken))
     assert.deepEqual(warnings.map((text) => text.split(' of ')[0]).sort(), broken.map((id) => `cannot fire the schedule ${id}`).sort())
     // A server on the same store would keep logging them.
-    await admin.del(...KEYS.schedules.map(key))
+    await admin.del(...SCHEDULES_KEYS.endings.map(key))
     admin.disconnect()
   })
 }

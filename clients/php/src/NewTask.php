@@ -43,9 +43,9 @@ final class NewTask
         public readonly ?string $kind = null,
         public readonly int|float|null $delay = null,
         public readonly ?int $dueUs = null,
-        public readonly int $priority = Contract::PRIORITY_DEFAULT,
+        public readonly int $priority = Contract::DEFAULT_PRIORITY,
         public readonly ?string $key = null,
-        public readonly int $maxAttempts = Contract::ATTEMPTS_DEFAULT,
+        public readonly int $maxAttempts = Contract::DEFAULT_ATTEMPTS,
         public readonly string $onDuplicate = 'keep',
         public readonly int|float|null $maxWait = null,
         public readonly int|float|null $deadline = null,
@@ -59,8 +59,8 @@ final class NewTask
     ) {
         $this->id = Checks::name('the task ID', $id);
         $this->payload = Payload::of($payload)->with($kind, $traceparent);
-        Checks::range('the priority', $priority, 0, Contract::PRIORITY_MAX);
-        Checks::range('the number of attempts', $maxAttempts, 1, Contract::ATTEMPTS_MAX);
+        Checks::range('the priority', $priority, ...Contract::PRIORITY);
+        Checks::range('the number of attempts', $maxAttempts, ...Contract::ATTEMPTS);
         $this->checkTimes();
         $this->checkDependencies();
         if ($key !== null) {
@@ -90,7 +90,7 @@ final class NewTask
 
     private function checkDependencies(): void
     {
-        Checks::range('the number of dependencies', count($this->after), 0, Contract::DEPENDENCIES_MAX);
+        Checks::range('the number of dependencies', count($this->after), ...Contract::AFTER);
         Checks::word('the policy for dead dependencies', $this->ifDead, Contract::IF_DEAD);
         foreach ([...$this->after, ...array_filter([$this->partOf])] as $other) {
             if (Checks::name('a dependency', $other) === $this->id) {

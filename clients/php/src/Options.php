@@ -32,7 +32,7 @@ final class Options
         Checks::duration('the connect timeout', $connectTimeout, 100_000, 60_000_000);
         Checks::duration('the answer timeout', $answerTimeout, 100_000, 60_000_000);
         Checks::duration('the retry budget', $retryFor, 0, 3_600_000_000);
-        Checks::word('the driver', $driver, ['auto' => 1, 'phpredis' => 1, 'predis' => 1, 'stream' => 1]);
+        Checks::word('the driver', $driver, ['auto', 'phpredis', 'predis', 'stream']);
         Checks::label('the label', $label);
     }
 

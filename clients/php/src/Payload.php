@@ -11,6 +11,12 @@ use Rushgate\Internal\Checks;
 /** Content of a task or a result: bytes with a content type. At most 1 MiB; a result at most 64 KiB. */
 final class Payload
 {
+    /** The content types that a body has as a single byte. Any other is preceded by its length. */
+    private const SHORT_TYPES = [
+        Contract::BYTES_CODE => Contract::BYTES_TYPE,
+        Contract::JSON_CODE => Contract::JSON_TYPE,
+    ];
+
     private const JSON_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
         | JSON_PRESERVE_ZERO_FRACTION;
     private const JSON_TYPE = '~^application/json$|\+json$~iD';
@@ -49,7 +55,7 @@ final class Payload
      */
     public static function bytes(string $bytes, string $contentType = 'application/octet-stream'): self
     {
-        Checks::range('the size of the payload in bytes', strlen($bytes), 0, Contract::PAYLOAD_MAX);
+        Checks::range('the size of the payload in bytes', strlen($bytes), 0, Contract::PAYLOAD_BYTES);
         if (!preg_match('~^[!-:<-\~]+/[!-:<-\~]+(;[ -\~]*)?$~D', $contentType)) {
             throw Checks::invalid('the content type', "is `$contentType`; it must be a media type");
         }
@@ -76,7 +82,7 @@ final class Payload
             throw Checks::invalid('the traceparent', 'is not a W3C traceparent');
         }
         $payload = new self($this->bytes, $this->contentType, $kind, $traceparent);
-        Checks::range('the size of the content type', strlen($payload->fullType()), 1, Contract::CONTENT_TYPE_MAX);
+        Checks::range('the size of the content type', strlen($payload->fullType()), 1, Contract::CONTENT_TYPE_BYTES);
         return $payload;
     }
 
@@ -111,7 +117,7 @@ final class Payload
     public function toBody(): string
     {
         $type = $this->fullType();
-        $short = array_search($type, Contract::SHORT_TYPES, true);
+        $short = array_search($type, self::SHORT_TYPES, true);
         return ($short === false ? chr(strlen($type)) . $type : chr($short)) . $this->bytes;
     }
 
@@ -123,7 +129,7 @@ final class Payload
     public static function fromBody(string $body): self
     {
         $length = ord($body[0]);
-        $short = Contract::SHORT_TYPES[$length] ?? null;
+        $short = self::SHORT_TYPES[$length] ?? null;
         $bytes = substr($body, $short === null ? 1 + $length : 1);
         return self::typed($short ?? substr($body, 1, $length), $bytes);
     }
@@ -176,7 +182,7 @@ final class Payload
             $value = preg_replace('/^"(.*)"$/Ds', '$1', $value);
             $name = strtolower($name);
             $isKnown = match ($name) {
-                'kind' => preg_match('~^[A-Za-z0-9._:/-]{1,' . Contract::KIND_MAX . '}$~D', $value) === 1,
+                'kind' => preg_match('~^[A-Za-z0-9._:/-]{1,' . Contract::KIND_BYTES . '}$~D', $value) === 1,
                 'traceparent' => preg_match(self::TRACEPARENT, $value) === 1,
                 default => false,
             };

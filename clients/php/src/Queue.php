@@ -24,6 +24,9 @@ use Rushgate\Transport\Transport;
  */
 final class Queue
 {
+    /** Most dependencies of all tasks of one call. */
+    private const DEPENDENCIES_PER_CALL = 10_000;
+
     /** @internal */
     public function __construct(private readonly Transport $store, public readonly string $name)
     {
@@ -89,7 +92,7 @@ final class Queue
     {
         Checks::batch('tasks', $tasks);
         $dependencies = array_sum(array_map(fn (NewTask $task) => count($task->after), $tasks));
-        Checks::range('the number of dependencies', $dependencies, 0, Contract::DEPENDENCIES_PER_CALL_MAX);
+        Checks::range('the number of dependencies', $dependencies, 0, self::DEPENDENCIES_PER_CALL);
         $outcome = fn (array $fields) => new Enqueued(
             $fields['outcome'],
             $fields['revision'] ?? null,
@@ -120,7 +123,7 @@ final class Queue
     ): array {
         return $this->tasks($this->store->claim(
             $this->name,
-            Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX),
+            Checks::range('the number of tasks', $n, ...Contract::BATCH),
             Checks::lease($lease),
             Checks::wait($wait),
             self::workerName($worker),
@@ -135,7 +138,7 @@ final class Queue
      */
     public function top(int $n = 1): array
     {
-        Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX);
+        Checks::range('the number of tasks', $n, ...Contract::BATCH);
         return $this->tasks($this->store->top($this->name, $n));
     }
 
@@ -146,7 +149,7 @@ final class Queue
      */
     public function pop(int $n = 1): array
     {
-        Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX);
+        Checks::range('the number of tasks', $n, ...Contract::BATCH);
         return $this->tasks($this->store->pop($this->name, $n));
     }
 
@@ -213,7 +216,7 @@ final class Queue
      */
     public function extend(Task|string $task, int|float $lease = 30, ?int $percent = null, ?string $note = null): bool
     {
-        $percent === null || Checks::range('the percentage', $percent, 0, Contract::PERCENT_MAX);
+        $percent === null || Checks::range('the percentage', $percent, ...Contract::PERCENT);
         $note === null || Checks::label('the note', $note);
         $lease = Checks::lease($lease);
         [$outcome] = $this->store->extend($this->name, [self::ticket($task)], $lease, $percent, $note);
@@ -260,7 +263,7 @@ final class Queue
             throw Checks::invalid('the task', 'has a delay and a due time; set one of them');
         }
         $delay = Checks::delay('the delay', $delay ?? 0);
-        $dueUs === null || Checks::range('the due time', $dueUs, 0, Contract::MOMENT_MAX);
+        $dueUs === null || Checks::range('the due time', $dueUs, ...Contract::MOMENT_US);
         $answer = $this->store->reschedule($this->name, Checks::name('the task ID', $id), $delay, $dueUs);
         return match ($answer['outcome']) {
             'rescheduled' => $answer['due_us'],
@@ -345,7 +348,7 @@ final class Queue
      */
     public function dependents(string $id, int $n = 100): array
     {
-        Checks::range('the number of tasks', $n, 1, Contract::BATCH_MAX);
+        Checks::range('the number of tasks', $n, ...Contract::BATCH);
         return $this->store->dependents($this->name, Checks::name('the task ID', $id), $n);
     }
 
@@ -355,9 +358,9 @@ final class Queue
      * @param int $limit 1 to 100
      * @return list<array{id: string, end: string, at_us: int, result?: Payload, error?: string}>
      */
-    public function waited(string $id, string $after = '', int $limit = Contract::WAITED_PAGE_MAX): array
+    public function waited(string $id, string $after = '', int $limit = Contract::WAITED_PAGE['max']): array
     {
-        Checks::range('the limit', $limit, 1, Contract::WAITED_PAGE_MAX);
+        Checks::range('the limit', $limit, ...Contract::WAITED_PAGE);
         return $this->store->waited($this->name, Checks::name('the task ID', $id), $after, $limit);
     }
 
@@ -413,9 +416,9 @@ final class Queue
      * @param int $limit 1 to 1,000
      * @return list<DeadLetter>
      */
-    public function dead(string $after = '', int $limit = Contract::BATCH_MAX): array
+    public function dead(string $after = '', int $limit = Contract::BATCH['max']): array
     {
-        Checks::range('the limit', $limit, 1, Contract::BATCH_MAX);
+        Checks::range('the limit', $limit, ...Contract::BATCH);
         return array_map(DeadLetter::fromFields(...), $this->store->dead($this->name, $after, $limit));
     }
 
@@ -463,22 +466,22 @@ final class Queue
         int|float|null $every = null,
         string $missed = 'once',
         ?string $kind = null,
-        int $priority = Contract::PRIORITY_DEFAULT,
-        int $maxAttempts = Contract::ATTEMPTS_DEFAULT,
+        int $priority = Contract::DEFAULT_PRIORITY,
+        int $maxAttempts = Contract::DEFAULT_ATTEMPTS,
         ?bool $paused = null,
     ): string {
-        $every === null || Checks::duration('the interval', $every, Contract::EVERY_MIN, Contract::DELAY_MAX);
+        $every === null || Checks::duration('the interval', $every, ...Contract::INTERVAL_US);
         $fields = [
             'cron' => $cron,
             'zone' => $zone,
             'every_ms' => $every === null ? null : Clock::toMillis($every),
             'missed' => $missed,
             'content' => Payload::of($payload)->with($kind, null),
-            'priority' => Checks::range('the priority', $priority, 0, Contract::PRIORITY_MAX),
-            'max_attempts' => Checks::range('the number of attempts', $maxAttempts, 1, Contract::ATTEMPTS_MAX),
+            'priority' => Checks::range('the priority', $priority, ...Contract::PRIORITY),
+            'max_attempts' => Checks::range('the number of attempts', $maxAttempts, ...Contract::ATTEMPTS),
             'paused' => $paused,
         ];
-        $id = Checks::name('the schedule ID', $id, Contract::SCHEDULE_ID_MAX);
+        $id = Checks::name('the schedule ID', $id, Contract::SCHEDULE_ID_BYTES);
         $fields = array_filter($fields, fn (mixed $field) => $field !== null);
         return $this->store->saveSchedule($this->name, $id, $fields);
     }
@@ -491,9 +494,9 @@ final class Queue
      * @param int $limit 1 to 10,000
      * @return list<array<string, mixed>>
      */
-    public function schedules(string $after = '', int $limit = Contract::BATCH_MAX): array
+    public function schedules(string $after = '', int $limit = Contract::BATCH['max']): array
     {
-        Checks::range('the limit', $limit, 1, Contract::PAGE_MAX);
+        Checks::range('the limit', $limit, ...Contract::SCHEDULES_PAGE);
         return $this->store->schedules($this->name, $after, $limit);
     }
 
@@ -509,9 +512,9 @@ final class Queue
      * @param int $limit 1 to 10,000
      * @return list<WorkerInfo>
      */
-    public function workers(string $after = '', int $limit = Contract::BATCH_MAX): array
+    public function workers(string $after = '', int $limit = Contract::BATCH['max']): array
     {
-        Checks::range('the limit', $limit, 1, Contract::PAGE_MAX);
+        Checks::range('the limit', $limit, ...Contract::WORKERS_PAGE);
         return array_map(WorkerInfo::fromFields(...), $this->store->workers($this->name, $after, $limit));
     }
 
@@ -523,7 +526,7 @@ final class Queue
      */
     public function setWorker(string $id, string $mode): bool
     {
-        $mode = Checks::word('the mode', $mode, Contract::WORKER_MODES);
+        $mode = Checks::word('the mode', $mode, Contract::WORKER_MODE);
         return $this->store->setWorker($this->name, Checks::name('the worker ID', $id), $mode);
     }
 
@@ -551,7 +554,7 @@ final class Queue
             return null;
         }
         $payload = Payload::of($result);
-        Checks::range('the size of the result in bytes', strlen($payload->toBytes()), 0, Contract::RESULT_MAX);
+        Checks::range('the size of the result in bytes', strlen($payload->toBytes()), 0, Contract::RESULT_BYTES);
         return $payload;
     }
 

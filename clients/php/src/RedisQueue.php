@@ -47,7 +47,7 @@ final class RedisQueue
         $afterInterval = 0,
         int $onDuplicate = self::KEEP,
         string|array $payload = '',
-        int $priority = Contract::PRIORITY_DEFAULT,
+        int $priority = Contract::DEFAULT_PRIORITY,
         $uniqueFor = 0,
         ?string $kind = null,
     ): bool {
@@ -60,7 +60,7 @@ final class RedisQueue
             $kind,
             delay: max($afterInterval, 0),
             priority: $priority,
-            onDuplicate: array_search($onDuplicate, Contract::ON_DUPLICATE, true) ?: 'keep',
+            onDuplicate: Contract::ON_DUPLICATE[$onDuplicate] ?? 'keep',
             uniqueFor: $uniqueFor > 0 ? $uniqueFor : null,
         );
         $enqueued = $this->client->queue((string) $name)->enqueueAll(array_map($task, array_values((array) $id)));

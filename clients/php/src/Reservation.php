@@ -49,6 +49,6 @@ final class Reservation
     /** True if the state never changes again. */
     public function isFinal(): bool
     {
-        return in_array($this->state, Contract::FINAL_STATES, true);
+        return in_array($this->state, Contract::FINAL_STATE, true);
     }
 }

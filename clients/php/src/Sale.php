@@ -43,19 +43,19 @@ final class Sale
         ?int $closesAtUs = null,
         ?bool $ledger = null,
     ): void {
-        Checks::range('the number of SKUs', count($skus), 1, Contract::SKUS_MAX);
+        Checks::range('the number of SKUs', count($skus), ...Contract::SKUS);
         $list = [];
         foreach ($skus as $sku => $stock) {
             $list[] = [
                 'sku' => Checks::name('the SKU', (string) $sku),
-                'units' => Checks::range('the number of units', $stock['units'], 1, Contract::UNITS_MAX),
-                'per_buyer' => Checks::range('the purchase limit', $stock['per_buyer'] ?? 1, 1, Contract::PER_BUYER_MAX),
+                'units' => Checks::range('the number of units', $stock['units'], ...Contract::UNITS),
+                'per_buyer' => Checks::range('the purchase limit', $stock['per_buyer'] ?? 1, ...Contract::PER_BUYER),
             ];
         }
         $this->store->createSale([
             'id' => $this->id,
             'skus' => $list,
-            'hold_ms' => Clock::toMillis(Checks::duration('the hold', $hold, Contract::HOLD_MIN, Contract::HOLD_MAX)),
+            'hold_ms' => Clock::toMillis(Checks::duration('the hold', $hold, ...Contract::HOLD_US)),
             'opens_at_us' => $opensAtUs,
             'closes_at_us' => $closesAtUs,
             'ledger' => $ledger,
@@ -99,14 +99,14 @@ final class Sale
      */
     public function reserve(string $buyer, string $key, array $cart, bool $same = false): Reservation
     {
-        if (!preg_match('/^[!-~]{1,' . Contract::IDEMPOTENCY_KEY_MAX . '}$/D', $key)) {
+        if (!preg_match('/^[!-~]{1,' . Contract::IDEMPOTENCY_KEY_BYTES . '}$/D', $key)) {
             throw Checks::invalid('the idempotency key', 'must be 1 to 128 visible ASCII characters');
         }
-        Checks::range('the number of lines', count($cart), 1, Contract::LINES_MAX);
+        Checks::range('the number of lines', count($cart), ...Contract::LINES);
         $lines = [];
         foreach ($cart as $sku => $quantity) {
             $name = Checks::name('the SKU', (string) $sku);
-            $lines[$name] = Checks::range('the quantity', $quantity, 1, Contract::QUANTITY_MAX);
+            $lines[$name] = Checks::range('the quantity', $quantity, ...Contract::QUANTITY);
         }
         $buyer = Checks::name('the buyer', $buyer);
         return Reservation::fromFields($this->store->reserve($this->id, $buyer, $key, $lines, $same));

@@ -83,10 +83,10 @@ final class Worker
     ) {
         $this->backoff = $backoff ?? new Backoff();
         $this->report = new WorkerReport();
-        Checks::duration('the lease', $lease, 3_000_000, Contract::LEASE_MAX);
+        Checks::duration('the lease', $lease, 3_000_000, Contract::LEASE_US['max']);
         $timeout === null || Checks::period('the timeout', $timeout);
         Checks::delay('the grace', $grace);
-        Checks::range('the prefetch', $prefetch, 1, Contract::BATCH_MAX);
+        Checks::range('the prefetch', $prefetch, ...Contract::BATCH);
         Checks::range('the number of forks', $forks, 1, 1_000);
         if ($handlers === []) {
             throw Checks::invalid('the worker', 'has no handler');
@@ -316,7 +316,7 @@ final class Worker
             $this->running = null;
             return $this->afterInterruption($interrupted->reason);
         } catch (\Throwable $error) {
-            return $this->isCancelled ? null : Outcome::retry(Text::ofError($error, Contract::ERROR_MAX));
+            return $this->isCancelled ? null : Outcome::retry(Text::ofError($error, Contract::ERROR_BYTES));
         } finally {
             array_map(Alarm::cancel(...), $this->timers);
             $this->timers = [];

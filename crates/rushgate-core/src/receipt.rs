@@ -60,9 +60,14 @@ impl fmt::Display for BadReceipt {
     }
 }
 
-const KIND: Kind = Kind { prefix: "rg1.", domain: b"rushgate receipt 1\0", text_max: Receipt::TEXT_MAX };
+const KIND: Kind =
+    Kind { prefix: Receipt::PREFIX, domain: Receipt::DOMAIN.as_bytes(), text_max: Receipt::TEXT_MAX };
 
 impl Receipt {
+    /// Prefix of the text.
+    pub const PREFIX: &str = "rg1.";
+    /// Domain separator, signed before the content.
+    pub const DOMAIN: &str = "rushgate receipt 1\0";
     /// Maximum length, in bytes. The receipt of a cart with every line full is shorter.
     pub const TEXT_MAX: usize = 16 << 20;
 

@@ -3,7 +3,7 @@
 mod dead;
 mod event;
 mod look;
-mod row;
+pub(crate) mod row;
 
 use std::time::Duration;
 

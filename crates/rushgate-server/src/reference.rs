@@ -1,7 +1,10 @@
-//! Generates the tables of `docs/http.md` from the table of routes and the problem codes.
+//! Generates the tables of `docs/http.md` from the table of routes and the problem codes, and `clients/operations.json`.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
+
+use serde_json::json;
 
 use crate::problem::Code;
 use crate::route::{COMMON, KeyUse, Route};
@@ -53,14 +56,32 @@ fn written(page: &str) -> String {
     page
 }
 
-#[test]
-fn the_page_about_the_api_is_that_of_the_code() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/http.md");
-    let page = std::fs::read_to_string(&path).unwrap();
-    let written = written(&page);
+/// Method and path of each operation, by the `operationId` of the OpenAPI description, one per line.
+fn operations() -> String {
+    let routes = routes().into_iter().map(|route| (route.verb, json!([route.method.as_str(), route.path])));
+    let routes: BTreeMap<_, _> = routes.collect();
+    let lines: Vec<_> = routes.iter().map(|(verb, of)| format!("  \"{verb}\": {of}")).collect();
+    format!("{{\n{}\n}}\n", lines.join(",\n"))
+}
+
+/// Compares a file with what the code makes of it, or rewrites it.
+fn compare(file: &str, written: impl FnOnce(&str) -> String) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+    let is = std::fs::read_to_string(&path).unwrap_or_default();
+    let written = written(&is);
     if std::env::var_os("RUSHGATE_WRITE_TABLES").is_some() {
         std::fs::write(&path, written).unwrap();
     } else {
-        assert!(page == written, "docs/http.md differs from the code; RUSHGATE_WRITE_TABLES=1 rewrites it");
+        assert!(is == written, "{file} differs from the code; RUSHGATE_WRITE_TABLES=1 rewrites it");
     }
+}
+
+#[test]
+fn the_page_about_the_api_is_that_of_the_code() {
+    compare("docs/http.md", written);
+}
+
+#[test]
+fn the_operations_of_the_clients_are_those_of_the_code() {
+    compare("clients/operations.json", |_| operations());
 }

@@ -1,16 +1,19 @@
 import { setMaxListeners } from 'node:events'
 
-import { HTTP } from '../contract.js'
+import * as contract from '../contract.js'
 import {
   ClosedError, ConflictError, CorruptError, type ErrorDetails, ForbiddenError, FullError, InvalidError, MisconfiguredError, NotFoundError,
   OutcomeUnknownError, RushgateError, UnavailableError,
 } from '../errors.js'
 import { now, Pauses, sleep } from '../wait.js'
+import type { Operation } from './operations.js'
 
 /** A request to the API. */
 export interface Request {
-  method: 'GET' | 'POST' | 'PUT' | 'DELETE'
-  path: string
+  operation: Operation
+  /** Parameters of the path, in their order. */
+  path: readonly string[]
+  query?: Record<string, string>
   body?: object
   /** Sent as `Idempotency-Key`, so that a repeat gets the same answer. */
   key?: string
@@ -37,8 +40,7 @@ export class Problem extends Error {
   }
 }
 
-/** Codes after which the same request may be sent again soon. */
-const PASSING = new Set(['unavailable', 'outcome_unknown', 'closing', 'idempotency_in_flight', 'request_timeout'])
+const PASSING = new Set<string>(contract.PASSING_PROBLEMS)
 
 export interface HttpSettings {
   token?: string
@@ -88,7 +90,7 @@ export class HttpClient {
     }
   }
 
-  async #try({ method, path, body, key, waitMs = 0, signal }: Request): Promise<Answer> {
+  async #try({ operation, path, query, body, key, waitMs = 0, signal }: Request): Promise<Answer> {
     const limit = new AbortController()
     const abort = () => limit.abort()
     const timer = setTimeout(abort, this.#settings.timeoutMs + waitMs)
@@ -96,8 +98,8 @@ export class HttpClient {
     for (const one of signals) one.addEventListener('abort', abort)
     try {
       signal?.throwIfAborted()
-      const response = await fetch(this.#base + path, {
-        method,
+      const response = await fetch(this.#base + pathOf(operation, path, query), {
+        method: operation[0],
         headers: this.#headers(body, key, waitMs),
         body: body === undefined ? undefined : JSON.stringify(body),
         signal: limit.signal,
@@ -114,7 +116,7 @@ export class HttpClient {
     return {
       ...(token !== undefined && { Authorization: `Bearer ${token}` }),
       ...(body !== undefined && { 'Content-Type': 'application/json' }),
-      ...(key !== undefined && { 'Idempotency-Key': key }),
+      ...(key !== undefined && { [contract.HTTP_KEY_HEADER]: key }),
       ...(waitMs > 0 && { Prefer: `wait=${Math.ceil(waitMs / 1_000)}` }),
     }
   }
@@ -124,12 +126,18 @@ export class HttpClient {
   }
 }
 
+function pathOf([, path]: Operation, parameters: readonly string[], query: Request['query']): string {
+  const [...left] = parameters
+  const filled = path.replace(/\{\w+\}/g, () => encodeURIComponent(left.shift()!))
+  return query === undefined ? filled : `${filled}?${new URLSearchParams(query)}`
+}
+
 async function read(response: Response): Promise<Answer> {
   const text = await response.text()
-  const isProblem = response.headers.get('content-type')?.startsWith(HTTP.problemType)
+  const isProblem = response.headers.get('content-type')?.startsWith(contract.HTTP_PROBLEM_TYPE)
   if (!response.ok) throw new Problem(response.status, isProblem ? JSON.parse(text) : {})
   const body = text === '' ? undefined : JSON.parse(text)
-  return { status: response.status, body, replayed: response.headers.get(HTTP.replayedHeader) === 'true' }
+  return { status: response.status, body, replayed: response.headers.get(contract.HTTP_REPLAYED_HEADER) === 'true' }
 }
 
 /** Whether the server was not reached, so that nothing can have happened. */

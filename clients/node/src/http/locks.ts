@@ -3,7 +3,8 @@ import { randomUUID } from 'node:crypto'
 import type { AcquireRequest, Busy, Grant, Locks } from '../transport.js'
 import type { Holder, LockState } from '../types.js'
 import { now } from '../wait.js'
-import { asRushgateError, type HttpClient, Problem } from './client.js'
+import { asRushgateError, type HttpClient, Problem, type Request } from './client.js'
+import * as op from './operations.js'
 import { waiting } from './waiting.js'
 import { fromWire } from './wire.js'
 
@@ -41,7 +42,7 @@ export class HttpLocks implements Locks {
     const body = { lease_ms: Math.round(leaseMs), label, barging }
     const sent = now()
     try {
-      const { body: view } = await this.#client.send({ method: 'POST', path: pathOf(name, 'acquire'), body, key, waitMs, signal })
+      const { body: view } = await this.#client.send({ operation: op.ACQUIRE, path: [name], body, key, waitMs, signal })
       if (now() - sent < QUICK_MS) return { token: view.token, fence: view.fence, heldUntil: sent + view.lease_left_ms }
       // After a wait, the time of the request says nothing about the lease. An extension starts it again.
       return await this.extend(name, view.token, leaseMs) ?? {}
@@ -54,17 +55,17 @@ export class HttpLocks implements Locks {
   async extend(name: string, token: string, leaseMs: number): Promise<Grant | undefined> {
     const body = { token, lease_ms: Math.round(leaseMs) }
     const sent = now()
-    const view = await this.#unlessLost({ path: pathOf(name, 'extend'), body })
+    const view = await this.#unlessLost({ operation: op.EXTEND_LOCK, path: [name], body })
     return view && { token, fence: view.fence, heldUntil: sent + view.lease_left_ms }
   }
 
   async release(name: string, token: string): Promise<boolean> {
-    return await this.#unlessLost({ path: pathOf(name, 'release'), body: { token } }) !== undefined
+    return await this.#unlessLost({ operation: op.RELEASE, path: [name], body: { token } }) !== undefined
   }
 
-  async #unlessLost(request: { path: string; body: object }): Promise<any> {
+  async #unlessLost(request: Request): Promise<any> {
     try {
-      return (await this.#client.send({ method: 'POST', ...request })).body
+      return (await this.#client.send(request)).body
     } catch (error) {
       if (error instanceof Problem && error.code === 'not_held') return undefined
       throw asRushgateError(error as Error)
@@ -77,15 +78,11 @@ export class HttpLocks implements Locks {
   }
 
   async show(name: string): Promise<LockState> {
-    return fromWire((await this.#client.ask({ method: 'GET', path: pathOf(name) })).body)
+    return fromWire((await this.#client.ask({ operation: op.SHOW_LOCK, path: [name] })).body)
   }
 
   async forceRelease(name: string): Promise<Holder | undefined> {
-    const { body } = await this.#client.ask({ method: 'POST', path: pathOf(name, 'force-release'), body: {} })
+    const { body } = await this.#client.ask({ operation: op.FORCE_RELEASE, path: [name], body: {} })
     return fromWire<{ holder?: Holder }>(body).holder
   }
-}
-
-function pathOf(name: string, verb?: string): string {
-  return `/v1/locks/${encodeURIComponent(name)}${verb === undefined ? '' : `/${verb}`}`
 }

@@ -7,7 +7,8 @@ import type {
   Cancelled, Closed, Completed, DeadLetter, Ended, Enqueued, QueueLimits, QueueStats, Rescheduled, Retried, Schedule, Scheduled, Task,
   TaskExtended, TaskInfo, TaskReleased, Waited, Why, WorkerInfo, WorkerMode,
 } from '../types.js'
-import { asRushgateError, type HttpClient, Problem, type Request } from './client.js'
+import { type Answer, asRushgateError, type HttpClient, Problem, type Request } from './client.js'
+import * as op from './operations.js'
 import { waiting } from './waiting.js'
 import { contentFields, fromWire } from './wire.js'
 
@@ -20,7 +21,7 @@ export class HttpQueues implements Queues {
   }
 
   async enqueue(queue: string, tasks: readonly EncodedTask[]): Promise<Enqueued[]> {
-    return this.#outcomes(queue, 'batch', { tasks: tasks.map(wireTask) })
+    return this.#outcomes(queue, op.ENQUEUE_ALL, { tasks: tasks.map(wireTask) })
   }
 
   async claim(queue: string, request: ClaimRequest): Promise<Task[]> {
@@ -30,7 +31,7 @@ export class HttpQueues implements Queues {
 
   async #claimOnce(queue: string, { n, leaseMs, worker, signal }: ClaimRequest, waitMs: number): Promise<Task[]> {
     const body = { n, lease_ms: Math.round(leaseMs), worker }
-    const request: Request = { method: 'POST', path: pathOf(queue, 'claim'), body, key: randomUUID() }
+    const request: Request = { operation: op.CLAIM, path: [queue], body, key: randomUUID() }
     const claim = (more: Partial<Request>) => this.#tasks({ ...request, ...more })
     try {
       return await claim({ waitMs, signal })
@@ -51,7 +52,7 @@ export class HttpQueues implements Queues {
   }
 
   async complete(queue: string, completions: readonly Completion[]): Promise<Completed[]> {
-    const outcomes = await this.#grouped(queue, 'complete', completions, ({ result, discarded }) => ({
+    const outcomes = await this.#grouped(queue, op.COMPLETE, completions, ({ result, discarded }) => ({
       fields: { discarded, ...(result && contentFields(result, 'result', 'result_type')) },
       alone: result !== undefined,
     }))
@@ -59,20 +60,20 @@ export class HttpQueues implements Queues {
   }
 
   async retry(queue: string, failures: readonly Failure[]): Promise<Retried[]> {
-    return await this.#grouped(queue, 'retry', failures, ({ delayMs, error, giveUp }) => ({
+    return await this.#grouped(queue, op.RETRY, failures, ({ delayMs, error, giveUp }) => ({
       fields: { delay_ms: Math.round(delayMs), error, give_up: giveUp },
       alone: true,
     })) as Retried[]
   }
 
   async release(queue: string, releases: readonly Release[]): Promise<TaskReleased[]> {
-    const outcomes = await this.#grouped(queue, 'release', releases, ({ delayMs }) => ({ fields: { delay_ms: Math.round(delayMs) } }))
+    const outcomes = await this.#grouped(queue, op.RELEASE_TASKS, releases, ({ delayMs }) => ({ fields: { delay_ms: Math.round(delayMs) } }))
     return outcomes.map(({ outcome }) => outcome as TaskReleased)
   }
 
   async extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]> {
     const lease_ms = Math.round(leaseMs)
-    const outcomes = await this.#grouped(queue, 'extend', heartbeats, ({ progress }) => ({
+    const outcomes = await this.#grouped(queue, op.EXTEND_TASKS, heartbeats, ({ progress }) => ({
       fields: progress ? { lease_ms, progress: { percent: progress.percent, note: progress.note ?? '' } } : { lease_ms },
       alone: progress !== undefined,
     }), false)
@@ -81,7 +82,7 @@ export class HttpQueues implements Queues {
 
   /** One request for all entries with the same fields, and one for each entry that is `alone`. */
   async #grouped<E extends { ticket: string }>(
-    queue: string, verb: string, entries: readonly E[], fieldsOf: (entry: E) => { fields: object; alone?: boolean }, keyed = true,
+    queue: string, operation: op.Operation, entries: readonly E[], fieldsOf: (entry: E) => { fields: object; alone?: boolean }, keyed = true,
   ): Promise<{ outcome: string }[]> {
     const groups = new Map<string, { fields: object; at: number[] }>()
     entries.forEach((entry, at) => {
@@ -94,34 +95,34 @@ export class HttpQueues implements Queues {
     const outcomes: { outcome: string }[] = []
     await Promise.all([...groups.values()].map(async ({ fields, at }) => {
       const tickets = at.map((index) => entries[index]!.ticket)
-      const answers = await this.#outcomes<{ outcome: string }>(queue, verb, { tickets, ...fields }, keyed)
+      const answers = await this.#outcomes<{ outcome: string }>(queue, operation, { tickets, ...fields }, keyed)
       at.forEach((index, position) => { outcomes[index] = answers[position]! })
     }))
     return outcomes
   }
 
-  async #outcomes<O>(queue: string, verb: string, body: object, keyed = true): Promise<O[]> {
+  async #outcomes<O>(queue: string, operation: op.Operation, body: object, keyed = true): Promise<O[]> {
     const key = keyed ? randomUUID() : undefined
-    const answer = await this.#client.ask({ method: 'POST', path: pathOf(queue, verb), body, key })
+    const answer = await this.#client.ask({ operation, path: [queue], body, key })
     return fromWire<{ outcomes: O[] }>(answer.body).outcomes
   }
 
   async cancel(queue: string, id: string): Promise<Cancelled> {
-    const answer = await this.#found({ method: 'DELETE', path: pathOf(queue, 'tasks', id) })
+    const answer = await this.#found({ operation: op.CANCEL, path: [queue, id] })
     return answer === undefined ? 'not_found' : answer.outcome
   }
 
   async top(queue: string, n: number): Promise<Task[]> {
-    return this.#tasks({ method: 'GET', path: `${pathOf(queue, 'top')}?n=${n}` })
+    return this.#tasks({ operation: op.TOP, path: [queue], query: { n: String(n) } })
   }
 
   async pop(queue: string, n: number): Promise<Task[]> {
-    return this.#tasks({ method: 'POST', path: pathOf(queue, 'pop'), body: { n }, key: randomUUID() })
+    return this.#tasks({ operation: op.POP, path: [queue], body: { n }, key: randomUUID() })
   }
 
   async dequeue(queue: string, ticket: string): Promise<boolean> {
     try {
-      await this.#client.send({ method: 'POST', path: pathOf(queue, 'dequeue'), body: { ticket } })
+      await this.#client.send({ operation: op.DEQUEUE, path: [queue], body: { ticket } })
       return true
     } catch (error) {
       if (!(error instanceof Problem)) throw error
@@ -133,7 +134,7 @@ export class HttpQueues implements Queues {
   async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {
     const body = 'dueUs' in due ? { due_us: due.dueUs } : { delay_ms: Math.round(due.delayMs) }
     try {
-      const request: Request = { method: 'POST', path: pathOf(queue, 'tasks', id, 'reschedule'), body, key: randomUUID() }
+      const request: Request = { operation: op.RESCHEDULE, path: [queue, id], body, key: randomUUID() }
       return fromWire((await this.#client.send(request)).body)
     } catch (error) {
       if (!(error instanceof Problem)) throw error
@@ -158,7 +159,7 @@ export class HttpQueues implements Queues {
 
   async #look(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<TaskInfo | Ended> {
     try {
-      const { body } = await this.#client.send({ method: 'GET', path: pathOf(queue, 'tasks', id), waitMs, signal })
+      const { body } = await this.#client.send({ operation: op.TASK, path: [queue, id], waitMs, signal })
       const task = fromWire<TaskInfo>(body)
       return task.state === 'done' ? { outcome: 'finished', task } : task
     } catch (error) {
@@ -171,13 +172,13 @@ export class HttpQueues implements Queues {
   }
 
   async why(queue: string, id: string): Promise<Why[]> {
-    const { body } = await this.#client.ask({ method: 'GET', path: pathOf(queue, 'tasks', id, 'why') })
+    const { body } = await this.#client.ask({ operation: op.WHY, path: [queue, id] })
     return fromWire<{ reasons: Why[] }>(body).reasons
   }
 
   async closeBatch(queue: string, id: string): Promise<Closed> {
     try {
-      const { body } = await this.#client.send({ method: 'POST', path: pathOf(queue, 'tasks', id, 'close'), body: {}, key: randomUUID() })
+      const { body } = await this.#client.send({ operation: op.CLOSE_BATCH, path: [queue, id], body: {}, key: randomUUID() })
       return fromWire(body)
     } catch (error) {
       if (error instanceof Problem && (error.code === 'not_open' || error.code === 'not_found')) return { outcome: error.code }
@@ -186,19 +187,19 @@ export class HttpQueues implements Queues {
   }
 
   async dependents(queue: string, id: string, n: number): Promise<string[]> {
-    return (await this.#client.ask({ method: 'GET', path: `${pathOf(queue, 'tasks', id, 'dependents')}?n=${n}` })).body.ids
+    return (await this.#client.ask({ operation: op.DEPENDENTS, path: [queue, id], query: { n: String(n) } })).body.ids
   }
 
   async waited(queue: string, id: string, part: Part): Promise<Waited[]> {
-    return this.#page(pathOf(queue, 'tasks', id, 'waited'), part)
+    return this.#page(op.WAITED, [queue, id], part)
   }
 
   async clearUnique(queue: string, id: string): Promise<number | undefined> {
-    return (await this.#found({ method: 'DELETE', path: pathOf(queue, 'tasks', id, 'unique') }))?.until_us
+    return (await this.#found({ operation: op.CLEAR_UNIQUE, path: [queue, id] }))?.until_us
   }
 
   async stats(queue: string): Promise<QueueStats> {
-    return fromWire((await this.#client.ask({ method: 'GET', path: pathOf(queue) })).body)
+    return fromWire((await this.#client.ask({ operation: op.STATS, path: [queue] })).body)
   }
 
   async limit(queue: string, { perKey, rate, retention, ...limits }: QueueLimits): Promise<void> {
@@ -209,24 +210,24 @@ export class HttpQueues implements Queues {
       per_key: perKey && { ...perKey, rate: wireRate(perKey.rate) },
       retention: retention && { age_ms: retention.ageMs, count: retention.count },
     }
-    await this.#client.ask({ method: 'PUT', path: pathOf(queue, 'limits'), body })
+    await this.#client.ask({ operation: op.LIMIT, path: [queue], body })
   }
 
   async pause(queue: string, paused: boolean): Promise<void> {
-    await this.#client.ask({ method: 'POST', path: pathOf(queue, paused ? 'pause' : 'resume'), body: {} })
+    await this.#client.ask({ operation: paused ? op.PAUSE : op.RESUME, path: [queue], body: {} })
   }
 
   async dead(queue: string, part: Part): Promise<DeadLetter[]> {
-    return this.#page(pathOf(queue, 'dead'), part)
+    return this.#page(op.DEAD, [queue], part)
   }
 
   async requeueDead(queue: string, ids: readonly string[] | 'all'): Promise<{ requeued: number; kept: number }> {
-    const { body } = await this.#client.ask({ method: 'POST', path: pathOf(queue, 'dead', 'requeue'), body: selectionOf(ids) })
+    const { body } = await this.#client.ask({ operation: op.REQUEUE_DEAD, path: [queue], body: selectionOf(ids) })
     return fromWire(body)
   }
 
   async deleteDead(queue: string, ids: readonly string[] | 'all'): Promise<number> {
-    return (await this.#client.ask({ method: 'POST', path: pathOf(queue, 'dead', 'delete'), body: selectionOf(ids) })).body.deleted
+    return (await this.#client.ask({ operation: op.DELETE_DEAD, path: [queue], body: selectionOf(ids) })).body.deleted
   }
 
   async saveSchedule(queue: string, id: string, { recurrence, content, priority, maxAttempts, paused }: EncodedSchedule): Promise<Scheduled> {
@@ -234,7 +235,7 @@ export class HttpQueues implements Queues {
     const { traceparent, ...template } = contentFields(content) as { traceparent?: string }
     const body = { ...rest, every_ms, ...template, priority, max_attempts: maxAttempts, paused }
     try {
-      return fromWire((await this.#client.send({ method: 'PUT', path: pathOf(queue, 'schedules', id), body })).body)
+      return fromWire((await this.#client.send({ operation: op.SCHEDULE, path: [queue, id], body })).body)
     } catch (error) {
       if (error instanceof Problem && error.code === 'queue_full') return { outcome: 'full' }
       throw asRushgateError(error as Error)
@@ -242,39 +243,38 @@ export class HttpQueues implements Queues {
   }
 
   async schedules(queue: string, part: Part): Promise<Schedule[]> {
-    return this.#page(pathOf(queue, 'schedules'), part)
+    return this.#page(op.SCHEDULES, [queue], part)
   }
 
   async deleteSchedule(queue: string, id: string): Promise<boolean> {
-    return await this.#found({ method: 'DELETE', path: pathOf(queue, 'schedules', id) }) !== undefined
+    return await this.#found({ operation: op.UNSCHEDULE, path: [queue, id] }) !== undefined
   }
 
   async fireSchedules(): Promise<undefined> {}
 
   async announce(queue: string, { id, leaseMs, ...worker }: Announcement): Promise<WorkerMode> {
     const body = { ...worker, lease_ms: leaseMs }
-    return (await this.#client.ask({ method: 'PUT', path: pathOf(queue, 'workers', id), body })).body.mode
+    return (await this.#client.ask({ operation: op.ANNOUNCE, path: [queue, id], body })).body.mode
   }
 
   async endWorker(queue: string, id: string): Promise<void> {
-    await this.#client.ask({ method: 'DELETE', path: pathOf(queue, 'workers', id) })
+    await this.#client.ask({ operation: op.END_WORKER, path: [queue, id] })
   }
 
   async workers(queue: string, part: Part): Promise<WorkerInfo[]> {
-    return this.#page(pathOf(queue, 'workers'), part)
+    return this.#page(op.WORKERS, [queue], part)
   }
 
   async setWorker(queue: string, id: string, mode: WorkerMode): Promise<boolean> {
-    return await this.#found({ method: 'PUT', path: pathOf(queue, 'workers', id, 'mode'), body: { mode } }) !== undefined
+    return await this.#found({ operation: op.SET_WORKER, path: [queue, id], body: { mode } }) !== undefined
   }
 
-  async #page<T>(path: string, { after, limit }: Part): Promise<T[]> {
+  async #page<T>(operation: op.Operation, path: string[], { after, limit }: Part): Promise<T[]> {
     const items: T[] = []
     let next: string | undefined = after
     // Large payloads make a page of the server smaller.
     while (next !== undefined && items.length < limit) {
-      const query = new URLSearchParams({ after: next, limit: String(limit - items.length) })
-      const { body } = await this.#client.ask({ method: 'GET', path: `${path}?${query}` })
+      const { body }: Answer = await this.#client.ask({ operation, path, query: { after: next, limit: String(limit - items.length) } })
       items.push(...fromWire<T[]>(body.items))
       next = body.next
     }
@@ -290,10 +290,6 @@ export class HttpQueues implements Queues {
       throw asRushgateError(error as Error)
     }
   }
-}
-
-function pathOf(queue: string, ...more: string[]): string {
-  return `/v1/queues/${[queue, ...more].map(encodeURIComponent).join('/')}`
 }
 
 function selectionOf(ids: readonly string[] | 'all'): object {

@@ -4,6 +4,7 @@ import { isFinal } from '../holds.js'
 import type { Sales } from '../transport.js'
 import type { Decision, Hold, NewSale, Reservation, Reserved, Restored, SaleState } from '../types.js'
 import { asRushgateError, type HttpClient, Problem } from './client.js'
+import * as op from './operations.js'
 import { waiting } from './waiting.js'
 import { fromWire } from './wire.js'
 
@@ -47,7 +48,7 @@ export class HttpSales implements Sales {
       ledger,
     }
     try {
-      await this.#client.send({ method: 'POST', path: '/v1/sales', body, key: randomUUID() })
+      await this.#client.send({ operation: op.CREATE, path: [], body, key: randomUUID() })
       return 'created'
     } catch (error) {
       if (error instanceof Problem && error.code === 'exists') return 'exists'
@@ -56,21 +57,21 @@ export class HttpSales implements Sales {
   }
 
   async open(id: string): Promise<SaleState['status']> {
-    return (await this.#client.ask({ method: 'POST', path: pathOf(id, 'open'), body: {} })).body.status
+    return (await this.#client.ask({ operation: op.OPEN, path: [id], body: {} })).body.status
   }
 
   async end(id: string): Promise<SaleState['status']> {
-    return (await this.#client.ask({ method: 'POST', path: pathOf(id, 'end'), body: {} })).body.status
+    return (await this.#client.ask({ operation: op.END, path: [id], body: {} })).body.status
   }
 
   async show(id: string): Promise<SaleState> {
-    return fromWire((await this.#client.ask({ method: 'GET', path: pathOf(id) })).body)
+    return fromWire((await this.#client.ask({ operation: op.SALE, path: [id] })).body)
   }
 
   async reserve(id: string, { buyer, key, lines, sameNumber, pass }: Reservation): Promise<Reserved> {
     const body = { buyer, lines, same_number: sameNumber, pass }
     try {
-      const answer = await this.#client.send({ method: 'POST', path: pathOf(id, 'reservations'), body, key })
+      const answer = await this.#client.send({ operation: op.RESERVE, path: [id], body, key })
       return { outcome: answer.replayed ? 'replayed' : 'reserved', hold: fromWire(answer.body) }
     } catch (error) {
       return outcomeOf(error as Error, REFUSED)
@@ -78,16 +79,16 @@ export class HttpSales implements Sales {
   }
 
   confirm(id: string, reservation: string): Promise<Decision> {
-    return this.#decide(id, reservation, 'confirm')
+    return this.#decide(op.CONFIRM, id, reservation)
   }
 
   cancel(id: string, reservation: string): Promise<Decision> {
-    return this.#decide(id, reservation, 'cancel')
+    return this.#decide(op.CANCEL_HOLD, id, reservation)
   }
 
-  async #decide(id: string, reservation: string, verb: string): Promise<Decision> {
+  async #decide(operation: op.Operation, id: string, reservation: string): Promise<Decision> {
     try {
-      const { status, body } = await this.#client.send({ method: 'POST', path: pathOf(id, 'reservations', reservation, verb), body: {} })
+      const { status, body } = await this.#client.send({ operation, path: [id, reservation], body: {} })
       return { outcome: status === 202 ? 'pending' : 'done', hold: fromWire(body) }
     } catch (error) {
       return outcomeOf(error as Error, UNDECIDED)
@@ -105,7 +106,7 @@ export class HttpSales implements Sales {
 
   async #look(id: string, reservation: string, waitMs: number, signal?: AbortSignal): Promise<Hold | undefined> {
     try {
-      return fromWire((await this.#client.send({ method: 'GET', path: pathOf(id, 'reservations', reservation), waitMs, signal })).body)
+      return fromWire((await this.#client.send({ operation: op.RESERVATION, path: [id, reservation], waitMs, signal })).body)
     } catch (error) {
       if (error instanceof Problem && error.code === 'not_found') return undefined
       throw asRushgateError(error as Error)
@@ -114,16 +115,12 @@ export class HttpSales implements Sales {
 
   async restore(id: string, receipt: string): Promise<Restored> {
     try {
-      const { status, body } = await this.#client.send({ method: 'POST', path: pathOf(id, 'restore'), body: { receipt } })
+      const { status, body } = await this.#client.send({ operation: op.RESTORE, path: [id], body: { receipt } })
       return { outcome: status === 201 ? 'restored' : 'known', hold: fromWire(body) }
     } catch (error) {
       return outcomeOf(error as Error, NOT_RESTORED)
     }
   }
-}
-
-function pathOf(id: string, ...more: string[]): string {
-  return `/v1/sales/${[id, ...more].map(encodeURIComponent).join('/')}`
 }
 
 /** The outcome that a problem stands for, with its fields. Other problems are errors. */

@@ -1,4 +1,4 @@
-import { HTTP } from '../contract.js'
+import * as contract from '../contract.js'
 import { now, sleep } from '../wait.js'
 
 /** Shortest time between two requests that wait, in ms, if the server does not wait. */
@@ -11,7 +11,7 @@ export async function waiting<T>(
   const until = now() + waitMs
   for (;;) {
     const sent = now()
-    const answer = await request(Math.min(Math.max(until - sent, 0), HTTP.longestWaitS * 1_000))
+    const answer = await request(Math.min(Math.max(until - sent, 0), contract.HTTP_WAIT))
     if (isFinal(answer) || until <= now()) return answer
     const early = AGAIN_MS - (now() - sent)
     if (early > 0) await sleep(Math.min(early, until - now()), signal)

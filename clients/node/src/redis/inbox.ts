@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import { ID_BYTES, INBOX_PREFIX, NOTIFICATIONS } from '../contract.js'
+import * as contract from '../contract.js'
 import { UnavailableError } from '../errors.js'
 import { Bell, within } from '../wait.js'
 import type { Driver, Subscription } from './driver.js'
@@ -16,7 +16,7 @@ export const topic = {
 
 /** One subscription for all notifications of a client. */
 export class Inbox {
-  readonly id = randomBytes(ID_BYTES.inbox)
+  readonly id = randomBytes(contract.INBOX_BYTES)
   readonly hex = this.id.toString('hex')
   readonly #bells = new Map<string, Set<Bell>>()
   readonly #onUnheard: (topic: string) => void
@@ -26,7 +26,7 @@ export class Inbox {
   static async open(driver: Driver, timeoutMs: number, onUnheard: (topic: string) => void): Promise<Inbox> {
     const inbox = new Inbox(onUnheard)
     let late = false
-    const opening = driver.subscribe(INBOX_PREFIX + inbox.hex, {
+    const opening = driver.subscribe(contract.INBOX_PREFIX + inbox.hex, {
       message: (content) => inbox.#deliver(content),
       reconnected: () => inbox.#ringAll(),
     })
@@ -82,12 +82,12 @@ export class Inbox {
 function topicOf(content: Buffer): string | undefined {
   const rest = content.subarray(1)
   switch (content.toString('latin1', 0, 1)) {
-    case NOTIFICATIONS.granted: return topic.granted(rest.toString('hex', 0, ID_BYTES.token))
-    case NOTIFICATIONS.revoked: return topic.revoked(rest.toString('hex', 0, ID_BYTES.token))
+    case contract.NOTIFY_GRANTED: return topic.granted(rest.toString('hex', 0, contract.TOKEN_BYTES))
+    case contract.NOTIFY_REVOKED: return topic.revoked(rest.toString('hex', 0, contract.TOKEN_BYTES))
     // Names have no spaces.
-    case NOTIFICATIONS.tasks: return topic.tasks(rest.toString().split(' ')[2] ?? '')
-    case NOTIFICATIONS.finished: return `finished ${rest.toString()}`
-    case NOTIFICATIONS.sale: return topic.sale(rest.toString().split(' ')[1] ?? '')
+    case contract.NOTIFY_TASKS: return topic.tasks(rest.toString().split(' ')[2] ?? '')
+    case contract.NOTIFY_FINISHED: return `finished ${rest.toString()}`
+    case contract.NOTIFY_SALE: return topic.sale(rest.toString().split(' ')[1] ?? '')
     default: return undefined
   }
 }

@@ -1,4 +1,4 @@
-import { KEY_PREFIX, KEYS, READABLE_KEYS, TAGS } from '../contract.js'
+import * as contract from '../contract.js'
 
 /** The keys of one thing, such as a lock. They share a hash tag. */
 export class Group {
@@ -6,8 +6,8 @@ export class Group {
   readonly #endings: readonly string[]
   readonly #end: string
 
-  constructor(tag: string, name: string, endings: readonly string[], end = '') {
-    this.#beginning = `${KEY_PREFIX}{${tag}:${name}}:`
+  constructor({ tag, endings }: { tag: string; endings: readonly string[] }, name: string, end = '') {
+    this.#beginning = `${contract.KEY_PREFIX}{${tag}:${name}}:`
     this.#endings = endings
     this.#end = end
   }
@@ -27,18 +27,15 @@ export class Group {
   }
 }
 
-export const lockKeys = (name: string): Group => new Group(TAGS.lock, name, KEYS.lock)
-export const queueKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.queue)
-export const workerKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.workers)
-export const scheduleKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.schedules)
-export const uniqueKeys = (name: string): Group => new Group(TAGS.queue, name, KEYS.unique)
-export const replayKeys = (name: string, client: string): Group => new Group(TAGS.queue, name, KEYS.replays, `:${client}`)
-export const homeKeys = (id: string): Group => new Group(TAGS.sale, id, KEYS.home)
-export const saleKeys = (id: string): Group => new Group(TAGS.sale, id, KEYS.sale)
+export const lockKeys = (name: string): Group => new Group(contract.LOCK_KEYS, name)
+export const queueKeys = (name: string): Group => new Group(contract.QUEUE_KEYS, name)
+export const workerKeys = (name: string): Group => new Group(contract.WORKERS_KEYS, name)
+export const scheduleKeys = (name: string): Group => new Group(contract.SCHEDULES_KEYS, name)
+export const uniqueKeys = (name: string): Group => new Group(contract.UNIQUE_KEYS, name)
+export const replayKeys = (name: string, client: string): Group => new Group(contract.ANSWERS_KEYS, name, `:${client}`)
+export const homeKeys = (id: string): Group => new Group(contract.HOME_KEYS, id)
+export const saleKeys = (id: string): Group => new Group(contract.SALE_KEYS, id)
 
-/** The leases of a queue, as a sorted set. */
-export const leasesKey = (name: string): string => `${KEY_PREFIX}{${TAGS.queue}:${name}}:${READABLE_KEYS.leases}`
-
-/** The waiting tasks of one priority, as a sorted set. */
-export const waitingKey = (name: string, priority: number): string =>
-  `${KEY_PREFIX}{${TAGS.queue}:${name}}:${READABLE_KEYS.waiting}${priority}`
+/** A key of a queue that is read without a function. */
+export const queueKey = (name: string, ending: string): string =>
+  `${contract.KEY_PREFIX}{${contract.QUEUE_KEYS.tag}:${name}}:${ending}`

@@ -1,6 +1,6 @@
 /** Limits of a queue, as `queue_limit` takes them and `queue_stats` returns them. */
 
-import { OUTCOMES } from '../contract.js'
+import * as contract from '../contract.js'
 import type { QueueLimits, Rate } from '../types.js'
 import { meaning, strange } from './packed.js'
 
@@ -13,7 +13,7 @@ export function writeLimits({ bound, concurrency, rate, perKey, retention, overf
   return [
     text(bound), text(concurrency), text(rate?.n), micros(rate?.perMs), text(perKey?.concurrency), text(perKey?.rate?.n),
     micros(perKey?.rate?.perMs), perKey?.fifo ? '1' : '0', micros(retention?.ageMs), text(retention?.count),
-    String(OUTCOMES.overflow.indexOf(overflow)), text(events),
+    String(contract.OVERFLOW.indexOf(overflow)), text(events),
   ]
 }
 
@@ -31,7 +31,7 @@ export function readLimits(bound: number | undefined, text: string): QueueLimits
     rate: rate(1),
     perKey: { concurrency: number(3), rate: rate(4), fifo: words[6] === '1' },
     retention,
-    overflow: meaning(OUTCOMES.overflow, number(9) ?? 0),
+    overflow: meaning(contract.OVERFLOW, number(9) ?? 0),
     events: number(10),
   }
 }

@@ -1,10 +1,10 @@
-import { STATUSES } from '../contract.js'
+import * as contract from '../contract.js'
 import { ClosedError, CorruptError, ForbiddenError, FullError, InvalidError, MisconfiguredError, OutcomeUnknownError, RushgateError, UnavailableError } from '../errors.js'
 import { now, Pauses, sleep, within } from '../wait.js'
 import { type Argument, type Connection, ConnectionError, type Driver, type Reply, ReplyError } from './driver.js'
 
 /** Codes of answers that end by themselves: the server executed nothing. */
-const PASSING = /^(LOADING|READONLY|CLUSTERDOWN|TRYAGAIN|MASTERDOWN|NOREPLICAS|BUSY|MOVED|ASK)\b/
+const PASSING = new RegExp(`^(${contract.PASSING_ERRORS.join('|')})\\b`)
 
 /** Sends commands, and repeats a command whose answer was lost, with the same arguments. */
 export class Link {
@@ -28,7 +28,7 @@ export class Link {
     for (;;) {
       try {
         const reply = await this.#try(command, key)
-        if (!isStatus(reply, STATUSES.again)) return reply
+        if (!isStatus(reply, contract.AGAIN_STATUS)) return reply
       } catch (error) {
         mayHaveHappened ||= error instanceof ConnectionError
         const passes = error instanceof ConnectionError || (error instanceof ReplyError && PASSING.test(error.message))

@@ -1,7 +1,7 @@
 import { hostname } from 'node:os'
 
 import { cut } from '../check.js'
-import { ID_BYTES, LAYOUTS, LIMITS, OUTCOMES, SLEEPS } from '../contract.js'
+import * as contract from '../contract.js'
 import type { AcquireRequest, Busy, Grant, Locks } from '../transport.js'
 import type { Holder, LockState, Waiter } from '../types.js'
 import { now } from '../wait.js'
@@ -12,7 +12,7 @@ import { List, meaning, numberOf, Packed } from './packed.js'
 import { readOwner } from './records.js'
 import type { Store } from './store.js'
 
-const HOST = Buffer.from(cut(hostname(), LIMITS.nameBytes))
+const HOST = Buffer.from(cut(hostname(), contract.NAME_BYTES))
 
 /** Process ID, host name and label. */
 function writeOwner(label: string): Buffer {
@@ -71,12 +71,12 @@ export class RedisLocks implements Locks {
       const sent = now()
       const left = Math.max(until - sent, 0)
       const list = await this.#ask(name, token, inbox.id, request, left)
-      const outcome = meaning(OUTCOMES.acquired, list.number())
+      const outcome = meaning(contract.ACQUIRED, list.number())
       if (outcome === 'granted') return readGrant(list, token.toString('hex'), sent)
       if (outcome === 'busy') return { retryAfterMs: list.number() / 1_000 }
       const [position, checkAfterMs] = [list.number(), list.number() / 1_000]
       if (left <= 0) return { retryAfterMs: checkAfterMs }
-      await wait(Math.min(left, Math.max(checkAfterMs, 1), SLEEPS.lockPosition * position, SLEEPS.lock))
+      await wait(Math.min(left, Math.max(checkAfterMs, 1), contract.POSITION_SLEEP * position, contract.LOCK_SLEEP))
     }
   }
 
@@ -99,7 +99,7 @@ export class RedisLocks implements Locks {
   async release(name: string, token: string): Promise<boolean> {
     const request = { groups: [lockKeys(name)], args: [Buffer.from(token, 'hex')] }
     const outcome = numberOf(await this.#releases.ask(this.#shared(name), request))
-    return meaning(OUTCOMES.released, outcome) === 'released'
+    return meaning(contract.RELEASED, outcome) === 'released'
   }
 
   watch(_name: string, token: string, lost: () => void): () => void {
@@ -137,8 +137,8 @@ function readHolder(list: List): Holder | undefined {
   list.bytes()
   const [fence, leaseUntilUs] = [list.number(), list.number()]
   const packed = new Packed(list.bytes())
-  const { since } = packed.fields(LAYOUTS.holder)
-  packed.take(ID_BYTES.inbox)
+  const { since } = packed.fields(contract.HOLDER_LAYOUT)
+  packed.take(contract.INBOX_BYTES)
   return { ...readOwner(packed), fence, sinceUs: since, leaseUntilUs }
 }
 
@@ -147,8 +147,8 @@ function readWaiters(list: List): Waiter[] {
   while (!list.isEmpty) {
     list.bytes()
     const packed = new Packed(list.bytes())
-    const { ticket, since, until } = packed.fields(LAYOUTS.waiter)
-    packed.take(ID_BYTES.inbox)
+    const { ticket, since, until } = packed.fields(contract.WAITER_LAYOUT)
+    packed.take(contract.INBOX_BYTES)
     waiters.push({ ...readOwner(packed), sinceUs: since, waitUntilUs: until, ticket })
   }
   waiters.sort((one, other) => one.ticket - other.ticket)

@@ -1,5 +1,5 @@
 import { invalid } from '../check.js'
-import { LIMITS, OUTCOMES, SLEEPS, WORKER_MODES } from '../contract.js'
+import * as contract from '../contract.js'
 import { InvalidError } from '../errors.js'
 import type {
   Announcement, ClaimRequest, Completion, Due, EncodedSchedule, EncodedTask, Failure, Heartbeat, Part, Queues, Release,
@@ -47,7 +47,7 @@ export class RedisQueues implements Queues {
   }
 
   async enqueue(queue: string, tasks: readonly EncodedTask[]): Promise<Enqueued[]> {
-    await this.#store.register('queues', queue)
+    await this.#store.register(contract.QUEUE_DIRECTORY, queue)
     const op = this.#store.op()
     const args = tasks.flatMap((task, at) => [at === 0 ? op : '', task.id, termsOf(task), writeBody(task.content)])
     const groups = [queueKeys(queue), this.#replays(queue), uniqueKeys(queue)]
@@ -62,8 +62,8 @@ export class RedisQueues implements Queues {
       const answer = await this.#claimNow(queue, request)
       const left = until - now()
       if (answer.tasks.length > 0 || left <= 0) return answer.tasks
-      const nextDue = Math.max(answer.nextDueMs ?? SLEEPS.claim, 1)
-      await this.#sleep(queue, answer.wakeUps, Math.min(left, nextDue, SLEEPS.claim), request.signal)
+      const nextDue = Math.max(answer.nextDueMs ?? contract.CLAIM_SLEEP, 1)
+      await this.#sleep(queue, answer.wakeUps, Math.min(left, nextDue, contract.CLAIM_SLEEP), request.signal)
     }
   }
 
@@ -99,7 +99,7 @@ export class RedisQueues implements Queues {
     const groups = [queueKeys(queue), this.#replays(queue)]
     const merger = plain ? this.#completes : this.#finishes
     const answers = new List(await ask(merger, queue, completions.length, { groups, args }))
-    return completions.map(() => meaning(OUTCOMES.completed, answers.number()))
+    return completions.map(() => meaning(contract.COMPLETED, answers.number()))
   }
 
   async retry(queue: string, failures: readonly Failure[]): Promise<Retried[]> {
@@ -109,7 +109,7 @@ export class RedisQueues implements Queues {
     })
     const list = new List(await this.#once(queue, 'retry', args))
     return failures.map(() => {
-      const [outcome, dueUs] = [meaning(OUTCOMES.retried, list.number()), list.number()]
+      const [outcome, dueUs] = [meaning(contract.RETRIED, list.number()), list.number()]
       return outcome === 'scheduled' ? { outcome, dueUs } : { outcome }
     })
   }
@@ -120,7 +120,7 @@ export class RedisQueues implements Queues {
       return [id, String(claim), us(delayMs)]
     })
     const list = new List(await this.#once(queue, 'release', args))
-    return releases.map(() => meaning(OUTCOMES.taskReleased, list.number()))
+    return releases.map(() => meaning(contract.TASK_RELEASED, list.number()))
   }
 
   async extend(queue: string, heartbeats: readonly Heartbeat[], leaseMs: number): Promise<TaskExtended[]> {
@@ -130,17 +130,17 @@ export class RedisQueues implements Queues {
       return [id, String(claim), progress ? '1' : '0', percent, progress?.note ?? '']
     })
     const list = new List(await this.#call(queue, 'extend', [us(leaseMs), ...args]))
-    return heartbeats.map(() => meaning(OUTCOMES.extended, list.number()))
+    return heartbeats.map(() => meaning(contract.TASK_EXTENDED, list.number()))
   }
 
   async cancel(queue: string, id: string): Promise<Cancelled> {
-    return meaning(OUTCOMES.cancelled, new List(await this.#once(queue, 'cancel', [id])).number())
+    return meaning(contract.CANCELED, new List(await this.#once(queue, 'cancel', [id])).number())
   }
 
   async reschedule(queue: string, id: string, due: Due): Promise<Rescheduled> {
     const when = 'dueUs' in due ? [String(due.dueUs), '0'] : [us(due.delayMs), '1']
     const list = new List(await this.#once(queue, 'reschedule', [id, ...when]))
-    const [outcome, time] = [meaning(OUTCOMES.rescheduled, list.number()), list.number()]
+    const [outcome, time] = [meaning(contract.RESCHEDULED, list.number()), list.number()]
     switch (outcome) {
       case 'rescheduled': return { outcome, dueUs: time }
       case 'too_late': return { outcome, deadlineUs: time }
@@ -175,7 +175,7 @@ export class RedisQueues implements Queues {
   async dequeue(queue: string, ticket: string): Promise<boolean> {
     const { id, revision, claim } = claimOf(ticket)
     const list = new List(await this.#once(queue, 'dequeue', [id, String(revision), String(claim)]))
-    return meaning(OUTCOMES.dequeued, list.number()) === 'removed'
+    return meaning(contract.DEQUEUED, list.number()) === 'removed'
   }
 
   async waitFor(queue: string, id: string, waitMs: number, signal?: AbortSignal): Promise<Ended | undefined> {
@@ -183,7 +183,7 @@ export class RedisQueues implements Queues {
     const finished = topic.finished(queue, id)
     const bell = inbox.listen(finished)
     const until = now() + waitMs
-    let longest: number = SLEEPS.result
+    let longest: number = contract.RESULT_SLEEP
     try {
       for (;;) {
         signal?.throwIfAborted()
@@ -195,7 +195,7 @@ export class RedisQueues implements Queues {
         const left = until - now()
         if (left <= 0) return undefined
         await bell.wait(Math.min(left, longest), signal)
-        longest = Math.min(longest * 2, SLEEPS.resultMax)
+        longest = Math.min(longest * 2, contract.LAST_RESULT_SLEEP)
       }
     } finally {
       inbox.ignore(finished, bell)
@@ -242,7 +242,7 @@ export class RedisQueues implements Queues {
   async waits(queue: string, id: string): Promise<Extract<Why, { reason: 'waits_for' }> | undefined> {
     const list = new List(await this.#call(queue, 'waits', [id]))
     if (list.isEmpty) return undefined
-    const [open, ifDead, left] = [list.number() === 1, meaning(OUTCOMES.ifDead, list.number()), list.number()]
+    const [open, ifDead, left] = [list.number() === 1, meaning(contract.IF_DEAD, list.number()), list.number()]
     list.next()
     const dead = list.number()
     const first: { id: string; error?: string }[] = []
@@ -255,7 +255,7 @@ export class RedisQueues implements Queues {
 
   async closeBatch(queue: string, id: string): Promise<Closed> {
     const list = new List(await this.#once(queue, 'close_batch', [id]))
-    const outcome = meaning(OUTCOMES.closed, list.number())
+    const outcome = meaning(contract.CLOSED, list.number())
     return outcome === 'closed' ? { outcome, left: list.number() } : { outcome }
   }
 
@@ -293,12 +293,12 @@ export class RedisQueues implements Queues {
   }
 
   async limit(queue: string, limits: QueueLimits): Promise<void> {
-    await this.#store.register('queues', queue)
+    await this.#store.register(contract.QUEUE_DIRECTORY, queue)
     await this.#call(queue, 'limit', writeLimits(limits))
   }
 
   async pause(queue: string, paused: boolean): Promise<void> {
-    await this.#store.register('queues', queue)
+    await this.#store.register(contract.QUEUE_DIRECTORY, queue)
     await this.#call(queue, 'pause', [paused ? '1' : '0'])
   }
 
@@ -316,14 +316,14 @@ export class RedisQueues implements Queues {
   }
 
   async saveSchedule(queue: string, id: string, schedule: EncodedSchedule): Promise<Scheduled> {
-    await this.#store.register('queues', queue)
+    await this.#store.register(contract.QUEUE_DIRECTORY, queue)
     const { recurrence, content, priority, maxAttempts, paused } = schedule
     const args = [
       id, JSON.stringify(wireRecurrence(recurrence)), writeBody(content), String(priority), String(maxAttempts),
       String(nextAfter(recurrence, await this.#clock(queue))), paused === undefined ? '' : paused ? '1' : '0', '',
     ]
     const list = new List(await this.#store.call('queue_schedule', [queueKeys(queue), scheduleKeys(queue)], args))
-    const outcome = meaning(OUTCOMES.scheduled, list.number())
+    const outcome = meaning(contract.SCHEDULED, list.number())
     if (outcome === 'full') return { outcome }
     if (outcome === 'stale') throw new InvalidError('The schedule was changed meanwhile.')
     return { outcome, revision: list.number() }
@@ -345,7 +345,7 @@ export class RedisQueues implements Queues {
   }
 
   async fireSchedules(queue: string, reported: Set<string>): Promise<number> {
-    const list = new List(await this.#store.call('queue_due_schedules', [scheduleKeys(queue)], [String(LIMITS.batch)]))
+    const list = new List(await this.#store.call('queue_due_schedules', [scheduleKeys(queue)], [String(contract.BATCH.max)]))
     const [nowUs, nextUs] = [list.number(), list.number()]
     let waitMs = nextUs === 0 ? LOOK_EVERY_MS : Math.min(Math.max(nextUs - nowUs, 0) / 1_000, LOOK_EVERY_MS)
     while (!list.isEmpty) {
@@ -372,7 +372,7 @@ export class RedisQueues implements Queues {
 
   async announce(queue: string, { id, name, version, concurrency, running, leaseMs }: Announcement): Promise<WorkerMode> {
     const args = [id, name, version, String(concurrency), String(running), us(leaseMs)]
-    return meaning(WORKER_MODES, numberOf(await this.#store.call('queue_announce', [workerKeys(queue)], args)))
+    return meaning(contract.WORKER_MODE, numberOf(await this.#store.call('queue_announce', [workerKeys(queue)], args)))
   }
 
   async endWorker(queue: string, id: string): Promise<void> {
@@ -387,7 +387,7 @@ export class RedisQueues implements Queues {
   }
 
   async setWorker(queue: string, id: string, mode: WorkerMode): Promise<boolean> {
-    const args = [id, String(WORKER_MODES.indexOf(mode))]
+    const args = [id, String(contract.WORKER_MODE.indexOf(mode))]
     return numberOf(await this.#store.call('queue_set_worker', [workerKeys(queue)], args)) === 1
   }
 
@@ -436,7 +436,7 @@ function selectionOf(ids: readonly string[] | 'all'): string[] {
 /** Due time and rules of a task, as docs/protocol/queues.md describes them. */
 function termsOf(task: EncodedTask): string {
   const due = timeOf(task.delayMs ?? 0, task.dueUs)
-  const mode = OUTCOMES.onDuplicate.indexOf(task.onDuplicate!)
+  const mode = contract.ON_DUPLICATE.indexOf(task.onDuplicate!)
   const hasDeadline = task.deadlineAfterMs !== undefined || task.deadlineUs !== undefined
   return [
     `${due} ${task.priority} ${mode} ${us(task.maxWaitMs ?? 0)} ${task.maxAttempts}`,
@@ -453,19 +453,19 @@ function timeOf(delayMs: number, moment: number | undefined): string {
 
 function dependenciesOf({ after = [], ifDead, heldOpen, partOf }: EncodedTask): string {
   if (after.length === 0 && !heldOpen && partOf === undefined) return ''
-  const head = `${OUTCOMES.ifDead.indexOf(ifDead!)}${heldOpen ? 1 : 0}${partOf === undefined ? '' : ` ${partOf}`}`
+  const head = `${contract.IF_DEAD.indexOf(ifDead!)}${heldOpen ? 1 : 0}${partOf === undefined ? '' : ` ${partOf}`}`
   return ['', head, ...after].join('\n')
 }
 
 function readEnqueued(list: List): Enqueued {
-  const outcome = meaning(OUTCOMES.enqueued, list.number())
+  const outcome = meaning(contract.ENQUEUED, list.number())
   const value = list.number()
   switch (outcome) {
     case 'full':
     case 'dropped': return { outcome, bound: value }
     case 'displaced': return { outcome, revision: value, dropped: list.text() }
     case 'recent': return { outcome, untilUs: value }
-    case 'refused': return { outcome, why: meaning(OUTCOMES.unmet, value), task: list.text() }
+    case 'refused': return { outcome, why: meaning(contract.UNMET, value), task: list.text() }
     default: return { outcome, revision: value }
   }
 }
@@ -479,7 +479,7 @@ function readLetters(reply: Reply): DeadLetter[] {
 
 /** What `queue_fire` gets: a schedule and its due occurrences. */
 function stepOf({ id, revision, recurrence, nextUs = 0, previousUs = 0 }: Schedule, bytes: number, nowUs: number): string[] {
-  const most = Math.min(Math.max(Math.floor(STEP_BYTES / bytes), 1), LIMITS.batch)
+  const most = Math.min(Math.max(Math.floor(STEP_BYTES / bytes), 1), contract.BATCH.max)
   const due = dueOf(recurrence, nextUs, nowUs, most)
   // A schedule that was changed while another program fired it may list an occurrence again.
   const runs = due.runs.filter((at) => at > previousUs)

@@ -1,15 +1,14 @@
 /** Packed records of queues, as docs/protocol/keys.md lays them out. */
 
-import { whole } from '../check.js'
-import { FIELD_BYTES, LAYOUTS, LIMITS, MISSED, NO_PERCENT, OUTCOMES, PRIORITY_FLAGS, RUN_FLAGS, SHORT_CONTENT_TYPES, WORKER_MODES } from '../contract.js'
+import { interval } from '../check.js'
+import * as contract from '../contract.js'
 import { decode, type Encoded } from '../payload.js'
-import type { DeadLetter, Ended, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited, WorkerInfo } from '../types.js'
+import type { DeadLetter, Ended, Finished, Owner, PastRun, Payload, Progress, Recurrence, Schedule, Task, TaskInfo, Waited, WorkerInfo } from '../types.js'
 import { meaning, Packed } from './packed.js'
 import { upcoming } from './recurrence.js'
 
-type ShortType = keyof typeof SHORT_CONTENT_TYPES
-
-const SHORT_BYTE = new Map(Object.entries(SHORT_CONTENT_TYPES).map(([byte, type]) => [type as string, Number(byte)]))
+/** The content types that a body has as a single byte. */
+const SHORT_TYPES: [number, string][] = [[contract.BYTES_CODE, contract.BYTES_TYPE], [contract.JSON_CODE, contract.JSON_TYPE]]
 const KIND_PARAMETER = /^kind="?([A-Za-z0-9._:/-]{1,80})"?$/i
 const TRACE_PARAMETER = /^traceparent="?([0-9a-f-]{55})"?$/i
 
@@ -18,8 +17,8 @@ export function writeBody({ bytes, contentType, kind, traceparent }: Encoded): B
   let type = contentType
   if (kind !== undefined) type += `;kind="${kind}"`
   if (traceparent !== undefined) type += `;traceparent=${traceparent}`
-  const byte = SHORT_BYTE.get(type)
-  if (byte !== undefined) return Buffer.concat([Buffer.of(byte), bytes])
+  const short = SHORT_TYPES.find(([, one]) => one === type)
+  if (short !== undefined) return Buffer.concat([Buffer.of(short[0]), bytes])
   const typeBytes = Buffer.from(type, 'latin1')
   return Buffer.concat([Buffer.of(typeBytes.length), typeBytes, bytes])
 }
@@ -27,7 +26,7 @@ export function writeBody({ bytes, contentType, kind, traceparent }: Encoded): B
 /** Decodes content type and payload: the rest of a record. */
 export function readBody(packed: Packed): Payload {
   const byte = packed.number(1)
-  const short = SHORT_CONTENT_TYPES[byte as ShortType]
+  const short = SHORT_TYPES.find(([code]) => code === byte)?.[1]
   if (short !== undefined) return decode({ bytes: packed.rest, contentType: short, kind: undefined, traceparent: undefined })
   const type = packed.take(byte).toString('latin1')
   const [essence = '', ...parameters] = type.match(/(?:[^;"]|"[^"]*")+/g) ?? []
@@ -59,22 +58,22 @@ interface Row extends Task, Live {}
 
 function readRecord(id: string, bytes: Buffer): { task: Omit<Task, 'ticket'>; waits: boolean } {
   const packed = new Packed(bytes)
-  const record = packed.fields(LAYOUTS.record)
+  const record = packed.fields(contract.RECORD_LAYOUT)
   const has = (flag: number) => (record.priority & flag) !== 0
-  const deadlineUs = has(PRIORITY_FLAGS.deadline) ? packed.number(FIELD_BYTES.deadline) : undefined
-  const key = has(PRIORITY_FLAGS.keyed) ? packed.sized(FIELD_BYTES.keyLength).toString() : undefined
+  const deadlineUs = has(contract.PRIORITY_DEADLINE) ? packed.number(contract.DEADLINE_BYTES) : undefined
+  const key = has(contract.PRIORITY_KEYED) ? packed.sized(contract.KEY_LENGTH_BYTES).toString() : undefined
   const task = {
     id,
     dueUs: record.due,
-    revision: record.revision + record.placeTurn,
+    revision: record.revision + record.turn,
     ...readBody(packed),
-    priority: record.priority % PRIORITY_FLAGS.keyed,
+    priority: record.priority % contract.PRIORITY_KEYED,
     attempt: 0,
     maxAttempts: record.maxAttempts,
     key,
     deadlineUs,
   }
-  return { task, waits: has(PRIORITY_FLAGS.waits) }
+  return { task, waits: has(contract.PRIORITY_WAITS) }
 }
 
 /** Decodes a task. An empty run belongs to a task that was never claimed. */
@@ -90,41 +89,41 @@ function readLive(id: string, record: Buffer, run: Buffer): { task: Task; live: 
     return { task: { ...task, ticket: ticketOf(task.revision, 0, task.dueUs, id) }, live }
   }
   const packed = new Packed(run)
-  const { claim, turn, attempts, flags, leaseUntil, due } = packed.fields(LAYOUTS.run)
-  const worker = packed.sized(FIELD_BYTES.workerLength).toString()
+  const { claim, turn, attempts, flags, leaseUntil, due } = packed.fields(contract.RUN_LAYOUT)
+  const worker = packed.sized(contract.WORKER_LENGTH_BYTES).toString()
   const has = (flag: number) => (flags & flag) !== 0
-  const leased = has(RUN_FLAGS.leased)
+  const leased = has(contract.RUN_LEASED)
   const fence = leased ? claim + turn : undefined
   // Claims are numbered by the time.
   const started = { ...task, ticket: ticketOf(task.revision, fence ?? 0, due, id), dueUs: due, fence, claimedUs: fence, attempt: attempts }
   const live = {
     waits,
     leased,
-    cancelled: has(RUN_FLAGS.cancelled),
-    replaced: has(RUN_FLAGS.replaced),
+    cancelled: has(contract.RUN_CANCELED),
+    replaced: has(contract.RUN_REPLACED),
     leaseUntilUs: leaseUntil,
     worker,
-    progress: has(RUN_FLAGS.progress) ? readProgress(packed) : undefined,
-    past: has(RUN_FLAGS.past) ? readPast(packed) : [],
-    error: has(RUN_FLAGS.failed) ? packed.rest.toString() : undefined,
+    progress: has(contract.RUN_PROGRESS) ? readProgress(packed) : undefined,
+    past: has(contract.RUN_PAST) ? readPast(packed) : [],
+    error: has(contract.RUN_FAILED) ? packed.rest.toString() : undefined,
   }
   return { task: started, live }
 }
 
 function readProgress(packed: Packed): Progress {
-  const length = packed.number(FIELD_BYTES.noteLength)
-  const percent = packed.number(FIELD_BYTES.percent)
-  return { percent: percent === NO_PERCENT ? undefined : percent, note: packed.take(length).toString() }
+  const length = packed.number(contract.NOTE_LENGTH_BYTES)
+  const percent = packed.number(contract.PERCENT_BYTES)
+  return { percent: percent === contract.NO_PERCENT ? undefined : percent, note: packed.take(length).toString() }
 }
 
 function readPast(packed: Packed): PastRun[] {
-  const past = new Packed(packed.sized(FIELD_BYTES.pastLength))
+  const past = new Packed(packed.sized(contract.PAST_LENGTH_BYTES))
   const runs: PastRun[] = []
   while (past.rest.length > 0) {
-    const { attempt, began, ended, how } = past.fields(LAYOUTS.past)
-    const worker = past.sized(FIELD_BYTES.pastTextLength).toString()
-    const error = past.sized(FIELD_BYTES.pastTextLength).toString()
-    runs.push({ attempt, beganUs: began, endedUs: ended, how: meaning(OUTCOMES.pastEnd, how), worker, error })
+    const { attempt, began, ended, how } = past.fields(contract.PAST_LAYOUT)
+    const worker = past.sized(contract.WORKER_LENGTH_BYTES).toString()
+    const error = past.sized(contract.PAST_ERROR_LENGTH_BYTES).toString()
+    runs.push({ attempt, beganUs: began, endedUs: ended, how: meaning(contract.PAST_END, how), worker, error })
   }
   return runs
 }
@@ -146,13 +145,13 @@ export function readInfo(row: Row, moment: number | undefined, nowUs: number): T
 /** A finished task that is kept. */
 export function readFinished(id: string, bytes: Buffer): TaskInfo {
   const packed = new Packed(bytes)
-  const { at, how } = packed.fields(LAYOUTS.finished)
-  const result = packed.sized(FIELD_BYTES.resultLength)
-  const run = packed.sized(FIELD_BYTES.runLength)
+  const { finished: at, how } = packed.fields(contract.FINISHED_LAYOUT)
+  const result = packed.sized(contract.RESULT_LENGTH_BYTES)
+  const run = packed.sized(contract.RUN_LENGTH_BYTES)
   const { leased, leaseUntilUs, worker, progress, ...task } = readRow(id, packed.rest, run)
   const finished = {
     atUs: at,
-    how: meaning(OUTCOMES.finish, how),
+    how: meaning(contract.TASK_END, how) as Finished['how'],
     result: result.length === 0 ? undefined : readBody(new Packed(result)),
   }
   const ended = { state: 'done' as const, waits: false, replaced: false, cancelled: false }
@@ -162,8 +161,8 @@ export function readFinished(id: string, bytes: Buffer): TaskInfo {
 /** A finished task that another one waited for. */
 export function readWaited(id: string, bytes: Buffer): Waited {
   const packed = new Packed(bytes)
-  const { at, how } = packed.fields(LAYOUTS.finished)
-  const end = meaning(OUTCOMES.taskEnd, how)
+  const { finished: at, how } = packed.fields(contract.FINISHED_LAYOUT)
+  const end = meaning(contract.TASK_END, how)
   if (end === 'dead') return { id, end, atUs: at, error: packed.rest.toString() }
   return { id, end, atUs: at, result: packed.rest.length === 0 ? undefined : readBody(packed) }
 }
@@ -171,12 +170,12 @@ export function readWaited(id: string, bytes: Buffer): Waited {
 /** A dead letter. */
 export function readDead(id: string, bytes: Buffer): DeadLetter {
   const packed = new Packed(bytes)
-  const { died, attempts, maxAttempts, priority } = packed.fields(LAYOUTS.dead)
+  const { died, attempts, maxAttempts, priority } = packed.fields(contract.DEAD_LETTER_LAYOUT)
   const has = (flag: number) => (priority & flag) !== 0
-  const error = packed.sized(FIELD_BYTES.errorLength).toString()
-  const past = has(PRIORITY_FLAGS.past) ? readPast(packed) : []
-  const key = has(PRIORITY_FLAGS.keyed) ? packed.sized(FIELD_BYTES.keyLength).toString() : undefined
-  const level = priority % PRIORITY_FLAGS.keyed
+  const error = packed.sized(contract.DEAD_LETTER_ERROR_LENGTH_BYTES).toString()
+  const past = has(contract.PRIORITY_PAST) ? readPast(packed) : []
+  const key = has(contract.PRIORITY_KEYED) ? packed.sized(contract.KEY_LENGTH_BYTES).toString() : undefined
+  const level = priority % contract.PRIORITY_KEYED
   return { id, ...readBody(packed), priority: level, attempts, maxAttempts, error, diedUs: died, key, past }
 }
 
@@ -188,8 +187,8 @@ export function deadEnd({ error, attempts, diedUs }: DeadLetter): Ended {
 /** A schedule. A recurrence that this package cannot read is an empty cron pattern. */
 export function readSchedule(id: string, bytes: Buffer): Schedule {
   const packed = new Packed(bytes)
-  const { revision, paused, next, previous, priority, maxAttempts } = packed.fields(LAYOUTS.schedule)
-  const recurrence = readRecurrence(packed.sized(FIELD_BYTES.recurrenceLength).toString())
+  const { revision, paused, next, previous, priority, maxAttempts } = packed.fields(contract.SCHEDULE_LAYOUT)
+  const recurrence = readRecurrence(packed.sized(contract.RECURRENCE_LENGTH_BYTES).toString())
   return {
     id,
     recurrence,
@@ -206,19 +205,19 @@ export function readSchedule(id: string, bytes: Buffer): Schedule {
 
 export function readWorker(id: string, bytes: Buffer): WorkerInfo {
   const packed = new Packed(bytes)
-  const { since, seen, leaseUntil, mode, concurrency, running } = packed.fields(LAYOUTS.worker)
-  const name = packed.sized(FIELD_BYTES.workerNameLength).toString()
+  const { since, seen, leaseUntil, mode, concurrency, running } = packed.fields(contract.WORKER_LAYOUT)
+  const name = packed.sized(contract.NAME_LENGTH_BYTES).toString()
   const version = packed.rest.toString()
   return {
-    id, name, version, concurrency, running, sinceUs: since, seenUs: seen, leaseUntilUs: leaseUntil, mode: meaning(WORKER_MODES, mode),
+    id, name, version, concurrency, running, sinceUs: since, seenUs: seen, leaseUntilUs: leaseUntil, mode: meaning(contract.WORKER_MODE, mode),
   }
 }
 
 function readRecurrence(text: string): Recurrence {
   try {
     const { cron, zone, every_ms: everyMs, missed } = JSON.parse(text)
-    if (missed !== undefined && !MISSED.includes(missed)) return { cron: '' }
-    if (everyMs !== undefined) return { everyMs: whole('everyMs', everyMs, LIMITS.intervalMs), missed }
+    if (missed !== undefined && !(contract.MISSED as readonly string[]).includes(missed)) return { cron: '' }
+    if (everyMs !== undefined) return { everyMs: interval(everyMs), missed }
     const isText = typeof cron === 'string' && (zone === undefined || typeof zone === 'string')
     if (isText) return { cron, ...(zone !== undefined && { zone }), missed }
   } catch {
@@ -229,8 +228,8 @@ function readRecurrence(text: string): Recurrence {
 
 /** Identity of a holder or waiter: the rest of a record. */
 export function readOwner(packed: Packed): Owner {
-  const { pid } = packed.fields(LAYOUTS.owner)
-  const host = packed.sized(FIELD_BYTES.hostLength).toString()
+  const { pid } = packed.fields(contract.OWNER_LAYOUT)
+  const host = packed.sized(contract.HOST_LENGTH_BYTES).toString()
   return { host, pid, label: packed.rest.toString() }
 }
 

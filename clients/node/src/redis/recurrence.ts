@@ -1,7 +1,7 @@
 /** When a schedule fires. Moments are in µs. */
 
 import { invalid } from '../check.js'
-import { LIMITS } from '../contract.js'
+import * as contract from '../contract.js'
 import type { Recurrence } from '../types.js'
 import { Pattern } from './cron.js'
 
@@ -80,7 +80,7 @@ export function written(moment: number): string {
 function find({ cron, zone = 'UTC', everyMs }: Recurrence, moment: number): number | undefined {
   if (cron === undefined) {
     const interval = everyMs * 1_000
-    return Math.min((Math.floor(moment / interval) + 1) * interval, LIMITS.momentUs)
+    return Math.min((Math.floor(moment / interval) + 1) * interval, contract.MOMENT_US.max)
   }
   const next = new Pattern(cron, zone).nextAfter(moment / 1_000)
   return next === undefined ? undefined : next * 1_000

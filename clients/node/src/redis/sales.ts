@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import { ID_BYTES, LAYOUTS, LIMITS, OUTCOMES, SLEEPS, STATUSES } from '../contract.js'
+import * as contract from '../contract.js'
 import { CorruptError, NotFoundError } from '../errors.js'
 import { isFinal } from '../holds.js'
 import type { Sales } from '../transport.js'
@@ -34,8 +34,8 @@ export class RedisSales implements Sales {
   }
 
   async create({ id, skus, holdMs, opensAtUs, closesAtUs, ledger = false }: NewSale): Promise<'created' | 'exists'> {
-    await this.#store.register('sales', id)
-    const secret = randomBytes(ID_BYTES.secret)
+    await this.#store.register(contract.SALE_DIRECTORY, id)
+    const secret = randomBytes(contract.SECRET_BYTES)
     const holdUs = Math.round(holdMs! * 1_000)
     // The fields are in alphabetical order, as every writer has them.
     const specification = JSON.stringify({
@@ -49,29 +49,29 @@ export class RedisSales implements Sales {
     const moments = [opensAtUs, closesAtUs].map((moment) => moment === undefined ? '' : String(moment))
     const stock = skus.flatMap(({ units, perBuyer }) => [String(units), String(perBuyer)])
     const args = [specification, secret, String(holdUs), ...moments, ledger ? '1' : '0', ...stock]
-    return meaning(OUTCOMES.created, numberOf(await this.#store.call('sale_create', [homeKeys(id), saleKeys(id)], args)))
+    return meaning(contract.CREATED, numberOf(await this.#store.call('sale_create', [homeKeys(id), saleKeys(id)], args)))
   }
 
   async open(id: string): Promise<SaleState['status']> {
-    return meaning(OUTCOMES.status, numberOf((await this.#call(id, 'open')).reply))
+    return meaning(contract.SALE_STATUS, numberOf((await this.#call(id, 'open')).reply))
   }
 
   async end(id: string): Promise<SaleState['status']> {
-    return meaning(OUTCOMES.status, numberOf((await this.#call(id, 'end')).reply))
+    return meaning(contract.SALE_STATUS, numberOf((await this.#call(id, 'end')).reply))
   }
 
   async show(id: string): Promise<SaleState> {
     const { reply, spec } = await this.#call(id, 'show', ({ skus }) => [String(skus.length)])
     const list = new List(reply)
     const head = {
-      status: meaning(OUTCOMES.status, list.number()),
+      status: meaning(contract.SALE_STATUS, list.number()),
       generation: list.number(),
       seq: list.number(),
       nextExpiryUs: list.optional(),
       nowUs: list.number(),
       skus: spec.skus.map(([sku]) => readSku(sku, list.bytes())),
     }
-    const [sinceUs, reason] = [list.optional(), meaning(OUTCOMES.haltReason, list.number())]
+    const [sinceUs, reason] = [list.optional(), meaning(contract.HALT_REASON, list.number())]
     const receiptsUntilUs = list.optional()
     const orders = { through: list.number(), behindSinceUs: list.optional(), failed: list.number(), workerUntilUs: list.optional() }
     const { holdUs, opensAtUs, closesAtUs, ledger } = spec
@@ -94,7 +94,7 @@ export class RedisSales implements Sales {
       ...lines.flatMap(({ sku, quantity }) => [String(skus.findIndex(([name]) => name === sku)), String(quantity)]),
     ])
     const list = new List(reply)
-    const outcome = meaning(OUTCOMES.reserved, list.number())
+    const outcome = meaning(contract.RESERVED, list.number())
     switch (outcome) {
       case 'reserved':
       case 'replayed': {
@@ -122,7 +122,7 @@ export class RedisSales implements Sales {
   async #decide(id: string, verb: string, reservation: string): Promise<Decision> {
     const { reply, spec } = await this.#call(id, verb, () => [Buffer.from(reservation, 'hex')])
     const list = new List(reply).list()
-    const outcome = meaning(OUTCOMES.decided, list.number())
+    const outcome = meaning(contract.DECIDED, list.number())
     if (outcome === 'unknown' || outcome === 'halted') return { outcome }
     const hold = readHold(spec, reservation, list.bytes())
     return outcome === 'refused' ? { outcome, state: hold.state } : { outcome, hold }
@@ -146,13 +146,13 @@ export class RedisSales implements Sales {
         const hold = await this.reservation(id, reservation)
         const left = until - now()
         if (!hold || isFinal(hold.state) || left <= 0) return hold
-        const expiresMs = hold.state === 'held' ? Math.max(0, (hold.deadlineUs - nowUs) / 1_000) : SLEEPS.sale
+        const expiresMs = hold.state === 'held' ? Math.max(0, (hold.deadlineUs - nowUs) / 1_000) : contract.SALE_SLEEP
         if (expiresMs === 0) {
-          await this.#call(id, 'expire', () => [String(LIMITS.expire)])
+          await this.#call(id, 'expire', () => [String(contract.EXPIRE.max)])
           continue
         }
         const { reply } = await this.#call(id, 'listen', () => [inbox.hex, String(seq)])
-        if (numberOf(reply) === 1) await bell.wait(Math.min(left, SLEEPS.sale, Math.max(expiresMs, 1)), signal)
+        if (numberOf(reply) === 1) await bell.wait(Math.min(left, contract.SALE_SLEEP, Math.max(expiresMs, 1)), signal)
       }
     } finally {
       inbox.ignore(events, bell)
@@ -168,7 +168,7 @@ export class RedisSales implements Sales {
       packUnits(current, receipt.u),
     ])
     const list = new List(reply)
-    const outcome = meaning(OUTCOMES.restored, list.number())
+    const outcome = meaning(contract.RESTORED, list.number())
     switch (outcome) {
       case 'restored':
       case 'known': return { outcome, hold: withReceipt(id, spec, readHold(spec, receipt.i, list.bytes())) }
@@ -185,7 +185,7 @@ export class RedisSales implements Sales {
     let spec = await this.#spec(id)
     for (;;) {
       const reply = await this.#store.call(`sale_${verb}`, keys, [spec.secret, ...args(spec)])
-      if (!isStatus(reply, STATUSES.missing)) return { reply, spec }
+      if (!isStatus(reply, contract.MISSING_STATUS)) return { reply, spec }
       this.#specs.delete(id)
       const current = await this.#spec(id)
       if (current.secret.equals(spec.secret)) {
@@ -219,19 +219,19 @@ function withReceipt(sale: string, { secret }: Spec, hold: Hold): Hold {
 
 function readHold(spec: Spec, id: string, bytes: Buffer): Hold {
   const packed = new Packed(bytes)
-  const { state, deadline, event, generation, linesBytes, buyerBytes } = packed.fields(LAYOUTS.hold)
-  const buyer = packed.take(buyerBytes).toString()
-  packed.take(linesBytes)
+  const { state, deadline, event, generation, linesLength } = packed.fields(contract.HOLD_LAYOUT)
+  const buyer = packed.sized(contract.BUYER_LENGTH_BYTES).toString()
+  packed.take(linesLength)
   const units: Hold['units'] = []
   while (packed.rest.length > 0) {
-    const { sku, first, last } = packed.fields(LAYOUTS.units)
+    const { sku, first, last } = packed.fields(contract.UNITS_LAYOUT)
     for (let unit = first; unit <= last; unit++) units.push({ sku: skuAt(spec, sku), unit })
   }
-  return { id, buyer, units, state: meaning(OUTCOMES.holdState, state), deadlineUs: deadline, seq: event, generation }
+  return { id, buyer, units, state: meaning(contract.HOLD_STATE, state), deadlineUs: deadline, seq: event, generation }
 }
 
 function readSku(sku: string, bytes: Buffer): SkuState {
-  const { total, next, ahead, returned, held, confirmed, withdrawn, perBuyer } = new Packed(bytes).fields(LAYOUTS.sku)
+  const { total, next, ahead, returned, held, confirmed, withdrawn, perBuyer } = new Packed(bytes).fields(contract.SKU_LAYOUT)
   return { sku, total, free: total + returned - next - ahead, held, confirmed, withdrawn, perBuyer }
 }
 
@@ -250,5 +250,5 @@ function packUnits({ skus }: Spec, units: Receipt['u']): Buffer {
     if (range?.sku === sku && range.last + 1 === unit) range.last = unit
     else ranges.push({ sku, first: unit, last: unit })
   }
-  return Buffer.concat(ranges.map((range) => pack(LAYOUTS.units, range)))
+  return Buffer.concat(ranges.map((range) => pack(contract.UNITS_LAYOUT, range)))
 }

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto'
 
-import { DIRECTORIES, FUNCTION_PREFIX, ID_BYTES, PROTOCOL } from '../contract.js'
+import * as contract from '../contract.js'
 import { FullError, MisconfiguredError } from '../errors.js'
 import type { Argument, Driver, Reply } from './driver.js'
 import { Inbox } from './inbox.js'
@@ -19,7 +19,7 @@ export class Store {
   readonly #driver: Driver
   readonly #link: Link
   readonly #times: Times
-  readonly #client = randomBytes(ID_BYTES.client)
+  readonly #client = randomBytes(contract.CLIENT_BYTES)
   readonly #registered = new Set<string>()
   readonly #unheard: ((topic: string) => void)[] = []
   #counter = 0n
@@ -41,16 +41,16 @@ export class Store {
 
   /** Refuses a library of another protocol. */
   async checkProtocol(): Promise<void> {
-    const list = new List(await this.#link.send(['FCALL', `${FUNCTION_PREFIX}version`, '0'], ''))
+    const list = new List(await this.#link.send(['FCALL', `${contract.FUNCTION_PREFIX}version`, '0'], ''))
     const protocol = list.number()
-    if (protocol === PROTOCOL) return
-    throw new MisconfiguredError(`The server speaks protocol ${protocol}, and this package ${PROTOCOL}.`, { hint: 'Update the older one.' })
+    if (protocol === contract.PROTOCOL) return
+    throw new MisconfiguredError(`The server speaks protocol ${protocol}, and this package ${contract.PROTOCOL}.`, { hint: 'Update the older one.' })
   }
 
   /** Calls a function. A call that may have been executed before is sent again with the same arguments. */
   call(name: string, groups: readonly Group[], args: readonly Argument[]): Promise<Reply> {
     const keys = groups.flatMap((group) => this.#driver.isCluster ? group.all : [group.first])
-    return this.#link.send(['FCALL', FUNCTION_PREFIX + name, String(keys.length), ...keys, ...args], keys[0]!)
+    return this.#link.send(['FCALL', contract.FUNCTION_PREFIX + name, String(keys.length), ...keys, ...args], keys[0]!)
   }
 
   /** The same for a function that allocates memory. If the server is full, `replay` tells whether it was executed before. */
@@ -70,7 +70,7 @@ export class Store {
 
   /** Eight bytes that this client never used before. */
   op(): Buffer {
-    const bytes = Buffer.alloc(ID_BYTES.op)
+    const bytes = Buffer.alloc(contract.OP_BYTES)
     bytes.writeBigUInt64BE(++this.#counter)
     return bytes
   }
@@ -81,10 +81,10 @@ export class Store {
   }
 
   /** Adds a name to a directory, once per client. */
-  async register(directory: keyof typeof DIRECTORIES, name: string): Promise<void> {
+  async register(directory: string, name: string): Promise<void> {
     const entry = `${directory} ${name}`
     if (this.#registered.has(entry)) return
-    await this.#link.send(['ZADD', DIRECTORIES[directory], '0', name], DIRECTORIES[directory])
+    await this.#link.send(['ZADD', directory, '0', name], directory)
     this.#registered.add(entry)
   }
 

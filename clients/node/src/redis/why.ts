@@ -1,8 +1,8 @@
 /** Why a task is not running: the same reasons, in the same order, as the library and the HTTP API give. */
 
-import { LIMITS, WHY } from '../contract.js'
+import * as contract from '../contract.js'
 import type { QueueStats, Running, Task, TaskInfo, Why } from '../types.js'
-import { leasesKey, waitingKey } from './keys.js'
+import { queueKey } from './keys.js'
 import { List } from './packed.js'
 import type { RedisQueues } from './queues.js'
 import type { Store } from './store.js'
@@ -15,12 +15,10 @@ interface Asked {
 }
 
 /** Length of what precedes the ID in the members of the sorted sets of leased and of waiting tasks. */
-const LEASE_HEAD = 8
-const PLACE_HEAD = 7
 
 export async function explain(queues: RedisQueues, store: Store, queue: string, id: string): Promise<Why[]> {
   const asked = { queues, store, queue }
-  for (let tries = 0; tries < WHY.tries; tries++) {
+  for (let tries = 0; tries < contract.WHY_TRIES; tries++) {
     const reasons = await once(asked, id)
     if (reasons.length > 0) return reasons
     // No reason found: the task changed its state between two reads.
@@ -63,7 +61,7 @@ function paused(stats: QueueStats): Why[] {
 
 async function whyBusy(asked: Asked, { limits: { concurrency }, leased }: QueueStats): Promise<Why[]> {
   if (concurrency === undefined || leased < concurrency) return []
-  return [{ reason: 'queue_busy', concurrency, running: runningOf(await leasedTasks(asked, WHY.running)) }]
+  return [{ reason: 'queue_busy', concurrency, running: runningOf(await leasedTasks(asked, contract.WHY_RUNNING)) }]
 }
 
 function limited({ rateUntilUs }: QueueStats, nowUs: number): Why[] {
@@ -71,9 +69,9 @@ function limited({ rateUntilUs }: QueueStats, nowUs: number): Why[] {
 }
 
 async function whyReady({ queues, queue }: Asked, info: TaskInfo, stats: QueueStats, nowUs: number): Promise<Why[]> {
-  const first = await queues.top(queue, WHY.ahead)
+  const first = await queues.top(queue, contract.WHY_AHEAD)
   const place = first.findIndex((task) => task.id === info.id)
-  if (place < 0 && first.length < WHY.ahead) return []
+  if (place < 0 && first.length < contract.WHY_AHEAD) return []
   const dueForMs = since(info.notBeforeUs ?? info.dueUs, nowUs)
   return [{ reason: 'waiting', ahead: place < 0 ? undefined : place, leased: stats.leased, dueForMs, lastClaimUs: stats.lastClaimUs }]
 }
@@ -90,11 +88,11 @@ async function whyBlocked(asked: Asked, info: TaskInfo, { limits: { perKey } }: 
   if (key === undefined) return []
   const most = perKey?.fifo ? 1 : perKey?.concurrency
   if (most !== undefined) {
-    const others = (await leasedTasks(asked, WHY.listed)).filter((task) => task.key === key)
+    const others = (await leasedTasks(asked, contract.WHY_LISTED)).filter((task) => task.key === key)
     if (others.length >= most) return [{ reason: 'key_busy', key, running: runningOf(others) }]
   }
   const isFirst = (task: Task) => task.key === key && task.priority === priority
-  const first = (await asked.queues.top(asked.queue, WHY.ahead)).find(isFirst) ?? (await waitingTasks(asked, priority)).find(isFirst)
+  const first = (await asked.queues.top(asked.queue, contract.WHY_AHEAD)).find(isFirst) ?? (await waitingTasks(asked, priority)).find(isFirst)
   return [{ reason: 'in_line', key, first: first?.id }]
 }
 
@@ -119,19 +117,19 @@ function done({ finished, worker }: TaskInfo): Why {
 }
 
 function runningOf(tasks: TaskInfo[]): Running[] {
-  return tasks.slice(0, WHY.running).map(({ id, worker = '', leaseUntilUs = 0 }) => ({ id, worker, leaseUntilUs }))
+  return tasks.slice(0, contract.WHY_RUNNING).map(({ id, worker = '', leaseUntilUs = 0 }) => ({ id, worker, leaseUntilUs }))
 }
 
 async function leasedTasks(asked: Asked, most: number): Promise<TaskInfo[]> {
-  const members = await readMembers(asked, 'ZRANGE', leasesKey(asked.queue), '0', String(most - 1))
-  const tasks = await tasksOf(asked, members.map((member) => member.subarray(LEASE_HEAD).toString()))
+  const members = await readMembers(asked, 'ZRANGE', queueKey(asked.queue, contract.LEASES_KEY), '0', String(most - 1))
+  const tasks = await tasksOf(asked, members.map((member) => member.subarray(contract.LEASES_HEAD_BYTES).toString()))
   return tasks.filter((task) => task.state === 'leased')
 }
 
 /** Tasks of one priority that can be claimed now or later, and the first of each key. */
 async function waitingTasks(asked: Asked, priority: number): Promise<TaskInfo[]> {
-  const members = await readMembers(asked, 'ZRANGE', waitingKey(asked.queue, priority), '0', String(WHY.listed - 1))
-  return tasksOf(asked, members.map((member) => member.subarray(PLACE_HEAD).toString()))
+  const members = await readMembers(asked, 'ZRANGE', queueKey(asked.queue, contract.WAITING_KEY + priority), '0', String(contract.WHY_LISTED - 1))
+  return tasksOf(asked, members.map((member) => member.subarray(contract.WAITING_HEAD_BYTES).toString()))
 }
 
 async function readMembers({ store }: Asked, command: string, key: string, ...args: string[]): Promise<Buffer[]> {
@@ -143,8 +141,8 @@ async function readMembers({ store }: Asked, command: string, key: string, ...ar
 
 async function tasksOf({ queues, queue }: Asked, ids: string[]): Promise<TaskInfo[]> {
   const tasks: TaskInfo[] = []
-  for (let at = 0; at < ids.length; at += LIMITS.batch) {
-    tasks.push(...(await queues.tasks(queue, ids.slice(at, at + LIMITS.batch))).tasks)
+  for (let at = 0; at < ids.length; at += contract.BATCH.max) {
+    tasks.push(...(await queues.tasks(queue, ids.slice(at, at + contract.BATCH.max))).tasks)
   }
   return tasks
 }

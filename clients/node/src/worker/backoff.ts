@@ -1,4 +1,4 @@
-import { DEFAULTS, LIMITS } from '../contract.js'
+import * as contract from '../contract.js'
 
 /** Retry delay of failed tasks: exponential, capped, with full jitter. */
 export interface Backoff {
@@ -14,7 +14,9 @@ export interface Backoff {
 
 /** Delay in ms after attempt number `attempt` (1 for the first). */
 export function drawDelay(attempt: number, backoff: Backoff = {}): number {
-  const { baseMs, factor, maxMs, jitter } = { ...DEFAULTS.backoff, ...backoff }
-  const longest = Math.min(baseMs * Math.max(factor, 1) ** Math.max(attempt - 1, 0), maxMs, LIMITS.delayUs / 1_000)
+  const {
+    baseMs = contract.DEFAULT_BACKOFF_BASE, factor = contract.DEFAULT_BACKOFF_FACTOR, maxMs = contract.DEFAULT_BACKOFF_MAX, jitter = true,
+  } = backoff
+  const longest = Math.min(baseMs * Math.max(factor, 1) ** Math.max(attempt - 1, 0), maxMs, contract.DELAY_US.max / 1_000)
   return jitter ? Math.random() * longest : longest
 }

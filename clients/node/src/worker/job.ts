@@ -1,4 +1,4 @@
-import { LIMITS } from '../contract.js'
+import * as contract from '../contract.js'
 import { checkProgress, type Queue } from '../queue.js'
 import type { Progress, Task, Waited } from '../types.js'
 
@@ -55,7 +55,7 @@ export class Job {
       page = await this.#queue.waited(this.id, { after })
       yield* page
       after = page.at(-1)?.id ?? ''
-    } while (page.length === LIMITS.waitedPage)
+    } while (page.length === contract.WAITED_PAGE.max)
   }
 
   /** Progress that no heartbeat has sent yet. @internal */

@@ -1,4 +1,4 @@
-import { LIMITS } from '../contract.js'
+import * as contract from '../contract.js'
 import { CanceledError, ClaimLostError } from '../errors.js'
 import type { Queue } from '../queue.js'
 import { now } from '../wait.js'
@@ -64,7 +64,7 @@ export class Leases {
   #check(): void {
     const time = now()
     for (const entry of this.#held) if (entry.heldUntil <= time) this.#lose(entry)
-    const due = [...this.#held].filter(({ beatAt }) => beatAt <= time + this.#leaseMs / 10).slice(0, LIMITS.batch)
+    const due = [...this.#held].filter(({ beatAt }) => beatAt <= time + this.#leaseMs / 10).slice(0, contract.BATCH.max)
     // If no answer comes by then, the heartbeat is sent again.
     for (const entry of due) entry.beatAt = time + this.#leaseMs / 4
     if (due.length > 0) void this.#beat(due)

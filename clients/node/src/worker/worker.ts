@@ -3,7 +3,7 @@ import { setMaxListeners } from 'node:events'
 import { createRequire } from 'node:module'
 
 import * as check from '../check.js'
-import { DEFAULTS, LIMITS } from '../contract.js'
+import * as contract from '../contract.js'
 import { ClosedError, InvalidError, RushgateError, TimeoutError } from '../errors.js'
 import { ClaimedTask, encodeResult, errorText, type Queue } from '../queue.js'
 import type { Completion, Failure, Release } from '../transport.js'
@@ -78,7 +78,7 @@ export class Worker {
    * Time in ms between announcements to the queue.
    * @internal
    */
-  static announceMs = 10_000
+  static announceMs: number = contract.DEFAULT_ANNOUNCE
   readonly #id = randomBytes(8).toString('hex')
   readonly #queue: Queue
   readonly #routes = new Map<string, Route>()
@@ -109,7 +109,7 @@ export class Worker {
   #running = false
 
   constructor(queue: Queue, options: WorkerOptions = {}) {
-    const { concurrency = DEFAULTS.concurrency, leaseMs = DEFAULTS.lease, graceMs = DEFAULTS.grace, label = queue.host } = options
+    const { concurrency = contract.DEFAULT_CONCURRENCY, leaseMs = contract.DEFAULT_LEASE, graceMs = contract.DEFAULT_GRACE, label = queue.host } = options
     // Each running handler listens.
     setMaxListeners(0, this.#aborting.signal)
     this.#queue = queue
@@ -237,7 +237,7 @@ export class Worker {
           await this.#freed.wait(MAX_TIMER_MS, stopping)
           continue
         }
-        await this.#claim(Math.min(free, LIMITS.batch), pausing)
+        await this.#claim(Math.min(free, contract.BATCH.max), pausing)
         pauses = new Pauses()
       } catch (error) {
         if (stopping.aborted) return
@@ -319,8 +319,8 @@ export class Worker {
 
   #fail(task: ClaimedTask, error: unknown, { backoff }: HandlerOptions): Promise<void> {
     if (error instanceof Discard) return this.#complete(task, undefined, 'discarded')
-    if (error instanceof Snooze) return this.#release(task, Math.min(error.delayMs, LIMITS.delayUs / 1_000))
-    const delayMs = error instanceof RetryAfter ? Math.min(error.delayMs, LIMITS.delayUs / 1_000) : drawDelay(task.attempt, backoff)
+    if (error instanceof Snooze) return this.#release(task, Math.min(error.delayMs, contract.DELAY_US.max / 1_000))
+    const delayMs = error instanceof RetryAfter ? Math.min(error.delayMs, contract.DELAY_US.max / 1_000) : drawDelay(task.attempt, backoff)
     return this.#retry(task, { delayMs, giveUp: error instanceof GiveUp, error: errorText(error) })
   }
 
@@ -359,7 +359,7 @@ export class Worker {
 }
 
 function checkOptions({ timeoutMs, backoff }: HandlerOptions): HandlerOptions {
-  if (timeoutMs !== undefined) check.micros('timeoutMs', timeoutMs, { min: 1, max: LIMITS.delayUs })
+  if (timeoutMs !== undefined) check.micros('timeoutMs', timeoutMs, { min: 1, max: contract.DELAY_US.max })
   return { ...(timeoutMs !== undefined && { timeoutMs }), ...(backoff && { backoff }) }
 }
 

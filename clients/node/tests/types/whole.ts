@@ -6,7 +6,7 @@ import {
   ClaimLostError, type DeadLetter, type Enqueued, GiveUp, type HeldLock, type Hold, InvalidError, type Job, LockLostError, Rushgate,
   RushgateError, Snooze, type TaskInfo, type Why, type WorkerReport,
 } from 'rushgate'
-import { KEYS, LIMITS, PROTOCOL } from 'rushgate/contract'
+import { BATCH, LOCK_KEYS, PROTOCOL } from 'rushgate/contract'
 
 export async function connections(): Promise<void> {
   await using one = await Rushgate.connect('redis://127.0.0.1', { timeoutMs: 2_000, retryForMs: 5_000, tls: { ca: '' } })
@@ -106,7 +106,7 @@ export async function sales(client: Rushgate): Promise<void> {
   } else if (reserved.outcome === 'all_held') {
     void reserved.nextExpiryUs
   }
-  void [created, (await sale.state()).skus[0]?.free, await sale.reservation('0'), await sale.end(), PROTOCOL, LIMITS.batch, KEYS.lock]
+  void [created, (await sale.state()).skus[0]?.free, await sale.reservation('0'), await sale.end(), PROTOCOL, BATCH, LOCK_KEYS]
 }
 
 export function errors(error: unknown): string | undefined {

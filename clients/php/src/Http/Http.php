@@ -4,6 +4,7 @@ declare(strict_types=1);
 
 namespace Rushgate\Http;
 
+use Rushgate\Contract;
 use Rushgate\Exception\ErrorCodes;
 use Rushgate\Exception\InvalidArgument;
 use Rushgate\Exception\OutcomeUnknown;
@@ -26,8 +27,6 @@ final class Http
     private const PAUSE_MAX = 0.5;
     /** Longest time between two looks at the caller's stop condition. */
     private const LOOK = 0.5;
-    /** Codes after which the same request may succeed within the retry budget. */
-    private const PASSING = ['unavailable', 'outcome_unknown', 'closing', 'idempotency_in_flight', 'request_timeout'];
     /** Failures before a request was sent. */
     private const NOT_SENT = [CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_HOST, CURLE_SSL_CONNECT_ERROR];
     private const JSON_FLAGS = JSON_THROW_ON_ERROR | JSON_UNESCAPED_SLASHES | JSON_UNESCAPED_UNICODE
@@ -61,6 +60,8 @@ final class Http
     /**
      * Sends a request and returns the decoded answer.
      *
+     * @param array{string, string} $operation one of Operation
+     * @param list<string> $path parameters of the path, in their order
      * @param ?array<string, mixed> $body
      * @param ?string $key idempotency key
      * @param float $wait how long the server may wait, in seconds
@@ -68,18 +69,20 @@ final class Http
      * @throws RushgateException the exception for the code of a problem
      */
     public function send(
-        string $method,
-        string $path,
+        array $operation,
+        array $path = [],
         ?array $body = null,
         ?string $key = null,
         float $wait = 0,
         ?\Closure $stopped = null,
+        array $query = [],
     ): ?array {
+        $target = self::target($operation, $path, $query);
         $until = Clock::now() + $this->options->retryFor;
         [$pause, $mayHaveRun] = [self::PAUSE_MIN, false];
         while (true) {
             try {
-                [$status, $answer] = $this->exchange($method, $path, $body, $key, $wait, $stopped);
+                [$status, $answer] = $this->exchange($operation[0], $target, $body, $key, $wait, $stopped);
             } catch (ConnectionFailed $failure) {
                 $mayHaveRun = $mayHaveRun || $failure->mayHaveRun;
                 [$status, $answer] = [503, ['code' => 'unavailable', 'detail' => $failure->getMessage()]];
@@ -93,12 +96,21 @@ final class Http
             }
             $code = $answer['code'] ?? 'bug';
             $mayHaveRun = $mayHaveRun || $code === 'outcome_unknown';
-            if (!in_array($code, self::PASSING, true) || Clock::now() + $pause >= $until) {
+            if (!in_array($code, Contract::PASSING_PROBLEMS, true) || Clock::now() + $pause >= $until) {
                 throw self::problem($code, $answer, $mayHaveRun);
             }
             Clock::sleep($pause);
             $pause = min(2 * $pause, self::PAUSE_MAX);
         }
+    }
+
+    private static function target(array $operation, array $path, array $query): string
+    {
+        $next = function () use (&$path): string {
+            return rawurlencode(array_shift($path));
+        };
+        $target = preg_replace_callback('/\{\w+}/', $next, $operation[1]);
+        return $query === [] ? $target : "$target?" . http_build_query($query);
     }
 
     /** Status of the latest successful answer. */
@@ -119,7 +131,7 @@ final class Http
     /** @return array{int, array<string, mixed>} status and answer. The status is 0 if the caller stopped the wait */
     private function exchange(
         string $method,
-        string $path,
+        string $target,
         ?array $body,
         ?string $key,
         float $wait,
@@ -130,14 +142,14 @@ final class Http
             $headers[] = "Authorization: Bearer {$this->options->token}";
         }
         if ($key !== null) {
-            $headers[] = "Idempotency-Key: $key";
+            $headers[] = Contract::HTTP_KEY_HEADER . ": $key";
         }
         if ($wait > 0) {
             $headers[] = 'Prefer: wait=' . max(1, (int) ceil($wait));
         }
         $handle = curl_init();
         curl_setopt_array($handle, [
-            CURLOPT_URL => $this->base . $path,
+            CURLOPT_URL => $this->base . $target,
             CURLOPT_CUSTOMREQUEST => $method,
             CURLOPT_POSTFIELDS => $body === null ? '' : json_encode((object) $body, self::JSON_FLAGS),
             CURLOPT_HTTPHEADER => $headers,

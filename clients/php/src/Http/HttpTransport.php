@@ -53,7 +53,7 @@ final class HttpTransport implements Transport
             $sent = Clock::now();
             $left = max(0, min($until - $sent, self::WAIT_MAX));
             try {
-                $grant = self::grant($this->write(self::lockPath($lock, 'acquire'), $body, $left), $sent);
+                $grant = self::grant($this->write(Operation::ACQUIRE, [$lock], $body, $left), $sent);
                 // After a wait, only a new answer tells how much of the lease is left.
                 return $left > 0 ? $this->extendLock($lock, $grant->token, $lease) : $grant;
             } catch (Refused $busy) {
@@ -68,7 +68,7 @@ final class HttpTransport implements Transport
     {
         $sent = Clock::now();
         $body = ['token' => $token, 'lease_ms' => Clock::toMillis($lease)];
-        return self::grant($this->http->send('POST', self::lockPath($lock, 'extend'), $body), $sent);
+        return self::grant($this->http->send(Operation::EXTEND_LOCK, [$lock], $body), $sent);
     }
 
     private static function grant(array $view, float $sent): Grant
@@ -79,7 +79,7 @@ final class HttpTransport implements Transport
     public function releaseLock(string $lock, string $token): bool
     {
         try {
-            $this->http->send('POST', self::lockPath($lock, 'release'), ['token' => $token]);
+            $this->http->send(Operation::RELEASE, [$lock], ['token' => $token]);
             return true;
         } catch (LockLost) {
             return false;
@@ -88,18 +88,18 @@ final class HttpTransport implements Transport
 
     public function lock(string $lock): array
     {
-        $view = $this->http->send('GET', self::lockPath($lock));
+        $view = $this->http->send(Operation::SHOW_LOCK, [$lock]);
         return ['holder' => $view['holder'] ?? null, 'waiters' => $view['waiters']];
     }
 
     public function forceRelease(string $lock): ?array
     {
-        return $this->http->send('POST', self::lockPath($lock, 'force-release'))['holder'] ?? null;
+        return $this->http->send(Operation::FORCE_RELEASE, [$lock])['holder'] ?? null;
     }
 
     public function holdsLock(string $lock, string $token, int $fence): bool
     {
-        $holder = $this->http->send('GET', self::lockPath($lock))['holder'] ?? null;
+        $holder = $this->http->send(Operation::SHOW_LOCK, [$lock])['holder'] ?? null;
         return ($holder['fence'] ?? null) === $fence;
     }
 
@@ -113,7 +113,7 @@ final class HttpTransport implements Transport
     public function enqueue(string $queue, array $tasks): array
     {
         $body = ['tasks' => array_map(self::specification(...), $tasks)];
-        return $this->write(self::queuePath($queue, 'batch'), $body)['outcomes'];
+        return $this->write(Operation::ENQUEUE_ALL, [$queue], $body)['outcomes'];
     }
 
     private static function specification(NewTask $task): array
@@ -144,7 +144,7 @@ final class HttpTransport implements Transport
         $body = ['n' => $n, 'lease_ms' => Clock::toMillis($lease), 'worker' => $worker];
         do {
             $left = max(0, min($until - Clock::now(), self::WAIT_MAX));
-            $answer = $this->write(self::queuePath($queue, 'claim'), $body, $left, $stopped);
+            $answer = $this->write(Operation::CLAIM, [$queue], $body, $left, $stopped);
             $isStopped = $answer === null || ($stopped !== null && $stopped());
             $tasks = self::withContents($answer['tasks'] ?? []);
         } while ($tasks === [] && !$isStopped && $until - Clock::now() > 0);
@@ -153,12 +153,12 @@ final class HttpTransport implements Transport
 
     public function top(string $queue, int $n): array
     {
-        return self::withContents($this->http->send('GET', self::queuePath($queue, 'top') . "?n=$n")['tasks']);
+        return self::withContents($this->http->send(Operation::TOP, [$queue], query: ['n' => $n])['tasks']);
     }
 
     public function pop(string $queue, int $n): array
     {
-        return self::withContents($this->write(self::queuePath($queue, 'pop'), ['n' => $n])['tasks']);
+        return self::withContents($this->write(Operation::POP, [$queue], ['n' => $n])['tasks']);
     }
 
     public function complete(string $queue, array $tickets, ?Payload $result, bool $discarded): array
@@ -167,20 +167,20 @@ final class HttpTransport implements Transport
             ? []
             : ['result_base64' => base64_encode($result->toBytes()), 'result_type' => $result->contentType];
         $body = ['tickets' => $tickets, 'discarded' => $discarded] + $content;
-        return array_column($this->write(self::queuePath($queue, 'complete'), $body)['outcomes'], 'outcome');
+        return array_column($this->write(Operation::COMPLETE, [$queue], $body)['outcomes'], 'outcome');
     }
 
     public function retry(string $queue, string $ticket, string $error, float $delay, bool $giveUp): string
     {
-        $error = Text::cut($error, Contract::ERROR_MAX);
+        $error = Text::cut($error, Contract::ERROR_BYTES);
         $body = ['tickets' => [$ticket], 'delay_ms' => Clock::toMillis($delay), 'error' => $error, 'give_up' => $giveUp];
-        return $this->write(self::queuePath($queue, 'retry'), $body)['outcomes'][0]['outcome'];
+        return $this->write(Operation::RETRY, [$queue], $body)['outcomes'][0]['outcome'];
     }
 
     public function release(string $queue, array $tickets, float $delay): array
     {
         $body = ['tickets' => $tickets, 'delay_ms' => Clock::toMillis($delay)];
-        return array_column($this->write(self::queuePath($queue, 'release'), $body)['outcomes'], 'outcome');
+        return array_column($this->write(Operation::RELEASE_TASKS, [$queue], $body)['outcomes'], 'outcome');
     }
 
     public function extend(string $queue, array $tickets, float $lease, ?int $percent, ?string $note): array
@@ -188,19 +188,19 @@ final class HttpTransport implements Transport
         $progress = self::present(['percent' => $percent, 'note' => $note]);
         $body = ['tickets' => $tickets, 'lease_ms' => Clock::toMillis($lease)]
             + ($progress === [] ? [] : ['progress' => $progress]);
-        return array_column($this->http->send('POST', self::queuePath($queue, 'extend'), $body)['outcomes'], 'outcome');
+        return array_column($this->http->send(Operation::EXTEND_TASKS, [$queue], $body)['outcomes'], 'outcome');
     }
 
     public function cancel(string $queue, string $task): string
     {
-        return $this->found(fn () => $this->http->send('DELETE', self::taskPath($queue, $task))['outcome']) ?? 'not_found';
+        return $this->found(fn () => $this->http->send(Operation::CANCEL, [$queue, $task])['outcome']) ?? 'not_found';
     }
 
     public function reschedule(string $queue, string $task, float $delay, ?int $dueUs): array
     {
         $body = $dueUs === null ? ['delay_ms' => Clock::toMillis($delay)] : ['due_us' => $dueUs];
         try {
-            return $this->write(self::taskPath($queue, $task, 'reschedule'), $body);
+            return $this->write(Operation::RESCHEDULE, [$queue, $task], $body);
         } catch (InvalidArgument $late) {
             $deadline = $late->details['deadline_us'] ?? throw $late;
             return ['outcome' => 'too_late', 'deadline_us' => $deadline];
@@ -213,7 +213,7 @@ final class HttpTransport implements Transport
     public function dequeue(string $queue, string $ticket): string
     {
         try {
-            return $this->http->send('POST', self::queuePath($queue, 'dequeue'), ['ticket' => $ticket])['outcome'];
+            return $this->http->send(Operation::DEQUEUE, [$queue], ['ticket' => $ticket])['outcome'];
         } catch (Refused $refused) {
             return in_array($refused->errorCode, Contract::DEQUEUED, true) ? $refused->errorCode : throw $refused;
         }
@@ -221,13 +221,13 @@ final class HttpTransport implements Transport
 
     public function clearUnique(string $queue, string $task): ?int
     {
-        return $this->found(fn () => $this->http->send('DELETE', self::taskPath($queue, $task, 'unique'))['until_us']);
+        return $this->found(fn () => $this->http->send(Operation::CLEAR_UNIQUE, [$queue, $task])['until_us']);
     }
 
     public function closeBatch(string $queue, string $task): array
     {
         try {
-            return $this->write(self::taskPath($queue, $task, 'close'));
+            return $this->write(Operation::CLOSE_BATCH, [$queue, $task]);
         } catch (Refused $refused) {
             $isOutcome = in_array($refused->errorCode, Contract::CLOSED, true);
             return $isOutcome ? ['outcome' => $refused->errorCode, 'left' => 0] : throw $refused;
@@ -237,7 +237,7 @@ final class HttpTransport implements Transport
     public function task(string $queue, string $task): ?array
     {
         try {
-            return self::withResult($this->http->send('GET', self::taskPath($queue, $task)));
+            return self::withResult($this->http->send(Operation::TASK, [$queue, $task]));
         } catch (Refused $refused) {
             return in_array($refused->errorCode, ['not_found', 'dead'], true) ? null : throw $refused;
         }
@@ -248,24 +248,24 @@ final class HttpTransport implements Transport
         $until = Clock::now() + $wait;
         do {
             $left = max(0, min($until - Clock::now(), self::WAIT_MAX));
-            $info = $this->http->send('GET', self::taskPath($queue, $task), wait: $left);
+            $info = $this->http->send(Operation::TASK, [$queue, $task], wait: $left);
         } while ($info['state'] !== 'done' && $until - Clock::now() > 0);
         return self::withResult($info);
     }
 
     public function waits(string $queue, string $task): ?array
     {
-        return $this->found(fn () => $this->http->send('GET', self::taskPath($queue, $task, 'waits')));
+        return $this->found(fn () => $this->http->send(Operation::WAITS, [$queue, $task]));
     }
 
     public function dependents(string $queue, string $task, int $n): array
     {
-        return $this->http->send('GET', self::taskPath($queue, $task, "dependents?n=$n"))['ids'];
+        return $this->http->send(Operation::DEPENDENTS, [$queue, $task], query: ['n' => $n])['ids'];
     }
 
     public function waited(string $queue, string $task, string $after, int $limit): array
     {
-        $page = $this->http->send('GET', self::page(self::taskPath($queue, $task, 'waited'), $after, $limit));
+        $page = $this->page(Operation::WAITED, [$queue, $task], $after, $limit);
         $entry = fn (array $entry) => isset($entry['result'])
             ? ['result' => Payload::fromFields($entry['result'])] + $entry
             : $entry;
@@ -274,40 +274,40 @@ final class HttpTransport implements Transport
 
     public function why(string $queue, string $task): array
     {
-        return $this->http->send('GET', self::taskPath($queue, $task, 'why'))['reasons'];
+        return $this->http->send(Operation::WHY, [$queue, $task])['reasons'];
     }
 
     public function stats(string $queue): array
     {
-        $stats = $this->http->send('GET', self::queuePath($queue));
+        $stats = $this->http->send(Operation::STATS, [$queue]);
         unset($stats['queue']);
         return $stats + ['rate_until_us' => null, 'last_claim_us' => null];
     }
 
     public function pause(string $queue, bool $paused): void
     {
-        $this->http->send('POST', self::queuePath($queue, $paused ? 'pause' : 'resume'));
+        $this->http->send($paused ? Operation::PAUSE : Operation::RESUME, [$queue]);
     }
 
     public function limit(string $queue, array $limits): void
     {
-        $this->http->send('PUT', self::queuePath($queue, 'limits'), $limits);
+        $this->http->send(Operation::LIMIT, [$queue], $limits);
     }
 
     public function dead(string $queue, string $after, int $limit): array
     {
-        $page = $this->http->send('GET', self::page(self::queuePath($queue, 'dead'), $after, $limit));
+        $page = $this->page(Operation::DEAD, [$queue], $after, $limit);
         return self::withContents($page['items']);
     }
 
     public function requeueDead(string $queue, ?array $ids): array
     {
-        return $this->http->send('POST', self::queuePath($queue, 'dead/requeue'), self::selection($ids));
+        return $this->http->send(Operation::REQUEUE_DEAD, [$queue], self::selection($ids));
     }
 
     public function deleteDead(string $queue, ?array $ids): int
     {
-        return $this->http->send('POST', self::queuePath($queue, 'dead/delete'), self::selection($ids))['deleted'];
+        return $this->http->send(Operation::DELETE_DEAD, [$queue], self::selection($ids))['deleted'];
     }
 
     private static function selection(?array $ids): array
@@ -319,20 +319,19 @@ final class HttpTransport implements Transport
     {
         $content = $schedule['content']->toFields();
         unset($schedule['content'], $content['traceparent']);
-        $path = self::queuePath($queue, 'schedules/' . rawurlencode($id));
-        return $this->http->send('PUT', $path, self::present($schedule) + $content)['outcome'];
+        $body = self::present($schedule) + $content;
+        return $this->http->send(Operation::SCHEDULE, [$queue, $id], $body)['outcome'];
     }
 
     public function schedules(string $queue, string $after, int $limit): array
     {
-        $page = $this->http->send('GET', self::page(self::queuePath($queue, 'schedules'), $after, $limit));
+        $page = $this->page(Operation::SCHEDULES, [$queue], $after, $limit);
         return self::withContents($page['items']);
     }
 
     public function deleteSchedule(string $queue, string $id): bool
     {
-        $path = self::queuePath($queue, 'schedules/' . rawurlencode($id));
-        return $this->found(fn () => $this->http->send('DELETE', $path)) !== null;
+        return $this->found(fn () => $this->http->send(Operation::UNSCHEDULE, [$queue, $id])) !== null;
     }
 
     public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float
@@ -342,51 +341,46 @@ final class HttpTransport implements Transport
 
     public function announce(string $queue, string $id, array $worker): string
     {
-        return $this->http->send('PUT', self::workerPath($queue, $id), $worker)['mode']
+        return $this->http->send(Operation::ANNOUNCE, [$queue, $id], $worker)['mode']
             ?? throw new ServerFault('the server answered no mode of the worker', 'bug');
     }
 
     public function endWorker(string $queue, string $id): void
     {
-        $this->http->send('DELETE', self::workerPath($queue, $id));
+        $this->http->send(Operation::END_WORKER, [$queue, $id]);
     }
 
     public function workers(string $queue, string $after, int $limit): array
     {
-        return $this->http->send('GET', self::page(self::queuePath($queue, 'workers'), $after, $limit))['items'];
+        return $this->page(Operation::WORKERS, [$queue], $after, $limit)['items'];
     }
 
     public function setWorker(string $queue, string $id, string $mode): bool
     {
-        $path = self::workerPath($queue, $id) . '/mode';
-        return $this->found(fn () => $this->http->send('PUT', $path, ['mode' => $mode])) !== null;
-    }
-
-    private static function workerPath(string $queue, string $id): string
-    {
-        return self::queuePath($queue, 'workers/' . rawurlencode($id));
+        $set = fn () => $this->http->send(Operation::SET_WORKER, [$queue, $id], ['mode' => $mode]);
+        return $this->found($set) !== null;
     }
 
     // Sales
 
     public function createSale(array $sale): void
     {
-        $this->write('/v1/sales', self::present($sale));
+        $this->write(Operation::CREATE, [], self::present($sale));
     }
 
     public function openSale(string $sale): string
     {
-        return $this->http->send('POST', self::salePath($sale, 'open'))['status'];
+        return $this->http->send(Operation::OPEN, [$sale])['status'];
     }
 
     public function endSale(string $sale): string
     {
-        return $this->http->send('POST', self::salePath($sale, 'end'))['status'];
+        return $this->http->send(Operation::END, [$sale])['status'];
     }
 
     public function sale(string $sale): array
     {
-        return $this->http->send('GET', self::salePath($sale));
+        return $this->http->send(Operation::SALE, [$sale]);
     }
 
     public function reserve(string $sale, string $buyer, string $key, array $cart, bool $same): array
@@ -394,48 +388,52 @@ final class HttpTransport implements Transport
         $line = fn (string|int $sku, int $quantity) => ['sku' => (string) $sku, 'quantity' => $quantity];
         $lines = array_map($line, array_keys($cart), $cart);
         $body = ['buyer' => $buyer, 'lines' => $lines, 'same_number' => $same];
-        $hold = $this->http->send('POST', self::salePath($sale, 'reservations'), $body, $key);
+        $hold = $this->http->send(Operation::RESERVE, [$sale], $body, $key);
         return $hold + ['replayed' => $this->http->status() === self::OK];
     }
 
     public function confirm(string $sale, string $reservation, float $wait): array
     {
-        return $this->decide('confirm', $sale, $reservation, $wait);
+        return $this->decide(Operation::CONFIRM, $sale, $reservation, $wait);
     }
 
     public function cancelHold(string $sale, string $reservation, float $wait): array
     {
-        return $this->decide('cancel', $sale, $reservation, $wait);
+        return $this->decide(Operation::CANCEL_HOLD, $sale, $reservation, $wait);
     }
 
-    private function decide(string $verb, string $sale, string $reservation, float $wait): array
+    private function decide(array $operation, string $sale, string $reservation, float $wait): array
     {
-        $path = self::salePath($sale, "reservations/$reservation/$verb");
-        return $this->http->send('POST', $path, wait: min($wait, self::WAIT_MAX));
+        return $this->http->send($operation, [$sale, $reservation], wait: min($wait, self::WAIT_MAX));
     }
 
     public function reservation(string $sale, string $reservation, float $wait): array
     {
         $until = Clock::now() + $wait;
-        $path = self::salePath($sale, "reservations/$reservation");
         do {
-            $hold = $this->http->send('GET', $path, wait: max(0, min($until - Clock::now(), self::WAIT_MAX)));
-        } while (!in_array($hold['state'], Contract::FINAL_STATES, true) && $until - Clock::now() > 0);
+            $left = max(0, min($until - Clock::now(), self::WAIT_MAX));
+            $hold = $this->http->send(Operation::RESERVATION, [$sale, $reservation], wait: $left);
+        } while (!in_array($hold['state'], Contract::FINAL_STATE, true) && $until - Clock::now() > 0);
         return $hold;
     }
 
     public function restore(string $sale, string $receipt): array
     {
-        $hold = $this->http->send('POST', self::salePath($sale, 'restore'), ['receipt' => $receipt]);
+        $hold = $this->http->send(Operation::RESTORE, [$sale], ['receipt' => $receipt]);
         return $hold + ['replayed' => $this->http->status() === self::OK];
     }
 
     // Requests
 
     /** A write with a new idempotency key, so that it can be repeated. Null only if $stopped ended the wait. */
-    private function write(string $path, ?array $body = null, float $wait = 0, ?\Closure $stopped = null): ?array
-    {
-        return $this->http->send('POST', $path, $body, bin2hex(random_bytes(16)), $wait, $stopped);
+    private function write(
+        array $operation,
+        array $path,
+        ?array $body = null,
+        float $wait = 0,
+        ?\Closure $stopped = null,
+    ): ?array {
+        return $this->http->send($operation, $path, $body, bin2hex(random_bytes(16)), $wait, $stopped);
     }
 
     /**
@@ -454,29 +452,10 @@ final class HttpTransport implements Transport
         }
     }
 
-    private static function lockPath(string $lock, string $verb = ''): string
+    private function page(array $operation, array $path, string $after, int $limit): array
     {
-        return '/v1/locks/' . rawurlencode($lock) . ($verb === '' ? '' : "/$verb");
-    }
-
-    private static function queuePath(string $queue, string $rest = ''): string
-    {
-        return '/v1/queues/' . rawurlencode($queue) . ($rest === '' ? '' : "/$rest");
-    }
-
-    private static function taskPath(string $queue, string $task, string $rest = ''): string
-    {
-        return self::queuePath($queue, 'tasks/' . rawurlencode($task)) . ($rest === '' ? '' : "/$rest");
-    }
-
-    private static function salePath(string $sale, string $rest = ''): string
-    {
-        return '/v1/sales/' . rawurlencode($sale) . ($rest === '' ? '' : "/$rest");
-    }
-
-    private static function page(string $path, string $after, int $limit): string
-    {
-        return "$path?limit=$limit" . ($after === '' ? '' : '&after=' . rawurlencode($after));
+        $query = ['limit' => $limit] + ($after === '' ? [] : ['after' => $after]);
+        return $this->http->send($operation, $path, query: $query);
     }
 
     /** The fields that have a value. */

@@ -14,13 +14,8 @@ use Rushgate\Exception\InvalidArgument;
  */
 final class Checks
 {
-    /** Characters that are not allowed in names: white space, control and invisible characters, and braces. */
-    private const FORBIDDEN = '/[\s\p{Z}\p{Cc}{}\x{ad}\x{34f}\x{61c}\x{115f}\x{1160}\x{17b4}\x{17b5}\x{180b}-\x{180f}'
-        . '\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{206f}\x{3164}\x{fdd0}-\x{fdef}\x{fe00}-\x{fe0f}\x{feff}'
-        . '\x{ffa0}\x{fff0}-\x{fffb}\x{1bca0}-\x{1bca3}\x{1d173}-\x{1d17a}\x{e0000}-\x{e0fff}]/u';
-
     /** The name in Unicode Normalization Form C. Names that are not ASCII need the extension intl. */
-    public static function name(string $what, string $name, int $max = Contract::NAME_MAX): string
+    public static function name(string $what, string $name, int $max = Contract::NAME_BYTES): string
     {
         if (preg_match('/[^\x00-\x7f]/', $name)) {
             $name = self::normalized($what, $name);
@@ -31,10 +26,18 @@ final class Checks
         if ($name === '.' || $name === '..') {
             throw self::invalid($what, "is `$name`, which is reserved in URLs");
         }
-        if (preg_match(self::FORBIDDEN, $name)) {
+        if (preg_match(self::forbidden(), $name)) {
             throw self::invalid($what, 'contains white space, a control or invisible character, or a brace');
         }
         return $name;
+    }
+
+    /** Pattern of the characters that names may not contain: white space, control and invisible characters, and braces. */
+    private static function forbidden(): string
+    {
+        static $pattern = null;
+        $range = fn (array $range): string => vsprintf('\x{%x}-\x{%x}', $range);
+        return $pattern ??= '/[\s\p{Z}\p{Cc}{}' . implode('', array_map($range, Contract::INVISIBLE)) . ']/u';
     }
 
     private static function normalized(string $what, string $name): string
@@ -51,8 +54,8 @@ final class Checks
 
     public static function label(string $what, string $text): string
     {
-        if (strlen($text) > Contract::LABEL_MAX) {
-            throw self::invalid($what, 'has ' . strlen($text) . ' bytes; it must have at most ' . Contract::LABEL_MAX);
+        if (strlen($text) > Contract::LABEL_BYTES) {
+            throw self::invalid($what, 'has ' . strlen($text) . ' bytes; it must have at most ' . Contract::LABEL_BYTES);
         }
         if (!preg_match('/^\P{Cc}*$/Du', $text)) {
             throw self::invalid($what, 'contains a control character or is not valid UTF-8');
@@ -62,8 +65,8 @@ final class Checks
 
     public static function kind(string $kind): string
     {
-        if (!preg_match('~^[A-Za-z0-9._:/-]{1,' . Contract::KIND_MAX . '}$~D', $kind)) {
-            throw self::invalid('the kind', 'must be 1 to ' . Contract::KIND_MAX . ' of A-Z, a-z, 0-9 and . _ : / -');
+        if (!preg_match('~^[A-Za-z0-9._:/-]{1,' . Contract::KIND_BYTES . '}$~D', $kind)) {
+            throw self::invalid('the kind', 'must be 1 to ' . Contract::KIND_BYTES . ' of A-Z, a-z, 0-9 and . _ : / -');
         }
         return $kind;
     }
@@ -87,35 +90,35 @@ final class Checks
 
     public static function lease(int|float $seconds): float
     {
-        return self::duration('the lease', $seconds, Contract::LEASE_MIN, Contract::LEASE_MAX);
+        return self::duration('the lease', $seconds, ...Contract::LEASE_US);
     }
 
     public static function wait(int|float $seconds): float
     {
-        return self::duration('the wait', $seconds, 0, Contract::WAIT_MAX);
+        return self::duration('the wait', $seconds, ...Contract::WAIT_US);
     }
 
     public static function delay(string $what, int|float $seconds): float
     {
-        return self::duration($what, $seconds, 0, Contract::DELAY_MAX);
+        return self::duration($what, $seconds, ...Contract::DELAY_US);
     }
 
     public static function period(string $what, int|float $seconds): float
     {
-        return self::duration($what, $seconds, Contract::PERIOD_MIN, Contract::DELAY_MAX);
+        return self::duration($what, $seconds, ...Contract::PERIOD_US);
     }
 
     /** @param array<mixed> $items */
     public static function batch(string $what, array $items): void
     {
-        self::range("the number of $what", count($items), 1, Contract::BATCH_MAX);
+        self::range("the number of $what", count($items), ...Contract::BATCH);
     }
 
-    /** @param array<string, mixed> $words */
+    /** @param list<string> $words */
     public static function word(string $what, string $word, array $words): string
     {
-        if (!isset($words[$word])) {
-            throw self::invalid($what, "is `$word`; it must be one of " . implode(', ', array_keys($words)));
+        if (!in_array($word, $words, true)) {
+            throw self::invalid($what, "is `$word`; it must be one of " . implode(', ', $words));
         }
         return $word;
     }

@@ -13,16 +13,16 @@ use Rushgate\Contract;
  */
 final class Limits
 {
-    private const PERIOD = [1, Contract::DELAY_MAX / 1_000];
-    private const RATE = ['n' => [1, Contract::RATE_MAX], 'per_ms' => self::PERIOD];
+    private const PERIOD = ['min' => 1, 'max' => Contract::DELAY_US['max'] / 1_000];
+    private const RATE = ['n' => Contract::RATE, 'per_ms' => self::PERIOD];
     /** Lowest and highest value of each number, by field. */
     private const FIELDS = [
-        'bound' => [0, Contract::BOUND_MAX],
-        'concurrency' => [1, Contract::CONCURRENCY_MAX],
+        'bound' => Contract::BOUND,
+        'concurrency' => Contract::CONCURRENCY,
         'rate' => self::RATE,
-        'per_key' => ['concurrency' => [1, Contract::CONCURRENCY_MAX], 'rate' => self::RATE],
-        'retention' => ['age_ms' => self::PERIOD, 'count' => [1, Contract::RETAINED_MAX]],
-        'events' => [1, Contract::EVENTS_MAX],
+        'per_key' => ['concurrency' => Contract::CONCURRENCY, 'rate' => self::RATE],
+        'retention' => ['age_ms' => self::PERIOD, 'count' => Contract::RETAINED],
+        'events' => Contract::EVENTS,
     ];
 
     /** @param array<string, mixed> $limits */
@@ -44,7 +44,7 @@ final class Limits
             if ($value === null) {
                 continue;
             }
-            if (isset($range[0])) {
+            if (isset($range['min'])) {
                 is_int($value) || throw Checks::invalid("the limit `$name`", 'must be a whole number');
                 Checks::range("the limit `$name`", $value, ...$range);
             } else {

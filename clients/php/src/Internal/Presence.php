@@ -5,6 +5,7 @@ declare(strict_types=1);
 namespace Rushgate\Internal;
 
 use Rushgate\Client;
+use Rushgate\Contract;
 use Rushgate\Exception\RushgateException;
 use Rushgate\Exception\Unavailable;
 use Rushgate\Transport\Transport;
@@ -20,7 +21,7 @@ use Rushgate\Transport\Transport;
 final class Presence
 {
     /** Seconds between announcements. */
-    public static float $each = 10;
+    public static float $each = Contract::DEFAULT_ANNOUNCE;
     /** How long a worker is listed after its latest announcement, in seconds. */
     private const LISTED = 30;
 

@@ -37,11 +37,11 @@ final class Recurrence
     /** @param array{cron?: string, zone?: string, every_ms?: int, missed: string} $fields */
     public function __construct(private readonly array $fields)
     {
-        Checks::word('the policy for missed occurrences', $fields['missed'], ['skip' => 1, 'once' => 1, 'all' => 1]);
+        Checks::word('the policy for missed occurrences', $fields['missed'], Contract::MISSED);
         if (!is_string($fields['cron'] ?? '') || !is_string($fields['zone'] ?? '') || !is_int($fields['every_ms'] ?? 0)) {
             throw Checks::invalid('the schedule', 'has a field of the wrong type');
         }
-        Checks::duration('the interval', ($fields['every_ms'] ?? 1_000) / 1_000, Contract::EVERY_MIN, Contract::DELAY_MAX);
+        Checks::duration('the interval', ($fields['every_ms'] ?? 1_000) / 1_000, ...Contract::INTERVAL_US);
         if (isset($fields['cron']) === isset($fields['every_ms'])) {
             throw Checks::invalid('the schedule', 'needs a cron pattern or an interval');
         }

@@ -97,7 +97,7 @@ final class Caller
         $words = ['FCALL', Contract::FUNCTION_PREFIX . $function, count($keys), ...$keys, ...$arguments];
         do {
             $answer = $this->send($keys[0] ?? '', $words);
-        } while ($answer === Contract::AGAIN);
+        } while ($answer === Contract::AGAIN_STATUS);
         return $answer;
     }
 
@@ -106,13 +106,19 @@ final class Caller
     {
         $keys = [];
         foreach (Contract::FUNCTIONS[$function] as $group) {
-            [$beginning, $ends] = Contract::KEY_GROUPS[$group];
-            $client = bin2hex(Identity::ofProcess()->client);
+            [, $ends] = $group;
+            $client = $group === Contract::ANSWERS_KEYS ? ':' . bin2hex(Identity::ofProcess()->client) : '';
             foreach ($this->nodes->needsAllKeys() ? $ends : [$ends[0]] as $end) {
-                $keys[] = sprintf($beginning . $end, $name, $client);
+                $keys[] = self::key($group, $name, $end . $client);
             }
         }
         return $keys;
+    }
+
+    /** A key of a group. */
+    public static function key(array $group, string $name, string $end): string
+    {
+        return Contract::KEY_PREFIX . "{{$group[0]}:$name}:$end";
     }
 
     /** Compares the protocol of the server with that of this package, once. */

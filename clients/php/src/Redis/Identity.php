@@ -26,8 +26,8 @@ final class Identity
     private function __construct(private readonly int $process, private readonly bool $counts)
     {
         $this->client = $counts
-            ? random_bytes(Contract::ID_BYTES)
-            : substr(hash('sha256', gethostname() . ":$process", true), 0, Contract::ID_BYTES);
+            ? random_bytes(Contract::CLIENT_BYTES)
+            : substr(hash('sha256', gethostname() . ":$process", true), 0, Contract::CLIENT_BYTES);
     }
 
     public static function ofProcess(): self
@@ -41,7 +41,7 @@ final class Identity
     /** 8 bytes that this client never used before. */
     public function op(): string
     {
-        return $this->counts ? pack('J', ++$this->count) : random_bytes(Contract::ID_BYTES);
+        return $this->counts ? pack('J', ++$this->count) : random_bytes(Contract::OP_BYTES);
     }
 
     /** Token of a new acquisition: 16 bytes. */
@@ -53,7 +53,7 @@ final class Identity
     /** Host, process and label of a lock's owner, packed. */
     public static function owner(string $label): string
     {
-        $host = substr(gethostname() ?: '', 0, Contract::LABEL_MAX);
+        $host = substr(gethostname() ?: '', 0, Contract::LABEL_BYTES);
         return pack('NC', getmypid(), strlen($host)) . $host . $label;
     }
 }

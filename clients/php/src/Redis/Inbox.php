@@ -29,7 +29,7 @@ final class Inbox
 
     public function __construct(private readonly Nodes $nodes, private readonly Options $options)
     {
-        $this->id = random_bytes(Contract::ID_BYTES);
+        $this->id = random_bytes(Contract::INBOX_BYTES);
         $this->process = getmypid();
     }
 
@@ -103,9 +103,9 @@ final class Inbox
 
     private function note(string $message): void
     {
-        if ($message[0] === Contract::LOCK_REVOKED) {
+        if ($message[0] === Contract::NOTIFY_REVOKED) {
             $this->revoked[substr($message, 1, Contract::TOKEN_BYTES)] = true;
-        } elseif ($message[0] === Contract::TASKS_READY) {
+        } elseif ($message[0] === Contract::NOTIFY_TASKS) {
             [, , $queue] = explode(' ', substr($message, 1), 3);
             $this->ready[$queue] = true;
         }
@@ -118,7 +118,7 @@ final class Inbox
         foreach ($at->greeting() as $command) {
             $link->call($command);
         }
-        $link->call(['SUBSCRIBE', Contract::CHANNEL_PREFIX . $this->hex()]);
+        $link->call(['SUBSCRIBE', Contract::INBOX_PREFIX . $this->hex()]);
         $this->link = $link;
     }
 }

@@ -35,7 +35,7 @@ trait LockVerbs
     private function acquireWith(string $token, string $lock, float $lease, float $wait, string $label): Grant
     {
         $until = Clock::now() + $wait;
-        $inbox = $this->inbox?->id ?? str_repeat("\0", Contract::ID_BYTES);
+        $inbox = $this->inbox?->id ?? str_repeat("\0", Contract::INBOX_BYTES);
         $owner = Identity::owner($label);
         while (true) {
             $sent = Clock::now();
@@ -50,7 +50,7 @@ trait LockVerbs
             if ($outcome === 'busy' || $left <= 0) {
                 throw self::busy($answer);
             }
-            $longest = min($time, $number * Contract::LOCK_SLEEP_PER_POSITION, Contract::LOCK_SLEEP_MAX) / 1e6;
+            $longest = min($time / 1e6, $number * Contract::POSITION_SLEEP, Contract::LOCK_SLEEP);
             $this->inbox()->wait(min($left, max($longest, 0.001)));
         }
     }

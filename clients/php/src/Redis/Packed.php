@@ -37,10 +37,10 @@ final class Packed
         return $number;
     }
 
-    /** Reads bytes that are preceded by their length in one byte. */
-    public function text(): string
+    /** Reads bytes that are preceded by their length. */
+    public function sized(int $lengthSize): string
     {
-        return $this->take($this->number(1));
+        return $this->take($this->number($lengthSize));
     }
 
     public function take(int $length): string

@@ -47,7 +47,7 @@ trait QueueVerbs
         return implode(' ', [
             $moment($task->delay, $task->dueUs),
             $task->priority,
-            Contract::ON_DUPLICATE[$task->onDuplicate],
+            array_search($task->onDuplicate, Contract::ON_DUPLICATE, true),
             Clock::toMicros($task->maxWait ?? 0),
             $task->maxAttempts,
         ])
@@ -59,7 +59,7 @@ trait QueueVerbs
 
     private static function dependencies(NewTask $task): string
     {
-        return "\n" . Contract::IF_DEAD[$task->ifDead] . (int) $task->heldOpen
+        return "\n" . array_search($task->ifDead, Contract::IF_DEAD, true) . (int) $task->heldOpen
             . ($task->partOf === null ? '' : " $task->partOf")
             . implode('', array_map(fn (string $id) => "\n$id", $task->after));
     }
@@ -115,8 +115,8 @@ trait QueueVerbs
                 if ($stopped !== null && $stopped()) {
                     return [];
                 }
-                $sleep = min($nextDue === '' ? Contract::QUEUE_SLEEP_MAX : (int) $nextDue, Contract::QUEUE_SLEEP_MAX);
-                $inbox->wait(max(0.001, min($left, $sleep / 1e6)));
+                $sleep = min($nextDue === '' ? $left : (int) $nextDue / 1e6, Contract::CLAIM_SLEEP);
+                $inbox->wait(max(0.001, min($left, $sleep)));
                 $isRegistered = !$inbox->takeReady($queue);
             }
         } finally {
@@ -177,7 +177,7 @@ trait QueueVerbs
             $ticket->claim,
             Clock::toMicros($delay),
             (int) $giveUp,
-            Text::cut($error, Contract::ERROR_MAX),
+            Text::cut($error, Contract::ERROR_BYTES),
         ]);
         return Contract::RETRIED[$outcome];
     }
@@ -206,7 +206,7 @@ trait QueueVerbs
     public function cancel(string $queue, string $task): string
     {
         [$outcome] = $this->caller->call('queue_cancel', $queue, [self::op(), $task]);
-        return Contract::CANCELLED[$outcome];
+        return Contract::CANCELED[$outcome];
     }
 
     public function reschedule(string $queue, string $task, float $delay, ?int $dueUs): array
@@ -260,7 +260,7 @@ trait QueueVerbs
                 return $info;
             }
             if ($isLive) {
-                $inbox->wait(min($left, Contract::QUEUE_SLEEP_MAX / 1e6));
+                $inbox->wait(min($left, Contract::RESULT_SLEEP));
             }
         }
     }
@@ -286,7 +286,7 @@ trait QueueVerbs
         $other = fn (array $row) => ['id' => $row[0]] + ($row[1] === 1 ? ['error' => $row[2]] : []);
         return [
             'open' => $open === 1,
-            'if_dead' => array_search($ifDead, Contract::IF_DEAD, true),
+            'if_dead' => Contract::IF_DEAD[$ifDead],
             'left' => $left,
             'over' => $over,
             'dead' => $dead,
@@ -335,14 +335,14 @@ trait QueueVerbs
             (int) ($perKey['fifo'] ?? false),
             $retention === null ? '' : $retention['age_ms'] * 1_000,
             $retention['count'] ?? '',
-            Contract::OVERFLOW[$limits['overflow'] ?? 'refuse'],
+            array_search($limits['overflow'] ?? 'refuse', Contract::OVERFLOW, true),
             $limits['events'] ?? '',
         ]);
     }
 
     public function dead(string $queue, string $after, int $limit): array
     {
-        $limit = min($limit, Contract::BATCH_MAX);
+        $limit = min($limit, Contract::BATCH['max']);
         return Records::deadLetters($this->caller->call('queue_dead', $queue, [$after, $limit]));
     }
 
@@ -407,7 +407,7 @@ trait QueueVerbs
     public function fireSchedules(string $queue, float $longest, \Closure $unreadable): ?float
     {
         do {
-            $answer = $this->caller->call('queue_due_schedules', $queue, [Contract::BATCH_MAX]);
+            $answer = $this->caller->call('queue_due_schedules', $queue, [Contract::BATCH['max']]);
             [$now, $next] = $answer;
             $fired = false;
             foreach (array_chunk(array_slice($answer, 2), 2) as [$id, $record]) {
@@ -454,13 +454,13 @@ trait QueueVerbs
 
     public function setWorker(string $queue, string $id, string $mode): bool
     {
-        return $this->caller->call('queue_set_worker', $queue, [$id, Contract::WORKER_MODES[$mode]]) === 1;
+        return $this->caller->call('queue_set_worker', $queue, [$id, array_search($mode, Contract::WORKER_MODE, true)]) === 1;
     }
 
     /** What `queue_fire` gets: a schedule and its due occurrences. */
     private static function stepOf(array $schedule, int $now): array
     {
-        $most = min(max(intdiv(Recurrence::STEP_BYTES, 1 + strlen($schedule['content']->toBody())), 1), Contract::BATCH_MAX);
+        $most = min(max(intdiv(Recurrence::STEP_BYTES, 1 + strlen($schedule['content']->toBody())), 1), Contract::BATCH['max']);
         [$runs, $next] = (new Recurrence((array) $schedule['recurrence'] + ['missed' => 'once']))
             ->due($schedule['next_us'], $now, $most);
         $step = [$schedule['id'], $schedule['revision'], $next];

@@ -64,10 +64,10 @@ final class Records
     private static function finished(string $id, string $kept): array
     {
         $packed = new Packed($kept);
-        ['finished' => $at, 'how' => $how, 'result' => $length] = $packed->numbers(Contract::FINISHED_TASK);
-        $result = $packed->take($length);
-        $run = $packed->take($packed->number(4));
-        $finished = ['at_us' => $at, 'how' => Contract::FINISHED[$how]];
+        ['finished' => $at, 'how' => $how] = $packed->numbers(Contract::FINISHED_LAYOUT);
+        $result = $packed->sized(Contract::RESULT_LENGTH_BYTES);
+        $run = $packed->sized(Contract::RUN_LENGTH_BYTES);
+        $finished = ['at_us' => $at, 'how' => Contract::TASK_END[$how]];
         if ($result !== '') {
             $finished['result'] = Payload::fromBody($result);
         }
@@ -93,10 +93,10 @@ final class Records
     private static function row(string $id, string $record, string $run): array
     {
         $packed = new Packed($record);
-        $fixed = $packed->numbers(Contract::RECORD);
+        $fixed = $packed->numbers(Contract::RECORD_LAYOUT);
         $flags = $fixed['priority'];
-        $deadline = $flags & Contract::HAS_DEADLINE ? $packed->number(7) : null;
-        $key = $flags & Contract::HAS_KEY ? $packed->text() : null;
+        $deadline = $flags & Contract::PRIORITY_DEADLINE ? $packed->number(Contract::DEADLINE_BYTES) : null;
+        $key = $flags & Contract::PRIORITY_KEYED ? $packed->sized(Contract::KEY_LENGTH_BYTES) : null;
         $content = Payload::fromBody($packed->rest());
         $run = self::run($run, $fixed['due']);
         $revision = $fixed['revision'] + $fixed['turn'];
@@ -110,13 +110,13 @@ final class Records
             // Claims are numbered by the time.
             'claimed_us' => $claim ?: null,
             'due_us' => $run['due'],
-            'priority' => $flags % Contract::PRIORITY_COUNT,
+            'priority' => $flags % Contract::PRIORITY_KEYED,
             'attempt' => $run['attempts'],
             'max_attempts' => $fixed['max_attempts'],
             'key' => $key,
             'deadline_us' => $deadline,
         ];
-        return ['task' => $task, 'waits' => (bool) ($flags & Contract::WAITS)] + $run;
+        return ['task' => $task, 'waits' => (bool) ($flags & Contract::PRIORITY_WAITS)] + $run;
     }
 
     private static function run(string $run, int $due): array
@@ -128,44 +128,44 @@ final class Records
             ];
         }
         $packed = new Packed($run);
-        $fixed = $packed->numbers(Contract::RUN);
+        $fixed = $packed->numbers(Contract::RUN_LAYOUT);
         $has = fn (int $flag) => (bool) ($fixed['flags'] & $flag);
         return [
             'leased' => $has(Contract::RUN_LEASED),
-            'cancelled' => $has(Contract::RUN_CANCELLED),
+            'cancelled' => $has(Contract::RUN_CANCELED),
             'replaced' => $has(Contract::RUN_REPLACED),
             'claim' => $fixed['claim'] + $fixed['turn'],
             'attempts' => $fixed['attempts'],
             'due' => $fixed['due'],
             'lease_until' => $fixed['lease_until'],
-            'worker' => $packed->text(),
-            'progress' => $has(Contract::RUN_HAS_NOTE) ? self::progress($packed) : null,
-            'past' => $has(Contract::RUN_HAS_PAST) ? self::past($packed) : [],
+            'worker' => $packed->sized(Contract::WORKER_LENGTH_BYTES),
+            'progress' => $has(Contract::RUN_PROGRESS) ? self::progress($packed) : null,
+            'past' => $has(Contract::RUN_PAST) ? self::past($packed) : [],
             'error' => $has(Contract::RUN_FAILED) ? $packed->rest() : null,
         ];
     }
 
     private static function progress(Packed $packed): array
     {
-        $length = $packed->number(1);
-        $percent = $packed->number(1);
+        $length = $packed->number(Contract::NOTE_LENGTH_BYTES);
+        $percent = $packed->number(Contract::PERCENT_BYTES);
         $note = $packed->take($length);
-        return ($percent <= Contract::PERCENT_MAX ? ['percent' => $percent] : []) + ['note' => $note];
+        return ($percent <= Contract::PERCENT['max'] ? ['percent' => $percent] : []) + ['note' => $note];
     }
 
     private static function past(Packed $from): array
     {
-        $packed = new Packed($from->take($from->number(2)));
+        $packed = new Packed($from->sized(Contract::PAST_LENGTH_BYTES));
         $past = [];
         while (!$packed->isEmpty()) {
-            $fixed = $packed->numbers(Contract::PAST_RUN);
+            $fixed = $packed->numbers(Contract::PAST_LAYOUT);
             $past[] = [
                 'attempt' => $fixed['attempt'],
                 'began_us' => $fixed['began'],
                 'ended_us' => $fixed['ended'],
-                'how' => Contract::PAST_ENDS[$fixed['how']],
-                'worker' => $packed->text(),
-                'error' => $packed->text(),
+                'how' => Contract::PAST_END[$fixed['how']],
+                'worker' => $packed->sized(Contract::WORKER_LENGTH_BYTES),
+                'error' => $packed->sized(Contract::PAST_ERROR_LENGTH_BYTES),
             ];
         }
         return $past;
@@ -185,15 +185,15 @@ final class Records
     private static function deadLetter(string $id, string $letter): array
     {
         $packed = new Packed($letter);
-        $fixed = $packed->numbers(Contract::DEAD_LETTER);
+        $fixed = $packed->numbers(Contract::DEAD_LETTER_LAYOUT);
         $flags = $fixed['priority'];
-        $error = $packed->take($fixed['error']);
-        $past = $flags & Contract::DEAD_HAS_PAST ? self::past($packed) : [];
-        $key = $flags & Contract::HAS_KEY ? $packed->text() : null;
+        $error = $packed->sized(Contract::DEAD_LETTER_ERROR_LENGTH_BYTES);
+        $past = $flags & Contract::PRIORITY_PAST ? self::past($packed) : [];
+        $key = $flags & Contract::PRIORITY_KEYED ? $packed->sized(Contract::KEY_LENGTH_BYTES) : null;
         return [
             'id' => $id,
             'content' => Payload::fromBody($packed->rest()),
-            'priority' => $flags % Contract::PRIORITY_COUNT,
+            'priority' => $flags % Contract::PRIORITY_KEYED,
             'attempts' => $fixed['attempts'],
             'max_attempts' => $fixed['max_attempts'],
             'error' => $error,
@@ -213,8 +213,8 @@ final class Records
     {
         $entry = function (array $row): array {
             $packed = new Packed($row[1]);
-            $fixed = $packed->numbers(Contract::WAITED);
-            $end = Contract::FINISHED[$fixed['how']];
+            $fixed = $packed->numbers(Contract::FINISHED_LAYOUT);
+            $end = Contract::TASK_END[$fixed['how']];
             $rest = $packed->rest();
             return ['id' => $row[0], 'end' => $end, 'at_us' => $fixed['finished']] + match (true) {
                 $end === 'dead' => ['error' => $rest],
@@ -247,10 +247,10 @@ final class Records
     public static function schedule(string $id, string $record): array
     {
         $packed = new Packed($record);
-        $fixed = $packed->numbers(Contract::SCHEDULE);
+        $fixed = $packed->numbers(Contract::SCHEDULE_LAYOUT);
         return [
             'id' => $id,
-            'recurrence' => json_decode($packed->take($fixed['recurrence']), true),
+            'recurrence' => json_decode($packed->sized(Contract::RECURRENCE_LENGTH_BYTES), true),
             'content' => Payload::fromBody($packed->rest()),
             'priority' => $fixed['priority'],
             'max_attempts' => $fixed['max_attempts'],
@@ -275,10 +275,10 @@ final class Records
     private static function worker(string $id, string $record): array
     {
         $packed = new Packed($record);
-        $fixed = $packed->numbers(Contract::WORKER);
+        $fixed = $packed->numbers(Contract::WORKER_LAYOUT);
         return [
             'id' => $id,
-            'name' => $packed->text(),
+            'name' => $packed->sized(Contract::NAME_LENGTH_BYTES),
             'version' => $packed->rest(),
             'concurrency' => $fixed['concurrency'],
             'running' => $fixed['running'],
@@ -291,8 +291,8 @@ final class Records
 
     public static function workerMode(int $number): string
     {
-        return array_search($number, Contract::WORKER_MODES, true)
-            ?: throw new ServerFault("the store answered the unknown mode $number of a worker", 'bug');
+        return Contract::WORKER_MODE[$number]
+            ?? throw new ServerFault("the store answered the unknown mode $number of a worker", 'bug');
     }
 
     /**
@@ -322,7 +322,7 @@ final class Records
         $rate = fn (?int $n, ?int $per) => $n === null ? null : ['n' => $n, 'per_ms' => intdiv($per, 1_000)];
         return [
             'bound' => $bound,
-            'overflow' => array_search((int) $values[9], Contract::OVERFLOW, true),
+            'overflow' => Contract::OVERFLOW[(int) $values[9]],
             'concurrency' => $concurrency,
             'rate' => $rate($n, $per),
             'per_key' => [
@@ -346,7 +346,7 @@ final class Records
         }
         [, $fence, $leaseUntil, $record] = $fields;
         $packed = new Packed($record);
-        $since = $packed->numbers(Contract::HOLDER)['since'];
+        $since = $packed->numbers(Contract::HOLDER_LAYOUT)['since'];
         return ['fence' => $fence] + self::owner($packed) + ['since_us' => $since, 'lease_until_us' => $leaseUntil];
     }
 
@@ -361,7 +361,7 @@ final class Records
         $waiters = [];
         foreach (array_chunk($fields, 2) as [, $record]) {
             $packed = new Packed($record);
-            $fixed = $packed->numbers(Contract::WAITER);
+            $fixed = $packed->numbers(Contract::WAITER_LAYOUT);
             $times = ['since_us' => $fixed['since'], 'wait_until_us' => $fixed['until']];
             $waiters[$fixed['ticket']] = self::owner($packed) + $times;
         }
@@ -373,9 +373,9 @@ final class Records
     /** Host, process and label, after an inbox. */
     private static function owner(Packed $packed): array
     {
-        $packed->take(Contract::ID_BYTES);
-        $pid = $packed->number(Contract::PID_BYTES);
-        return ['host' => $packed->text(), 'pid' => $pid, 'label' => $packed->rest()];
+        $packed->take(Contract::INBOX_BYTES);
+        $pid = $packed->numbers(Contract::OWNER_LAYOUT)['pid'];
+        return ['host' => $packed->sized(Contract::HOST_LENGTH_BYTES), 'pid' => $pid, 'label' => $packed->rest()];
     }
 
     /**
@@ -387,12 +387,12 @@ final class Records
     public static function hold(string $hold, string $id, array $skus): array
     {
         $packed = new Packed($hold);
-        $fixed = $packed->numbers(Contract::HOLD);
-        $buyer = $packed->take($fixed['buyer']);
-        $packed->take($fixed['lines']);
+        $fixed = $packed->numbers(Contract::HOLD_LAYOUT);
+        $buyer = $packed->sized(Contract::BUYER_LENGTH_BYTES);
+        $packed->take($fixed['lines_length']);
         $units = [];
         while (!$packed->isEmpty()) {
-            ['sku' => $sku, 'first' => $first, 'last' => $last] = $packed->numbers(Contract::UNIT_RANGE);
+            ['sku' => $sku, 'first' => $first, 'last' => $last] = $packed->numbers(Contract::UNITS_LAYOUT);
             foreach (range($first, $last) as $unit) {
                 $units[] = ['sku' => $skus[$sku], 'unit' => $unit];
             }
@@ -401,7 +401,7 @@ final class Records
             'id' => bin2hex($id),
             'buyer' => $buyer,
             'units' => $units,
-            'state' => Contract::HOLD_STATES[$fixed['state']],
+            'state' => Contract::HOLD_STATE[$fixed['state']],
             'deadline_us' => $fixed['deadline'],
             'seq' => $fixed['event'],
             'generation' => $fixed['generation'],
@@ -411,7 +411,7 @@ final class Records
     /** @return array<string, mixed> */
     public static function sku(string $name, string $packed): array
     {
-        $sku = (new Packed($packed))->numbers(Contract::SKU);
+        $sku = (new Packed($packed))->numbers(Contract::SKU_LAYOUT);
         return [
             'sku' => $name,
             'total' => $sku['total'],

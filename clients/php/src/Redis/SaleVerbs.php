@@ -81,7 +81,7 @@ trait SaleVerbs
             'next_expiry_us' => $moment($nextExpiry),
             'halted' => $haltedSince === ''
                 ? null
-                : ['reason' => Contract::HALT_REASONS[$reason], 'since_us' => (int) $haltedSince],
+                : ['reason' => Contract::HALT_REASON[$reason], 'since_us' => (int) $haltedSince],
             'receipts_until_us' => $moment($receiptsUntil),
             'orders' => $specification['ledger'] ? [
                 'through' => (int) $through,
@@ -112,6 +112,17 @@ trait SaleVerbs
 
     private function refusal(string $sale, string $outcome, array $answer): RushgateException
     {
+        // Some outcomes have another name in the HTTP API.
+        $outcome = match ($outcome) {
+            'key_reused' => 'idempotency_key_reused',
+            'none_left' => 'sold_out',
+            'not_open' => 'sale_not_open',
+            'ended' => 'sale_ended',
+            'no_such_sku' => 'not_found',
+            'halted' => 'sale_halted',
+            'expired' => 'hold_expired',
+            default => $outcome,
+        };
         $sku = fn () => $this->specification($sale)['skus'][$answer[1]][0];
         $details = match ($outcome) {
             'sold_out', 'all_held' => ['sku' => $sku(), 'free' => $answer[2], 'next_expiry_us' => $answer[3] ?? null],
@@ -151,18 +162,18 @@ trait SaleVerbs
         $id = hex2bin($reservation);
         [$answer] = $this->callSale($function, $sale, [$id]);
         $outcome = Contract::DECIDED[$answer[0]];
-        if ($outcome === 'not_found') {
+        if ($outcome === 'unknown') {
             throw self::noReservation($reservation);
         }
-        if ($outcome === 'sale_halted') {
-            throw ErrorCodes::exception($outcome, 'the sale is halted; retry later');
+        if ($outcome === 'halted') {
+            throw ErrorCodes::exception('sale_halted', 'the sale is halted; retry later');
         }
         $hold = Records::hold($answer[1], $id, array_column($this->specification($sale)['skus'], 0));
         if ($outcome === 'pending' && $wait > 0) {
             $hold = $this->reservation($sale, $reservation, $wait);
         }
-        $isOther = in_array($hold['state'], Contract::FINAL_STATES, true) && $hold['state'] !== $wanted;
-        if ($outcome === 'decided' || $isOther) {
+        $isOther = in_array($hold['state'], Contract::FINAL_STATE, true) && $hold['state'] !== $wanted;
+        if ($outcome === 'refused' || $isOther) {
             throw ErrorCodes::exception('decided', "the reservation is {$hold['state']}", ['state' => $hold['state']]);
         }
         return $hold;
@@ -180,12 +191,12 @@ trait SaleVerbs
             }
             $hold = Records::hold($answer[0], hex2bin($reservation), $names);
             $left = $until - Clock::now();
-            if (in_array($hold['state'], Contract::FINAL_STATES, true) || $left <= 0) {
+            if (in_array($hold['state'], Contract::FINAL_STATE, true) || $left <= 0) {
                 return $hold;
             }
             $inbox = $this->inbox()->open();
             if ($this->callSale('sale_listen', $sale, [$inbox->hex(), $seen]) === 1) {
-                $inbox->wait(min($left, Contract::SALE_SLEEP_MAX / 1e6));
+                $inbox->wait(min($left, Contract::HOLD_SLEEP));
             } else {
                 $seen = $this->sale($sale)['seq'];
             }
@@ -295,7 +306,7 @@ trait SaleVerbs
     {
         $secret = $this->specification($sale)['secret'];
         $answer = $this->caller->call($function, $sale, [hex2bin($secret), ...$arguments]);
-        if ($answer !== Contract::MISSING) {
+        if ($answer !== Contract::MISSING_STATUS) {
             return $answer;
         }
         unset($this->specifications[$sale]);
@@ -312,8 +323,7 @@ trait SaleVerbs
 
     private function readSpecification(string $sale): array
     {
-        [$beginning, [$end]] = Contract::KEY_GROUPS['home'];
-        $home = sprintf($beginning . $end, $sale);
+        $home = Caller::key(Contract::HOME_KEYS, $sale, Contract::HOME_KEYS[1][0]);
         $stored = $this->caller->send($home, ['GET', $home]);
         if ($stored === null) {
             throw new NotFound("there is no sale `$sale`", 'not_found');

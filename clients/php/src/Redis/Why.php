@@ -15,13 +15,8 @@ use Rushgate\Contract;
  */
 final class Why
 {
-    /** Number of due tasks searched for the task's position. */
-    private const PLACES = 1_000;
-    /** Number of leased tasks searched for those of a key, and the most running tasks that are listed. */
+    /** Number of leased tasks searched for those of a key. */
     private const LISTED = 1_000;
-    private const RUNNING_MAX = 10;
-    /** Number of attempts for a task that keeps changing its state. */
-    private const TRIES = 5;
 
     public function __construct(
         private readonly RedisTransport $store,
@@ -33,7 +28,7 @@ final class Why
     /** @return non-empty-list<array<string, mixed>> */
     public function reasons(string $id): array
     {
-        for ($try = 0; $try < self::TRIES; $try++) {
+        for ($try = 0; $try < Contract::WHY_TRIES; $try++) {
             [$now, $info] = $this->read($id);
             $reasons = match ($info['state'] ?? 'done') {
                 'leased' => [self::running($info, $now), ...self::deadline($info, $now)],
@@ -171,7 +166,7 @@ final class Why
         $most = $perKey['fifo'] ? 1 : $perKey['concurrency'];
         if ($most !== null) {
             $running = $this->leased($key);
-            if (count($running) >= min($most, self::RUNNING_MAX)) {
+            if (count($running) >= min($most, Contract::WHY_RUNNING)) {
                 return [['reason' => 'key_busy', 'key' => $key, 'running' => $running]];
             }
         }
@@ -181,7 +176,7 @@ final class Why
     /** ID of the first task of a key group; null if it is not among the first due tasks. */
     private function firstOfGroup(string $key, int $priority): ?string
     {
-        foreach ($this->store->top($this->queue, self::PLACES) as $task) {
+        foreach ($this->store->top($this->queue, Contract::WHY_AHEAD) as $task) {
             if ($task['key'] === $key && $task['priority'] === $priority) {
                 return $task['id'];
             }
@@ -191,9 +186,9 @@ final class Why
 
     private function unclaimed(array $info, array $stats, int $now): array
     {
-        $ids = array_column($this->store->top($this->queue, self::PLACES), 'id');
+        $ids = array_column($this->store->top($this->queue, Contract::WHY_AHEAD), 'id');
         $place = array_search($info['id'], $ids, true);
-        if ($place === false && count($ids) < self::PLACES) {
+        if ($place === false && count($ids) < Contract::WHY_AHEAD) {
             return [];
         }
         return [[
@@ -208,16 +203,16 @@ final class Why
     /** Running tasks, at most ten: of a key, or of the queue. */
     private function leased(?string $key): array
     {
-        $leases = sprintf(Contract::LEASES_KEY, $this->queue);
-        $most = $key === null ? self::RUNNING_MAX : self::LISTED;
+        $leases = Caller::key(Contract::QUEUE_KEYS, $this->queue, Contract::LEASES_KEY);
+        $most = $key === null ? Contract::WHY_RUNNING : self::LISTED;
         $members = $this->caller->send($leases, ['ZRANGE', $leases, 0, $most - 1]);
         if ($members === []) {
             return [];
         }
-        $ids = array_map(fn (string $member) => substr($member, array_sum(Contract::LEASE_MEMBER)), $members);
+        $ids = array_map(fn (string $member) => substr($member, Contract::LEASES_HEAD_BYTES), $members);
         $infos = Records::infos($this->caller->call('queue_tasks', $this->queue, [0, ...$ids]));
         $isListed = fn (array $info) => $info['state'] === 'leased' && ($key === null || $info['key'] === $key);
-        $running = array_slice(array_values(array_filter($infos, $isListed)), 0, self::RUNNING_MAX);
+        $running = array_slice(array_values(array_filter($infos, $isListed)), 0, Contract::WHY_RUNNING);
         $fields = ['id' => 1, 'worker' => 1, 'lease_until_us' => 1];
         return array_map(fn (array $info) => array_intersect_key($info, $fields), $running);
     }

@@ -119,8 +119,8 @@ class TaskCalls:
         return call
 
     def retry(self, error: str, delay: Seconds, give_up: bool) -> Call[Retried]:
-        text = check.cut(check.text("error", error), contract.ERROR_MAX)
-        failure = Failure(self._ticket, text, check.micros("delay", delay, contract.DELAY), give_up)
+        text = check.cut(check.text("error", error), contract.ERROR_BYTES)
+        failure = Failure(self._ticket, text, check.micros("delay", delay, contract.DELAY_US), give_up)
 
         def call(transport: Transport) -> Plan[Retried]:
             return Retried.of((yield from transport.retry(self._queue, [failure]))[0])
@@ -128,7 +128,7 @@ class TaskCalls:
         return call
 
     def release(self, delay: Seconds) -> Call[str]:
-        release = Release(self._ticket, check.micros("delay", delay, contract.DELAY))
+        release = Release(self._ticket, check.micros("delay", delay, contract.DELAY_US))
 
         def call(transport: Transport) -> Plan[str]:
             return (yield from transport.release(self._queue, [release]))[0]
@@ -219,7 +219,7 @@ class QueueCalls:
         if delay is not None and due_us is not None:
             raise check.invalid("delay", "cannot be set together with due_us")
         checked, at_us = check.name("id", task), check.moment("due_us", due_us)
-        delay_us = check.optional_micros("delay", delay, contract.DELAY) or 0
+        delay_us = check.optional_micros("delay", delay, contract.DELAY_US) or 0
 
         def call(transport: Transport) -> Plan[Rescheduled]:
             return Rescheduled.of((yield from transport.reschedule(self.name, checked, delay_us, at_us)))
@@ -312,7 +312,7 @@ class QueueCalls:
         max_attempts: int,
         paused: Optional[bool],
     ) -> Call[str]:
-        checked = check.name("id", schedule, contract.SCHEDULE_ID_MAX)
+        checked = check.name("id", schedule, contract.SCHEDULE_ID_BYTES)
         settings = EncodedSchedule(
             _stored(recurrence),
             encode(payload, content_type, kind),
@@ -323,7 +323,7 @@ class QueueCalls:
         return lambda transport: transport.save_schedule(self.name, checked, settings)
 
     def schedules(self, after: str, limit: int) -> Call[List[Schedule]]:
-        page = check.page(after, limit, contract.SCHEDULE_PAGE)
+        page = check.page(after, limit, contract.SCHEDULES_PAGE)
 
         def call(transport: Transport) -> Plan[List[Schedule]]:
             return [Schedule.of(fields) for fields in (yield from transport.schedules(self.name, *page))]
@@ -331,11 +331,11 @@ class QueueCalls:
         return call
 
     def delete_schedule(self, schedule: str) -> Call[bool]:
-        checked = check.name("id", schedule, contract.SCHEDULE_ID_MAX)
+        checked = check.name("id", schedule, contract.SCHEDULE_ID_BYTES)
         return lambda transport: transport.delete_schedule(self.name, checked)
 
     def workers(self, after: str, limit: int) -> Call[List[WorkerInfo]]:
-        page = check.page(after, limit, contract.WORKER_PAGE)
+        page = check.page(after, limit, contract.WORKERS_PAGE)
 
         def call(transport: Transport) -> Plan[List[WorkerInfo]]:
             return [WorkerInfo.of(fields) for fields in (yield from transport.workers(self.name, *page))]
@@ -343,7 +343,7 @@ class QueueCalls:
         return call
 
     def set_worker(self, worker: str, mode: str) -> Call[bool]:
-        checked, mode = check.name("id", worker), check.choice("mode", mode, contract.WORKER_MODES)
+        checked, mode = check.name("id", worker), check.choice("mode", mode, contract.WORKER_MODE)
         return lambda transport: transport.set_worker(self.name, checked, mode)
 
 
@@ -355,7 +355,7 @@ def _stored(recurrence: Recurrence) -> Dict[str, Any]:
     if recurrence.every is not None:
         if recurrence.zone is not None:
             raise check.invalid("zone", "applies to cron patterns only")
-        return {"every_ms": check.micros("every", recurrence.every, contract.INTERVAL) // 1_000, "missed": missed}
+        return {"every_ms": check.micros("every", recurrence.every, contract.INTERVAL_US) // 1_000, "missed": missed}
     Pattern(recurrence.cron or "")
     if recurrence.zone is None:
         return {"cron": recurrence.cron, "missed": missed}
@@ -470,7 +470,7 @@ def create_sale(
     checked = [
         {
             "sku": check.name("sku", sku.sku),
-            "units": check.whole("units", sku.units, contract.SKU_UNITS),
+            "units": check.whole("units", sku.units, contract.UNITS),
             "per_buyer": check.whole("per_buyer", sku.per_buyer, contract.PER_BUYER),
         }
         for sku in check.entries("skus", skus, contract.SKUS)
@@ -480,7 +480,7 @@ def create_sale(
     new = NewSale(
         check.name("sale", sale),
         checked,
-        check.micros("hold", hold, contract.HOLD_TIME),
+        check.micros("hold", hold, contract.HOLD_US),
         check.moment("opens_at_us", opens_at_us),
         check.moment("closes_at_us", closes_at_us),
         ledger,

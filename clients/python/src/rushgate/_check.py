@@ -19,7 +19,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _KIND = re.compile(r"[A-Za-z0-9._:/-]+")
 _VISIBLE = re.compile(r"[!-~]+")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}")
-_RESERVATION = re.compile(r"[0-9a-f]{%d}" % contract.RESERVATION_DIGITS)
+_RESERVATION = re.compile(r"[0-9a-f]{%d}" % (2 * contract.RESERVATION_BYTES))
 
 
 def invalid(field: str, why: str) -> InvalidArgument:
@@ -41,7 +41,7 @@ def _is_invisible(character: str) -> bool:
     return any(first <= ord(character) <= last for first, last in contract.INVISIBLE)
 
 
-def name(field: str, value: object, most: int = contract.NAME_MAX) -> str:
+def name(field: str, value: object, most: int = contract.NAME_BYTES) -> str:
     """Returns a name in Normalization Form C."""
     normal = unicodedata.normalize("NFC", text(field, value))
     length = len(normal.encode())
@@ -57,8 +57,8 @@ def name(field: str, value: object, most: int = contract.NAME_MAX) -> str:
 def label(field: str, value: object) -> str:
     """Checks a text for operators."""
     checked = text(field, value)
-    if len(checked.encode()) > contract.LABEL_MAX:
-        raise invalid(field, f"has more than {contract.LABEL_MAX} bytes")
+    if len(checked.encode()) > contract.LABEL_BYTES:
+        raise invalid(field, f"has more than {contract.LABEL_BYTES} bytes")
     if _CONTROL.search(checked):
         raise invalid(field, "contains a control character")
     return checked
@@ -66,9 +66,9 @@ def label(field: str, value: object) -> str:
 
 def kind(value: object) -> str:
     checked = text("kind", value)
-    if len(checked) > contract.KIND_MAX or not _KIND.fullmatch(checked):
+    if len(checked) > contract.KIND_BYTES or not _KIND.fullmatch(checked):
         raise invalid(
-            "kind", f"is `{checked}`; it must be 1 to {contract.KIND_MAX} ASCII letters, digits and . _ : / -"
+            "kind", f"is `{checked}`; it must be 1 to {contract.KIND_BYTES} ASCII letters, digits and . _ : / -"
         )
     return checked
 
@@ -83,14 +83,14 @@ def traceparent(value: object) -> str:
 def content_type(value: object) -> str:
     """Checks a media type, and removes white space around its parameters."""
     checked = re.sub(r"\s*;\s*", ";", text("content_type", value).strip())
-    is_short = len(checked) <= contract.CONTENT_TYPE_MAX
+    is_short = len(checked) <= contract.CONTENT_TYPE_BYTES
     if not is_short or not _VISIBLE.fullmatch(checked) or "/" not in checked or re.search("[{}]", checked):
         raise invalid("content_type", "is not a media type")
     return checked
 
 
 def idempotency_key(value: object) -> str:
-    checked = name("key", value, contract.IDEMPOTENCY_KEY_MAX)
+    checked = name("key", value, contract.IDEMPOTENCY_KEY_BYTES)
     if not _VISIBLE.fullmatch(checked):
         raise invalid("key", "contains a character that is not visible ASCII")
     return checked
@@ -99,7 +99,7 @@ def idempotency_key(value: object) -> str:
 def reservation(value: object) -> str:
     checked = text("reservation", value)
     if not _RESERVATION.fullmatch(checked):
-        raise invalid("reservation", f"must be {contract.RESERVATION_DIGITS} lower-case hexadecimal digits")
+        raise invalid("reservation", f"must be {2 * contract.RESERVATION_BYTES} lower-case hexadecimal digits")
     return checked
 
 
@@ -131,11 +131,11 @@ def micros(field: str, value: object, limits: contract.Range) -> int:
 
 
 def lease(value: object) -> int:
-    return micros("lease", value, contract.LEASE)
+    return micros("lease", value, contract.LEASE_US)
 
 
 def wait(value: object) -> int:
-    return micros("wait", value, contract.WAIT)
+    return micros("wait", value, contract.WAIT_US)
 
 
 def optional_micros(field: str, value: object, limits: contract.Range) -> Optional[int]:
@@ -144,7 +144,7 @@ def optional_micros(field: str, value: object, limits: contract.Range) -> Option
 
 def moment(field: str, value: object) -> Optional[int]:
     """Checks a timestamp in µs since 1970, or None."""
-    return None if value is None else whole(field, value, contract.MOMENT)
+    return None if value is None else whole(field, value, contract.MOMENT_US)
 
 
 def choice(field: str, value: object, words: Sequence[str]) -> str:

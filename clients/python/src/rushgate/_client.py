@@ -52,7 +52,7 @@ class Settings:
             raise InvalidArgument("Only a Rushgate server has API tokens.", field="token")
         if token is not None and not (check.text("token", token).isascii() and token.isprintable()):
             raise check.invalid("token", "contains a character that is not visible ASCII")
-        limits = (1_000, contract.WAIT[1])
+        limits = (1_000, contract.WAIT_US[1])
         times = [check.micros(name, of, limits) / 1e6 for name, of in (("timeout", timeout), ("retry_for", retry_for))]
         return cls(http or parse_redis(url), token, ca, times[0], times[1])
 

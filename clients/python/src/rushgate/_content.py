@@ -11,11 +11,12 @@ from . import _check as check
 from . import contract
 from .errors import Undecodable
 
-BYTES_TYPE = contract.SHORT_TYPES[0]
-JSON_TYPE = contract.SHORT_TYPES[255]
-_SHORT_BYTES = {content_type: bytes([byte]) for byte, content_type in contract.SHORT_TYPES.items()}
+BYTES_TYPE, JSON_TYPE = contract.BYTES_TYPE, contract.JSON_TYPE
+# Content types that a body has as a single byte. Any other is preceded by its length.
+_SHORT_TYPES = {contract.BYTES_CODE: BYTES_TYPE, contract.JSON_CODE: JSON_TYPE}
+_SHORT_BYTES = {content_type: bytes([byte]) for byte, content_type in _SHORT_TYPES.items()}
 _PARAMETERS = re.compile(r'(?:[^;"]|"[^"]*")+')
-_KIND = re.compile(r'kind="?([A-Za-z0-9._:/-]{1,%d})"?' % contract.KIND_MAX, re.IGNORECASE)
+_KIND = re.compile(r'kind="?([A-Za-z0-9._:/-]{1,%d})"?' % contract.KIND_BYTES, re.IGNORECASE)
 _TRACE = re.compile(r'traceparent="?([0-9a-f-]{55})"?', re.IGNORECASE)
 
 
@@ -71,7 +72,7 @@ def encode(
     kind: Optional[str] = None,
     traceparent: Optional[str] = None,
     field: str = "payload",
-    most: int = contract.PAYLOAD_MAX,
+    most: int = contract.PAYLOAD_BYTES,
 ) -> Content:
     """Checks and encodes content. `field` names it in errors."""
     is_bytes = isinstance(payload, (bytes, bytearray, memoryview))
@@ -92,7 +93,7 @@ def encode(
 
 def encode_result(result: Any) -> Optional[Content]:
     """Encodes the result of a task. None stands for no result."""
-    return None if result is None else encode(result, field="result", most=contract.RESULT_MAX)
+    return None if result is None else encode(result, field="result", most=contract.RESULT_BYTES)
 
 
 def _bytes_of(payload: Any, content_type: str, field: str) -> bytes:
@@ -117,17 +118,17 @@ def to_body(content: Content) -> bytes:
     if short is not None:
         return short + content.bytes
     encoded = content_type.encode("latin-1")
-    if len(encoded) >= max(contract.SHORT_TYPES):
+    if len(encoded) >= max(_SHORT_TYPES):
         raise check.invalid("content_type", "is too long with the kind and the trace")
     return bytes([len(encoded)]) + encoded + content.bytes
 
 
 def from_body(body: bytes) -> Content:
     """Decodes a body of the Redis protocol."""
-    short = contract.SHORT_TYPES.get(body[0])
+    short = _SHORT_TYPES.get(body[0])
     if short is not None:
         return Content(body[1:], short)
-    end = contract.TYPE_LENGTH_BYTES + body[0]
+    end = 1 + body[0]
     essence, *parameters = _PARAMETERS.findall(body[1:end].decode("latin-1"))
     kind: Optional[str] = None
     traceparent: Optional[str] = None

@@ -32,13 +32,13 @@ CLAIM_WAIT = 60.0
 FLUSH = 5.0
 # Longest time in seconds between two checks of the leases.
 CHECK = 0.5
-# Seconds between announcements of a worker, and time limit for saying that it has ended.
-ANNOUNCE, LEAVE = 10.0, 1.0
+# Time limit in seconds for saying that a worker has ended.
+LEAVE = 1.0
 # How long a worker is listed after its last announcement, in µs.
 _LISTED = 30_000_000
 _BEAT_AGAIN = 1.0
 _CONCURRENCY = (1, 10_000)
-_TIMEOUT = (1, contract.DELAY_MAX)
+_TIMEOUT = (1, contract.DELAY_US[1])
 
 
 class GiveUp(Exception):
@@ -54,7 +54,7 @@ class RetryAfter(Exception):
 
     def __init__(self, delay: Seconds, message: str = "") -> None:
         super().__init__(message)
-        self.delay = min(check.micros("delay", delay, (0, contract.MOMENT_MAX)), contract.DELAY_MAX)
+        self.delay = min(check.micros("delay", delay, contract.MOMENT_US), contract.DELAY_US[1])
 
 
 class Snooze(Exception):
@@ -62,7 +62,7 @@ class Snooze(Exception):
 
     def __init__(self, delay: Seconds) -> None:
         super().__init__(f"due again after {delay}")
-        self.delay = min(check.micros("delay", delay, (0, contract.MOMENT_MAX)), contract.DELAY_MAX)
+        self.delay = min(check.micros("delay", delay, contract.MOMENT_US), contract.DELAY_US[1])
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class Backoff:
     jitter, it is that upper end.
     """
 
-    base: float = 1.0
-    factor: float = 2.0
-    longest: float = 3600.0
+    base: float = contract.DEFAULT_BACKOFF_BASE
+    factor: float = contract.DEFAULT_BACKOFF_FACTOR
+    longest: float = contract.DEFAULT_BACKOFF_MAX
     jitter: bool = True
 
     def draw(self, attempt: int) -> int:
         """Returns the delay after attempt number `attempt` (1 for the first), in µs."""
-        longest = min(self.longest, contract.DELAY_MAX / 1e6)
+        longest = min(self.longest, contract.DELAY_US[1] / 1e6)
         try:
             delay = min(self.base * max(self.factor, 1.0) ** max(attempt - 1, 0), longest)
         except OverflowError:
@@ -192,7 +192,7 @@ class Ending:
 def error_text(error: BaseException) -> str:
     """Returns the tail of the trace, which says what failed and where."""
     text = "".join(traceback.format_exception(type(error), error, error.__traceback__)).strip()
-    return check.cut(text, contract.ERROR_MAX)
+    return check.cut(text, contract.ERROR_BYTES)
 
 
 class WorkerCore(Generic[H]):
@@ -213,14 +213,14 @@ class WorkerCore(Generic[H]):
         self.concurrency = check.whole("concurrency", concurrency, _CONCURRENCY)
         self.lease_us = check.lease(lease)
         self.lease = self.lease_us / 1e6
-        self.grace = check.micros("grace", grace, contract.DELAY) / 1e6
+        self.grace = check.micros("grace", grace, contract.DELAY_US) / 1e6
         self.label = default_worker() if label is None else check.label("label", label)
         self.report = WorkerReport()
         self.stop = Stop()
         self.pause = Stop()
         """Ends a claim that waits. It is set while the worker claims nothing, and replaced when it may claim again."""
         self.stop.on_set(lambda: self.pause.set())
-        self.announce_each = ANNOUNCE
+        self.announce_each = contract.DEFAULT_ANNOUNCE
         self._id = os.urandom(8).hex()
         self._is_refused = False
         """Whether the store refused an announcement."""

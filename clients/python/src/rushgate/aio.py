@@ -516,7 +516,7 @@ class Queue:
         call = self._calls.save_schedule(id, recurrence, payload, content_type, kind, priority, max_attempts, paused)
         return await self._client._run(call)
 
-    async def schedules(self, *, after: str = "", limit: int = contract.SCHEDULE_PAGE[1]) -> List[Schedule]:
+    async def schedules(self, *, after: str = "", limit: int = contract.SCHEDULES_PAGE[1]) -> List[Schedule]:
         """Returns schedules by ID. `limit`: 1 to 10,000."""
         return await self._client._run(self._calls.schedules(after, limit))
 
@@ -524,7 +524,7 @@ class Queue:
         """Deletes a schedule. Returns False if it does not exist. Tasks that it enqueued stay."""
         return await self._client._run(self._calls.delete_schedule(id))
 
-    async def workers(self, *, after: str = "", limit: int = contract.WORKER_PAGE[1]) -> List[WorkerInfo]:
+    async def workers(self, *, after: str = "", limit: int = contract.WORKERS_PAGE[1]) -> List[WorkerInfo]:
         """Returns workers that run, busy or idle, by ID. `limit`: 1 to 10,000."""
         return await self._client._run(self._calls.workers(after, limit))
 

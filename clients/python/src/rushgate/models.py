@@ -164,17 +164,17 @@ def encode_task(task: NewTask) -> EncodedTask:
     return EncodedTask(
         id=check.name("id", task.id),
         content=encode(task.payload, task.content_type, task.kind, task.traceparent),
-        delay=check.optional_micros("delay", task.delay, contract.DELAY),
+        delay=check.optional_micros("delay", task.delay, contract.DELAY_US),
         due_us=check.moment("due_us", task.due_us),
-        deadline=check.optional_micros("deadline", task.deadline, contract.DELAY),
+        deadline=check.optional_micros("deadline", task.deadline, contract.DELAY_US),
         deadline_us=check.moment("deadline_us", task.deadline_us),
         priority=check.whole("priority", task.priority, contract.PRIORITY),
         max_attempts=check.whole("max_attempts", task.max_attempts, contract.ATTEMPTS),
         on_duplicate=task.on_duplicate,
-        max_wait=check.optional_micros("max_wait", task.max_wait, contract.DELAY),
-        unique_for=check.optional_micros("unique_for", task.unique_for, contract.PERIOD),
+        max_wait=check.optional_micros("max_wait", task.max_wait, contract.DELAY_US),
+        unique_for=check.optional_micros("unique_for", task.unique_for, contract.PERIOD_US),
         key=None if task.key is None else check.name("key", task.key),
-        after=[check.name("after", other) for other in check.entries("after", task.after, (0, contract.AFTER_MAX))],
+        after=[check.name("after", other) for other in check.entries("after", task.after, contract.AFTER)],
         if_dead=check.choice("if_dead", task.if_dead, contract.IF_DEAD),
         held_open=bool(task.held_open),
         part_of=None if task.part_of is None else check.name("part_of", task.part_of),
@@ -438,7 +438,7 @@ class Rate:
     def encode(self, name: str) -> Tuple[int, int]:
         return (
             check.whole(f"{name}.n", self.n, contract.RATE),
-            check.micros(f"{name}.per", self.per, contract.PERIOD),
+            check.micros(f"{name}.per", self.per, contract.PERIOD_US),
         )
 
 
@@ -461,7 +461,7 @@ class Retention:
 
     @property
     def age_us(self) -> int:
-        return check.micros("retention.age", self.age, contract.PERIOD)
+        return check.micros("retention.age", self.age, contract.PERIOD_US)
 
 
 @dataclass(frozen=True)
@@ -717,7 +717,7 @@ class Hold:
     @property
     def is_final(self) -> bool:
         """Whether the state never changes again."""
-        return self.state in contract.FINAL_STATES
+        return self.state in contract.FINAL_STATE
 
     @classmethod
     def of(cls, fields: Fields) -> Hold:

@@ -23,15 +23,15 @@ pub(crate) struct Row {
 }
 
 /// Added to the priority of a task with a key, which then precedes the body.
-const KEYED: u64 = 16;
+pub(crate) const KEYED: u64 = 16;
 /// Added to the priority of a task that has an entry in `at_once`, until its first claim.
 const LISTED: u64 = 32;
 /// Added to the priority of a task with a deadline, which then precedes the key.
-const DATED: u64 = 64;
+pub(crate) const DATED: u64 = 64;
 /// Added to the priority of a task that waits for others.
-const HELD: u64 = 128;
+pub(crate) const HELD: u64 = 128;
 /// Added to the priority of a dead letter with past runs, which then precede the body.
-pub(super) const PAST_BEFORE: u64 = 32;
+pub(crate) const PAST_BEFORE: u64 = 32;
 
 pub(super) fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, Option<TaskKey>)> {
     let key = (byte >= KEYED).then(|| TaskKey::as_stored(body.text()?)).transpose()?;

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any, Dict, Optional, Tuple
-from urllib.parse import quote
+import re
+from typing import Any, Dict, Optional, Sequence, Tuple
+from urllib.parse import quote, urlencode
 
 from .. import contract
 from .._plan import Disconnected, Fetch, Pause, Pauses, Plan, Stop, now
 from ..errors import Corrupt, OutcomeUnknown, RushgateError, Unavailable, of_problem
 
 Fields = Dict[str, Any]
+# Method, and path with its parameters.
+Operation = Tuple[str, str]
 
 
 class Answer:
@@ -27,11 +30,13 @@ class Answer:
     @property
     def is_replayed(self) -> bool:
         """Whether the answer is an idempotent replay."""
-        return self.headers.get(contract.HTTP_REPLAYED) == "true"
+        return self.headers.get(contract.HTTP_REPLAYED_HEADER) == "true"
 
 
-def path_of(*parts: str) -> str:
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
+def _target(operation: Operation, parameters: Sequence[str], query: Optional[Fields]) -> str:
+    left = iter(parameters)
+    path = re.sub(r"\{\w+\}", lambda _: quote(next(left), safe=""), operation[1])
+    return path if query is None else f"{path}?{urlencode(query)}"
 
 
 class Requests:
@@ -43,24 +48,28 @@ class Requests:
 
     def ask(
         self,
-        method: str,
-        path: str,
+        operation: Operation,
+        path: Sequence[str] = (),
         body: Optional[Fields] = None,
         key: Optional[str] = None,
         wait: float = 0,
         stop: Optional[Stop] = None,
+        query: Optional[Fields] = None,
     ) -> Plan[Answer]:
-        """Sends a request until it is answered. The server may wait up to `wait` seconds.
+        """Sends a request until it is answered. `path` has the parameters of the path, in their order.
+
+        The server may wait up to `wait` seconds.
 
         Raises the exception of a problem. If `stop` ends the wait, the request is sent again without a wait: with the
         same key, it gets the answer that may have been under way.
         """
+        target = _target(operation, path, query)
         until = now() + self._retry_for + wait
         pauses = Pauses()
         is_unknown = False
         while True:
             try:
-                reply = yield self._fetch(method, path, body, key, wait, stop)
+                reply = yield self._fetch(operation[0], target, body, key, wait, stop)
                 if reply is None:
                     wait, stop = 0, None
                     continue
@@ -70,7 +79,7 @@ class Requests:
                 cause: Exception = error
                 pause = pauses.draw()
             except RushgateError as problem:
-                if problem.code not in contract.HTTP_PASSING:
+                if problem.code not in contract.PASSING_PROBLEMS:
                     raise
                 is_unknown = is_unknown or isinstance(problem, OutcomeUnknown)
                 cause = problem
@@ -89,7 +98,7 @@ class Requests:
             headers["Content-Type"] = "application/json"
             content = json.dumps(body, separators=(",", ":")).encode()
         if key is not None:
-            headers["Idempotency-Key"] = key
+            headers[contract.HTTP_KEY_HEADER] = key
         if wait > 0:
             headers["Prefer"] = f"wait={math.ceil(wait)}"
         return Fetch(
@@ -101,5 +110,5 @@ def _read(reply: Tuple[int, Dict[str, str], bytes]) -> Answer:
     status, headers, content = reply
     if status < 400:
         return Answer(status, headers, content)
-    is_problem = headers.get("content-type", "").startswith(contract.HTTP_PROBLEM)
+    is_problem = headers.get("content-type", "").startswith(contract.HTTP_PROBLEM_TYPE)
     raise of_problem(status, Answer(status, headers, content).body if is_problem else {})

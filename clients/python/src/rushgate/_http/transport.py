@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import uuid
-from typing import Callable, Dict, List, Optional, Set, Tuple, TypeVar
-from urllib.parse import urlencode
+from typing import Callable, Dict, List, Optional, Sequence, Set, Tuple, TypeVar
 
 from .. import contract
 from .._content import to_fields
@@ -28,7 +27,8 @@ from .._transport import (
 )
 from ..errors import Conflict, LockBusy, LockLost, NotFound, RushgateError
 from ..models import EncodedTask, QueueLimits, Rate
-from .requests import Answer, Requests, path_of
+from . import operations as op
+from .requests import Answer, Operation, Requests
 
 T = TypeVar("T")
 
@@ -36,6 +36,24 @@ T = TypeVar("T")
 _QUICK = 0.1
 # Shortest time between two requests that wait, in seconds, if the server does not wait.
 _AGAIN = 0.25
+# Outcomes of sales, by the codes of the API.
+_RESERVED = {
+    "idempotency_key_reused": "key_reused",
+    "sold_out": "sold_out",
+    "all_held": "all_held",
+    "limit_reached": "limit_reached",
+    "sale_not_open": "not_open",
+    "sale_ended": "ended",
+    "sale_halted": "halted",
+}
+_RESTORED = {
+    "sold_out": "none_left",
+    "limit_reached": "limit_reached",
+    "hold_expired": "expired",
+    "receipt_refused": "not_honored",
+    "sale_halted": "halted",
+}
+_DECIDED = {"not_found": "unknown", "decided": "refused", "sale_halted": "halted"}
 
 
 def _new_key() -> str:
@@ -83,7 +101,7 @@ class HttpTransport(Transport):
         body = {"lease_ms": _millis(request.lease), "label": request.label, "barging": request.barging}
         sent = now()
         try:
-            answer = yield from self._requests.ask("POST", path_of("locks", lock, "acquire"), body, key, wait)
+            answer = yield from self._requests.ask(op.ACQUIRE, (lock,), body, key, wait)
         except LockBusy:
             return None
         grant = _grant(answer.body["token"], answer.body, sent)
@@ -96,14 +114,14 @@ class HttpTransport(Transport):
         sent = now()
         body = {"token": token, "lease_ms": _millis(lease)}
         try:
-            answer = yield from self._requests.ask("POST", path_of("locks", lock, "extend"), body)
+            answer = yield from self._requests.ask(op.EXTEND_LOCK, (lock,), body)
         except LockLost:
             return None
         return _grant(token, answer.body, sent)
 
     def release_lock(self, lock: str, token: str) -> Plan[bool]:
         try:
-            yield from self._requests.ask("POST", path_of("locks", lock, "release"), {"token": token})
+            yield from self._requests.ask(op.RELEASE, (lock,), {"token": token})
         except LockLost:
             return False
         return True
@@ -113,16 +131,16 @@ class HttpTransport(Transport):
         return lambda: None
 
     def show_lock(self, lock: str) -> Plan[Fields]:
-        return (yield from self._requests.ask("GET", path_of("locks", lock))).body  # type: ignore[no-any-return]
+        return (yield from self._requests.ask(op.SHOW_LOCK, (lock,))).body  # type: ignore[no-any-return]
 
     def force_release(self, lock: str) -> Plan[Fields]:
-        answer = yield from self._requests.ask("POST", path_of("locks", lock, "force-release"), {})
+        answer = yield from self._requests.ask(op.FORCE_RELEASE, (lock,), {})
         return answer.body  # type: ignore[no-any-return]
 
     # Queues
 
     def enqueue(self, queue: str, tasks: List[EncodedTask]) -> Plan[List[Fields]]:
-        return (yield from self._outcomes(queue, "batch", {"tasks": [_task_fields(task) for task in tasks]}))
+        return (yield from self._outcomes(queue, op.ENQUEUE_ALL, {"tasks": [_task_fields(task) for task in tasks]}))
 
     def claim(self, queue: str, request: ClaimRequest) -> Plan[List[Fields]]:
         return (
@@ -135,27 +153,27 @@ class HttpTransport(Transport):
 
     def _claim_once(self, queue: str, request: ClaimRequest, wait: float) -> Plan[List[Fields]]:
         body = {"n": request.n, "lease_ms": _millis(request.lease), "worker": request.worker}
-        path, key = path_of("queues", queue, "claim"), _new_key()
+        key = _new_key()
         try:
-            answer = yield from self._requests.ask("POST", path, body, key, wait, request.stop)
+            answer = yield from self._requests.ask(op.CLAIM, (queue,), body, key, wait, request.stop)
         except Exception:
             raise
         except BaseException:
             # The call was interrupted. Sent again, it gets the same answer, whose tasks return to the queue.
             with contextlib.suppress(RushgateError):
-                answer = yield from self._requests.ask("POST", path, body, key)
+                answer = yield from self._requests.ask(op.CLAIM, (queue,), body, key)
                 if answer.body["tasks"]:
                     yield from self.release(queue, [Release(task["ticket"]) for task in answer.body["tasks"]])
             raise
         return answer.body["tasks"]  # type: ignore[no-any-return]
 
     def top(self, queue: str, n: int) -> Plan[List[Fields]]:
-        answer = yield from self._requests.ask("GET", path_of("queues", queue, "top") + f"?n={n}")
+        answer = yield from self._requests.ask(op.TOP, (queue,), query={"n": n})
         return answer.body["tasks"]  # type: ignore[no-any-return]
 
     def dequeue(self, queue: str, ticket: str) -> Plan[str]:
         try:
-            answer = yield from self._requests.ask("POST", path_of("queues", queue, "dequeue"), {"ticket": ticket})
+            answer = yield from self._requests.ask(op.DEQUEUE, (queue,), {"ticket": ticket})
             return answer.body["outcome"]  # type: ignore[no-any-return]
         except RushgateError as problem:
             if problem.code not in contract.DEQUEUED:
@@ -163,30 +181,30 @@ class HttpTransport(Transport):
             return problem.code
 
     def pop(self, queue: str, n: int) -> Plan[List[Fields]]:
-        answer = yield from self._requests.ask("POST", path_of("queues", queue, "pop"), {"n": n}, _new_key())
+        answer = yield from self._requests.ask(op.POP, (queue,), {"n": n}, _new_key())
         return answer.body["tasks"]  # type: ignore[no-any-return]
 
     def complete(self, queue: str, completions: List[Completion]) -> Plan[List[str]]:
         entries = [(completion.ticket, _completion_fields(completion)) for completion in completions]
-        return [fields["outcome"] for fields in (yield from self._grouped(queue, "complete", entries))]
+        return [fields["outcome"] for fields in (yield from self._grouped(queue, op.COMPLETE, entries))]
 
     def retry(self, queue: str, failures: List[Failure]) -> Plan[List[Fields]]:
         entries = [
             (of.ticket, {"delay_ms": _millis(of.delay), "error": of.error, "give_up": of.give_up}) for of in failures
         ]
-        return (yield from self._grouped(queue, "retry", entries))
+        return (yield from self._grouped(queue, op.RETRY, entries))
 
     def release(self, queue: str, releases: List[Release]) -> Plan[List[str]]:
         entries = [(release.ticket, {"delay_ms": _millis(release.delay)}) for release in releases]
-        return [fields["outcome"] for fields in (yield from self._grouped(queue, "release", entries))]
+        return [fields["outcome"] for fields in (yield from self._grouped(queue, op.RELEASE_TASKS, entries))]
 
     def extend(self, queue: str, heartbeats: List[Heartbeat], lease: int) -> Plan[List[str]]:
         entries = [(of.ticket, {"lease_ms": _millis(lease), **_progress_fields(of)}) for of in heartbeats]
-        outcomes = yield from self._grouped(queue, "extend", entries, is_keyed=False)
+        outcomes = yield from self._grouped(queue, op.EXTEND_TASKS, entries, is_keyed=False)
         return [fields["outcome"] for fields in outcomes]
 
     def _grouped(
-        self, queue: str, verb: str, entries: List[Tuple[str, Fields]], is_keyed: bool = True
+        self, queue: str, operation: Operation, entries: List[Tuple[str, Fields]], is_keyed: bool = True
     ) -> Plan[List[Fields]]:
         """Sends one request for all tickets with the same fields. Returns the outcomes in the order of the entries."""
         groups: Dict[str, List[int]] = {}
@@ -195,24 +213,26 @@ class HttpTransport(Transport):
         outcomes: Dict[int, Fields] = {}
         for positions in groups.values():
             body = {"tickets": [entries[at][0] for at in positions], **entries[positions[0]][1]}
-            answers = yield from self._outcomes(queue, verb, body, is_keyed)
+            answers = yield from self._outcomes(queue, operation, body, is_keyed)
             outcomes.update(zip(positions, answers))
         return [outcomes[at] for at in range(len(entries))]
 
-    def _outcomes(self, queue: str, verb: str, body: Fields, is_keyed: bool = True) -> Plan[List[Fields]]:
+    def _outcomes(
+        self, queue: str, operation: Operation, body: Fields, is_keyed: bool = True
+    ) -> Plan[List[Fields]]:
         key = _new_key() if is_keyed else None
-        answer = yield from self._requests.ask("POST", path_of("queues", queue, verb), body, key)
+        answer = yield from self._requests.ask(operation, (queue,), body, key)
         return answer.body["outcomes"]  # type: ignore[no-any-return]
 
     def cancel(self, queue: str, task: str) -> Plan[str]:
-        answer = yield from self._found("DELETE", path_of("queues", queue, "tasks", task))
+        answer = yield from self._found(op.CANCEL, (queue, task))
         return "not_found" if answer is None else answer.body["outcome"]
 
     def reschedule(self, queue: str, task: str, delay: int, due_us: Optional[int]) -> Plan[Fields]:
         body = {"delay_ms": _millis(delay)} if due_us is None else {"due_us": due_us}
-        path = path_of("queues", queue, "tasks", task, "reschedule")
         try:
-            return (yield from self._requests.ask("POST", path, body, _new_key())).body  # type: ignore[no-any-return]
+            answer = yield from self._requests.ask(op.RESCHEDULE, (queue, task), body, _new_key())
+            return answer.body  # type: ignore[no-any-return]
         except RushgateError as problem:
             if problem.code in contract.RESCHEDULED:
                 return {"outcome": problem.code}
@@ -221,7 +241,7 @@ class HttpTransport(Transport):
             return {"outcome": "too_late", "deadline_us": problem.details["deadline_us"]}
 
     def clear_unique(self, queue: str, task: str) -> Plan[Optional[int]]:
-        answer = yield from self._found("DELETE", path_of("queues", queue, "tasks", task, "unique"))
+        answer = yield from self._found(op.CLEAR_UNIQUE, (queue, task))
         return None if answer is None else answer.body["until_us"]
 
     def task(self, queue: str, task: str) -> Plan[Optional[Fields]]:
@@ -238,7 +258,7 @@ class HttpTransport(Transport):
     def _look(self, queue: str, task: str, wait: float) -> Plan[Fields]:
         """Returns a live task, or how it ended."""
         try:
-            answer = yield from self._requests.ask("GET", path_of("queues", queue, "tasks", task), wait=wait)
+            answer = yield from self._requests.ask(op.TASK, (queue, task), wait=wait)
         except NotFound:
             return {"outcome": "gone"}
         except Conflict as problem:
@@ -248,27 +268,27 @@ class HttpTransport(Transport):
         return {"outcome": "finished", "task": answer.body} if answer.body["state"] == "done" else answer.body
 
     def why(self, queue: str, task: str) -> Plan[List[Fields]]:
-        answer = yield from self._requests.ask("GET", path_of("queues", queue, "tasks", task, "why"))
+        answer = yield from self._requests.ask(op.WHY, (queue, task))
         return answer.body["reasons"]  # type: ignore[no-any-return]
 
     def close_batch(self, queue: str, task: str) -> Plan[Fields]:
         try:
-            path = path_of("queues", queue, "tasks", task, "close")
-            return (yield from self._requests.ask("POST", path, {}, _new_key())).body  # type: ignore[no-any-return]
+            answer = yield from self._requests.ask(op.CLOSE_BATCH, (queue, task), {}, _new_key())
+            return answer.body  # type: ignore[no-any-return]
         except RushgateError as problem:
             if problem.code not in contract.CLOSED:
                 raise
             return {"outcome": problem.code}
 
     def dependents(self, queue: str, task: str, n: int) -> Plan[List[str]]:
-        path = path_of("queues", queue, "tasks", task, "dependents") + f"?n={n}"
-        return (yield from self._requests.ask("GET", path)).body["ids"]  # type: ignore[no-any-return]
+        answer = yield from self._requests.ask(op.DEPENDENTS, (queue, task), query={"n": n})
+        return answer.body["ids"]  # type: ignore[no-any-return]
 
     def waited(self, queue: str, task: str, after: str, limit: int) -> Plan[List[Fields]]:
-        return (yield from self._page(path_of("queues", queue, "tasks", task, "waited"), after, limit))
+        return (yield from self._page(op.WAITED, (queue, task), after, limit))
 
     def stats(self, queue: str) -> Plan[Fields]:
-        return (yield from self._requests.ask("GET", path_of("queues", queue))).body  # type: ignore[no-any-return]
+        return (yield from self._requests.ask(op.STATS, (queue,))).body  # type: ignore[no-any-return]
 
     def limit(self, queue: str, limits: QueueLimits) -> Plan[None]:
         retention = limits.retention
@@ -287,20 +307,20 @@ class HttpTransport(Transport):
             "retention": retention and {"age_ms": _millis(retention.age_us), "count": retention.count},
             "events": limits.events,
         }
-        yield from self._requests.ask("PUT", path_of("queues", queue, "limits"), _present(body))
+        yield from self._requests.ask(op.LIMIT, (queue,), _present(body))
 
     def pause(self, queue: str, paused: bool) -> Plan[None]:
-        yield from self._requests.ask("POST", path_of("queues", queue, "pause" if paused else "resume"), {})
+        yield from self._requests.ask(op.PAUSE if paused else op.RESUME, (queue,), {})
 
     def dead(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
-        return (yield from self._page(path_of("queues", queue, "dead"), after, limit))
+        return (yield from self._page(op.DEAD, (queue,), after, limit))
 
     def requeue_dead(self, queue: str, ids: Optional[List[str]]) -> Plan[Fields]:
-        path = path_of("queues", queue, "dead", "requeue")
-        return (yield from self._requests.ask("POST", path, _selection(ids))).body  # type: ignore[no-any-return]
+        answer = yield from self._requests.ask(op.REQUEUE_DEAD, (queue,), _selection(ids))
+        return answer.body  # type: ignore[no-any-return]
 
     def delete_dead(self, queue: str, ids: Optional[List[str]]) -> Plan[int]:
-        answer = yield from self._requests.ask("POST", path_of("queues", queue, "dead", "delete"), _selection(ids))
+        answer = yield from self._requests.ask(op.DELETE_DEAD, (queue,), _selection(ids))
         return answer.body["deleted"]  # type: ignore[no-any-return]
 
     def save_schedule(self, queue: str, schedule: str, settings: EncodedSchedule) -> Plan[str]:
@@ -312,9 +332,7 @@ class HttpTransport(Transport):
             "paused": settings.paused,
         }
         try:
-            answer = yield from self._requests.ask(
-                "PUT", path_of("queues", queue, "schedules", schedule), _present(body)
-            )
+            answer = yield from self._requests.ask(op.SCHEDULE, (queue, schedule), _present(body))
         except Conflict as problem:
             if problem.code != "queue_full":
                 raise
@@ -322,10 +340,10 @@ class HttpTransport(Transport):
         return answer.body["outcome"]  # type: ignore[no-any-return]
 
     def schedules(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
-        return (yield from self._page(path_of("queues", queue, "schedules"), after, limit))
+        return (yield from self._page(op.SCHEDULES, (queue,), after, limit))
 
     def delete_schedule(self, queue: str, schedule: str) -> Plan[bool]:
-        return (yield from self._found("DELETE", path_of("queues", queue, "schedules", schedule))) is not None
+        return (yield from self._found(op.UNSCHEDULE, (queue, schedule))) is not None
 
     def fire_schedules(self, queue: str, reported: Set[Tuple[str, int]]) -> Plan[Optional[float]]:
         yield from ()
@@ -339,18 +357,18 @@ class HttpTransport(Transport):
             "running": worker.running,
             "lease_ms": _millis(worker.lease),
         }
-        answer = yield from self._requests.ask("PUT", path_of("queues", queue, "workers", worker.id), body)
+        answer = yield from self._requests.ask(op.ANNOUNCE, (queue, worker.id), body)
         return answer.body["mode"]  # type: ignore[no-any-return]
 
     def end_worker(self, queue: str, worker: str) -> Plan[None]:
-        yield from self._requests.ask("DELETE", path_of("queues", queue, "workers", worker))
+        yield from self._requests.ask(op.END_WORKER, (queue, worker))
 
     def workers(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
-        return (yield from self._page(path_of("queues", queue, "workers"), after, limit))
+        return (yield from self._page(op.WORKERS, (queue,), after, limit))
 
     def set_worker(self, queue: str, worker: str, mode: str) -> Plan[bool]:
         try:
-            yield from self._requests.ask("PUT", path_of("queues", queue, "workers", worker, "mode"), {"mode": mode})
+            yield from self._requests.ask(op.SET_WORKER, (queue, worker), {"mode": mode})
         except NotFound:
             return False
         return True
@@ -367,7 +385,7 @@ class HttpTransport(Transport):
             "ledger": sale.ledger,
         }
         try:
-            yield from self._requests.ask("POST", path_of("sales"), _present(body), _new_key())
+            yield from self._requests.ask(op.CREATE, (), _present(body), _new_key())
         except Conflict as problem:
             if problem.code != "exists":
                 raise
@@ -375,71 +393,68 @@ class HttpTransport(Transport):
         return "created"
 
     def open_sale(self, sale: str) -> Plan[str]:
-        answer = yield from self._requests.ask("POST", path_of("sales", sale, "open"), {})
+        answer = yield from self._requests.ask(op.OPEN, (sale,), {})
         return answer.body["status"]  # type: ignore[no-any-return]
 
     def end_sale(self, sale: str) -> Plan[str]:
-        answer = yield from self._requests.ask("POST", path_of("sales", sale, "end"), {})
+        answer = yield from self._requests.ask(op.END, (sale,), {})
         return answer.body["status"]  # type: ignore[no-any-return]
 
     def sale(self, sale: str) -> Plan[Fields]:
-        return (yield from self._requests.ask("GET", path_of("sales", sale))).body  # type: ignore[no-any-return]
+        return (yield from self._requests.ask(op.SALE, (sale,))).body  # type: ignore[no-any-return]
 
     def reserve(self, sale: str, cart: Cart) -> Plan[Fields]:
         lines = [{"sku": sku, "quantity": quantity} for sku, quantity in cart.lines.items()]
         body = {"buyer": cart.buyer, "lines": lines, "same_number": cart.same_number, "pass": cart.admission}
-        path = path_of("sales", sale, "reservations")
         try:
-            answer = yield from self._requests.ask("POST", path, _present(body), cart.key)
+            answer = yield from self._requests.ask(op.RESERVE, (sale,), _present(body), cart.key)
         except RushgateError as problem:
-            return _outcome_of(problem, contract.HTTP_RESERVED)
+            return _outcome_of(problem, _RESERVED)
         return {"outcome": "replayed" if answer.is_replayed else "reserved", "hold": answer.body}
 
     def confirm(self, sale: str, reservation: str) -> Plan[Fields]:
-        return (yield from self._decide(sale, reservation, "confirm"))
+        return (yield from self._decide(op.CONFIRM, sale, reservation))
 
     def cancel_hold(self, sale: str, reservation: str) -> Plan[Fields]:
-        return (yield from self._decide(sale, reservation, "cancel"))
+        return (yield from self._decide(op.CANCEL_HOLD, sale, reservation))
 
-    def _decide(self, sale: str, reservation: str, verb: str) -> Plan[Fields]:
+    def _decide(self, operation: Operation, sale: str, reservation: str) -> Plan[Fields]:
         try:
-            answer = yield from self._requests.ask(
-                "POST", path_of("sales", sale, "reservations", reservation, verb), {}
-            )
+            answer = yield from self._requests.ask(operation, (sale, reservation), {})
         except RushgateError as problem:
-            return _outcome_of(problem, contract.HTTP_DECIDED)
+            return _outcome_of(problem, _DECIDED)
         return {"outcome": "pending" if answer.status == 202 else "done", "hold": answer.body}
 
     def reservation(self, sale: str, reservation: str, wait: int) -> Plan[Optional[Fields]]:
         def look(part: float) -> Plan[Optional[Fields]]:
-            answer = yield from self._found("GET", path_of("sales", sale, "reservations", reservation), part)
+            answer = yield from self._found(op.RESERVATION, (sale, reservation), part)
             return None if answer is None else answer.body
 
         return (
-            yield from _waiting(wait / 1e6, look, lambda hold: hold is None or hold["state"] in contract.FINAL_STATES)
+            yield from _waiting(wait / 1e6, look, lambda hold: hold is None or hold["state"] in contract.FINAL_STATE)
         )
 
     def restore(self, sale: str, receipt: str) -> Plan[Fields]:
         try:
-            answer = yield from self._requests.ask("POST", path_of("sales", sale, "restore"), {"receipt": receipt})
+            answer = yield from self._requests.ask(op.RESTORE, (sale,), {"receipt": receipt})
         except RushgateError as problem:
-            return _outcome_of(problem, contract.HTTP_RESTORED)
+            return _outcome_of(problem, _RESTORED)
         return {"outcome": "restored" if answer.status == 201 else "known", "hold": answer.body}
 
-    def _found(self, method: str, path: str, wait: float = 0) -> Plan[Optional[Answer]]:
+    def _found(self, operation: Operation, path: Sequence[str], wait: float = 0) -> Plan[Optional[Answer]]:
         """Returns the answer. None if what the path names does not exist."""
         try:
-            return (yield from self._requests.ask(method, path, wait=wait))
+            return (yield from self._requests.ask(operation, path, wait=wait))
         except NotFound:
             return None
 
-    def _page(self, path: str, after: str, limit: int) -> Plan[List[Fields]]:
+    def _page(self, operation: Operation, path: Sequence[str], after: str, limit: int) -> Plan[List[Fields]]:
         """Reads a list. Large payloads make a page of the server smaller."""
         items: List[Fields] = []
         following: Optional[str] = after
         while following is not None and len(items) < limit:
-            query = urlencode(_present({"after": following or None, "limit": limit - len(items)}))
-            page = (yield from self._requests.ask("GET", f"{path}?{query}")).body
+            query = _present({"after": following or None, "limit": limit - len(items)})
+            page = (yield from self._requests.ask(operation, path, query=query)).body
             items += page["items"]
             following = page.get("next")
         return items
@@ -450,7 +465,7 @@ def _waiting(wait: float, request: Callable[[float], Plan[T]], is_final: Callabl
     until = now() + wait
     while True:
         sent = now()
-        answer = yield from request(min(max(until - sent, 0), contract.HTTP_WAIT_MAX))
+        answer = yield from request(min(max(until - sent, 0), contract.HTTP_WAIT))
         if is_final(answer) or until <= now():
             return answer
         early = min(_AGAIN - (now() - sent), until - now())

@@ -14,7 +14,7 @@ from .packed import meaning, pack
 from .records import read_holder, read_waiters
 from .store import Store
 
-GRANTED, REVOKED = contract.GRANTED.decode(), contract.REVOKED.decode()
+GRANTED, REVOKED = contract.NOTIFY_GRANTED.decode(), contract.NOTIFY_REVOKED.decode()
 
 
 class Callback(Bell):
@@ -55,7 +55,7 @@ class LockVerbs(Transport):
     def _ask(self, lock: str, token: bytes, request: AcquireRequest, bell: Bell) -> Plan[Optional[Grant]]:
         """Asks until the lock is granted or the wait ends."""
         until = now() + request.wait / 1e6
-        owner = pack(contract.OWNER, os.getpid()) + bytes([len(self._store.host)]) + self._store.host
+        owner = pack(contract.OWNER_LAYOUT, os.getpid()) + bytes([len(self._store.host)]) + self._store.host
         owner += request.label.encode()
         while True:
             sent = now()
@@ -68,8 +68,8 @@ class LockVerbs(Transport):
             if outcome == "busy" or left <= 0:
                 return None
             _, position, check_after, *_ = answer
-            longest = min(contract.LOCK_SLEEP_PER_POSITION * position, contract.LOCK_SLEEP_MAX, max(check_after, 1_000))
-            yield Wait(bell, min(left, longest / 1e6))
+            longest = min(contract.POSITION_SLEEP * position, contract.LOCK_SLEEP, max(check_after, 1_000) / 1e6)
+            yield Wait(bell, min(left, longest))
 
     def _leave(self, lock: str, token: bytes) -> Plan[None]:
         yield from self._store.call("lock_leave", lock, (token,))

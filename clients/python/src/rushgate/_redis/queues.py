@@ -37,14 +37,14 @@ from .schedules import fire_due
 from .store import Store
 from .why import Explanation
 
-TASKS_READY, TASK_FINISHED = contract.TASKS_READY.decode(), contract.TASK_FINISHED.decode()
+TASKS_READY, TASK_FINISHED = contract.NOTIFY_TASKS.decode(), contract.NOTIFY_FINISHED.decode()
 
 
 class QueueVerbs(Transport):
     _store: Store
 
     def enqueue(self, queue: str, tasks: List[EncodedTask]) -> Plan[List[Fields]]:
-        yield from self._store.register("queue", queue)
+        yield from self._store.register(contract.QUEUE_DIRECTORY, queue)
         # The op precedes the first task, and the others belong to the same request.
         arguments: List[Word] = []
         for task in tasks:
@@ -66,8 +66,8 @@ class QueueVerbs(Transport):
                 arguments = (self._store.inbox.hex(), wake_ups)
                 missed, _ = yield from self._store.call("queue_listen", queue, arguments)
                 if missed == 0:
-                    longest = min(int(next_due or contract.QUEUE_SLEEP_MAX), contract.QUEUE_SLEEP_MAX)
-                    yield Wait(bell, min(left, max(longest, 1_000) / 1e6))
+                    longest = min(int(next_due) / 1e6 if next_due else left, contract.CLAIM_SLEEP)
+                    yield Wait(bell, min(left, max(longest, 0.001)))
                     if request.stop is not None and request.stop.is_set:
                         return []
         finally:
@@ -100,8 +100,8 @@ class QueueVerbs(Transport):
         return read_tasks((yield from self._store.call("queue_top", queue, (n,))))
 
     def dequeue(self, queue: str, ticket: str) -> Plan[str]:
-        task, claim = read_ticket(ticket)
-        [outcome] = yield from self._once("queue_dequeue", queue, (task, int(ticket.split(".", 1)[0], 16), claim))
+        task, claim, revision = read_ticket(ticket)
+        [outcome] = yield from self._once("queue_dequeue", queue, (task, revision, claim))
         return meaning(contract.DEQUEUED, outcome)
 
     def pop(self, queue: str, n: int) -> Plan[List[Fields]]:
@@ -111,7 +111,7 @@ class QueueVerbs(Transport):
         is_plain = all(completion.result is None and not completion.discarded for completion in completions)
         arguments: List[Word] = []
         for completion in completions:
-            arguments += ["" if arguments else self._store.op(), *read_ticket(completion.ticket)]
+            arguments += ["" if arguments else self._store.op(), *read_ticket(completion.ticket)[:2]]
             if not is_plain:
                 arguments += [int(completion.discarded), to_body(completion.result) if completion.result else b""]
         function = "queue_complete" if is_plain else "queue_finish"
@@ -121,7 +121,7 @@ class QueueVerbs(Transport):
     def retry(self, queue: str, failures: List[Failure]) -> Plan[List[Fields]]:
         arguments: List[Word] = []
         for failure in failures:
-            arguments += [*read_ticket(failure.ticket), failure.delay, int(failure.give_up), failure.error]
+            arguments += [*read_ticket(failure.ticket)[:2], failure.delay, int(failure.give_up), failure.error]
         answer = yield from self._once("queue_retry", queue, arguments)
         return [
             {"outcome": meaning(contract.RETRIED, outcome), "due_us": due or None}
@@ -131,7 +131,7 @@ class QueueVerbs(Transport):
     def release(self, queue: str, releases: List[Release]) -> Plan[List[str]]:
         arguments: List[Word] = []
         for release in releases:
-            arguments += [*read_ticket(release.ticket), release.delay]
+            arguments += [*read_ticket(release.ticket)[:2], release.delay]
         answer = yield from self._once("queue_release", queue, arguments)
         return [meaning(contract.TASK_RELEASED, outcome) for outcome in answer]
 
@@ -139,7 +139,7 @@ class QueueVerbs(Transport):
         arguments: List[Word] = [lease]
         for heartbeat in heartbeats:
             progress = heartbeat.progress
-            arguments += read_ticket(heartbeat.ticket)
+            arguments += read_ticket(heartbeat.ticket)[:2]
             if progress is None:
                 arguments += [0, "", ""]
             else:
@@ -149,7 +149,7 @@ class QueueVerbs(Transport):
 
     def cancel(self, queue: str, task: str) -> Plan[str]:
         [outcome] = yield from self._once("queue_cancel", queue, (task,))
-        return meaning(contract.CANCELLED, outcome)
+        return meaning(contract.CANCELED, outcome)
 
     def reschedule(self, queue: str, task: str, delay: int, due_us: Optional[int]) -> Plan[Fields]:
         due = (delay, 1) if due_us is None else (due_us, 0)
@@ -170,7 +170,7 @@ class QueueVerbs(Transport):
     def wait_for(self, queue: str, task: str, wait: int) -> Plan[Optional[Fields]]:
         bell = yield from self._store.listen(TASK_FINISHED, task, queue)
         until = now() + wait / 1e6
-        longest = contract.QUEUE_SLEEP_MAX
+        longest = contract.RESULT_SLEEP
         try:
             while True:
                 # Registered before the read, so that no end is missed in between.
@@ -183,8 +183,8 @@ class QueueVerbs(Transport):
                 left = until - now()
                 if left <= 0:
                     return None
-                yield Wait(bell, min(left, longest / 1e6))
-                longest = min(longest * 2, contract.RESULT_SLEEP_MAX)
+                yield Wait(bell, min(left, longest))
+                longest = min(longest * 2, contract.LAST_RESULT_SLEEP)
         finally:
             self._store.topics.remove((TASK_FINISHED, task, queue), bell)
 
@@ -231,7 +231,7 @@ class QueueVerbs(Transport):
         return read_stats((yield from self._store.call("queue_stats", queue, ())))
 
     def limit(self, queue: str, limits: QueueLimits) -> Plan[None]:
-        yield from self._store.register("queue", queue)
+        yield from self._store.register(contract.QUEUE_DIRECTORY, queue)
         per_key, retention = limits.per_key, limits.retention
         arguments = (
             _or_empty(limits.bound),
@@ -247,7 +247,7 @@ class QueueVerbs(Transport):
         yield from self._store.call("queue_limit", queue, arguments)
 
     def pause(self, queue: str, paused: bool) -> Plan[None]:
-        yield from self._store.register("queue", queue)
+        yield from self._store.register(contract.QUEUE_DIRECTORY, queue)
         yield from self._store.call("queue_pause", queue, (int(paused),))
 
     def dead(self, queue: str, after: str, limit: int) -> Plan[List[Fields]]:
@@ -262,7 +262,7 @@ class QueueVerbs(Transport):
         return int(deleted)
 
     def save_schedule(self, queue: str, schedule: str, settings: EncodedSchedule) -> Plan[str]:
-        yield from self._store.register("queue", queue)
+        yield from self._store.register(contract.QUEUE_DIRECTORY, queue)
         [now_us, *_] = yield from self._store.call("queue_due_schedules", queue, (1,))
         arguments = (
             schedule,
@@ -291,7 +291,7 @@ class QueueVerbs(Transport):
         of = worker
         arguments = (of.id, of.name, of.version, of.concurrency, of.running, of.lease)
         mode = yield from self._store.call("queue_announce", queue, arguments)
-        return meaning(contract.WORKER_MODES, mode)
+        return meaning(contract.WORKER_MODE, mode)
 
     def end_worker(self, queue: str, worker: str) -> Plan[None]:
         yield from self._store.call("queue_announce", queue, (worker, "", "", 1, 0, 0))
@@ -300,7 +300,7 @@ class QueueVerbs(Transport):
         return read_workers((yield from self._store.call("queue_workers", queue, (after, limit))))
 
     def set_worker(self, queue: str, worker: str, mode: str) -> Plan[bool]:
-        arguments = (worker, contract.WORKER_MODES.index(mode))
+        arguments = (worker, contract.WORKER_MODE.index(mode))
         found: int = yield from self._store.call("queue_set_worker", queue, arguments)
         return found == 1
 

@@ -18,10 +18,10 @@ def ticket_of(revision: int, claim: int, due: int, task: str) -> str:
     return f"{revision:x}.{claim:x}.{due:x}.{task}"
 
 
-def read_ticket(ticket: str) -> Tuple[str, int]:
-    """Returns the task ID and the claim number of a ticket."""
-    _, claim, _, task = ticket.split(".", 3)
-    return task, int(claim, 16)
+def read_ticket(ticket: str) -> Tuple[str, int, int]:
+    """Returns the task ID, the claim number and the revision of a ticket."""
+    revision, claim, _, task = ticket.split(".", 3)
+    return task, int(claim, 16), int(revision, 16)
 
 
 def read_tasks(answer: List[Any]) -> List[Fields]:
@@ -49,13 +49,13 @@ def _info(task: str, record: bytes, run: bytes, moment: Any, now: int) -> Fields
 
 def _finished(task: str, entry: bytes) -> Fields:
     packed = Packed(entry)
-    end = packed.numbers(contract.FINISHED)
+    end = packed.numbers(contract.FINISHED_LAYOUT)
     result = packed.sized(contract.RESULT_LENGTH_BYTES)
     run = packed.sized(contract.RUN_LENGTH_BYTES)
     fields, more = _row(task, packed.rest, run)
     finished = {
-        "at_us": end["at"],
-        "how": meaning(contract.ENDS, end["how"]),
+        "at_us": end["finished"],
+        "how": meaning(contract.TASK_END, end["how"]),
         "result": from_body(result) if result else None,
     }
     over = {"waits": False, "cancelled": False, "replaced": False, "lease_until_us": None, "progress": None}
@@ -66,7 +66,7 @@ def _finished(task: str, entry: bytes) -> Fields:
 def _row(task: str, record: bytes, run: bytes) -> Tuple[Fields, Fields]:
     """Decodes a record and its run: the fields of the task, and those of its state."""
     packed = Packed(record)
-    fixed = packed.numbers(contract.RECORD)
+    fixed = packed.numbers(contract.RECORD_LAYOUT)
     flags = fixed["priority"]
     revision = fixed["revision"] + fixed["turn"]
     fields: Fields = {
@@ -77,7 +77,7 @@ def _row(task: str, record: bytes, run: bytes) -> Tuple[Fields, Fields]:
         "attempt": 0,
         "max_attempts": fixed["max_attempts"],
     }
-    if flags & contract.PRIORITY_HAS_DEADLINE:
+    if flags & contract.PRIORITY_DEADLINE:
         fields["deadline_us"] = packed.number(contract.DEADLINE_BYTES)
     if flags & contract.PRIORITY_KEYED:
         fields["key"] = packed.text(contract.KEY_LENGTH_BYTES)
@@ -96,17 +96,17 @@ def _row(task: str, record: bytes, run: bytes) -> Tuple[Fields, Fields]:
 def _run(run: bytes, fields: Fields, more: Fields) -> int:
     """Adds what a run says, and returns its claim number."""
     packed = Packed(run)
-    fixed = packed.numbers(contract.RUN)
+    fixed = packed.numbers(contract.RUN_LAYOUT)
     flags = fixed["flags"]
     fields["attempt"], fields["due_us"] = fixed["attempts"], fixed["due"]
     more["leased"] = bool(flags & contract.RUN_LEASED)
-    more["cancelled"] = bool(flags & contract.RUN_CANCELLED)
+    more["cancelled"] = bool(flags & contract.RUN_CANCELED)
     more["replaced"] = bool(flags & contract.RUN_REPLACED)
     more["lease_until_us"] = fixed["lease_until"]
     more["worker"] = packed.text(contract.WORKER_LENGTH_BYTES)
-    if flags & contract.RUN_HAS_NOTE:
+    if flags & contract.RUN_PROGRESS:
         more["progress"] = _progress(packed)
-    if flags & contract.RUN_HAS_PAST:
+    if flags & contract.RUN_PAST:
         more["past"] = _past(packed)
     if flags & contract.RUN_FAILED:
         more["error"] = decode(packed.rest)
@@ -123,15 +123,15 @@ def _past(packed: Packed) -> List[Fields]:
     past = Packed(packed.sized(contract.PAST_LENGTH_BYTES))
     runs = []
     while not past.is_empty:
-        fixed = past.numbers(contract.PAST_RUN)
+        fixed = past.numbers(contract.PAST_LAYOUT)
         runs.append(
             {
                 "attempt": fixed["attempt"],
                 "began_us": fixed["began"],
                 "ended_us": fixed["ended"],
-                "how": meaning(contract.PAST_ENDS, fixed["how"]),
-                "worker": past.text(contract.PAST_TEXT_LENGTH_BYTES),
-                "error": past.text(contract.PAST_TEXT_LENGTH_BYTES),
+                "how": meaning(contract.PAST_END, fixed["how"]),
+                "worker": past.text(contract.WORKER_LENGTH_BYTES),
+                "error": past.text(contract.PAST_ERROR_LENGTH_BYTES),
             }
         )
     return runs
@@ -143,10 +143,10 @@ def read_letters(answer: List[Any]) -> List[Fields]:
 
 def _letter(task: str, letter: bytes) -> Fields:
     packed = Packed(letter)
-    fixed = packed.numbers(contract.DEAD_LETTER)
+    fixed = packed.numbers(contract.DEAD_LETTER_LAYOUT)
     flags = fixed["priority"]
-    error = packed.text(contract.ERROR_LENGTH_BYTES)
-    past = _past(packed) if flags & contract.PRIORITY_HAS_PAST else []
+    error = packed.text(contract.DEAD_LETTER_ERROR_LENGTH_BYTES)
+    past = _past(packed) if flags & contract.PRIORITY_PAST else []
     key = packed.text(contract.KEY_LENGTH_BYTES) if flags & contract.PRIORITY_KEYED else None
     return {
         "id": task,
@@ -168,9 +168,9 @@ def read_waited(answer: List[Any]) -> List[Fields]:
 
 def _waited(task: str, entry: bytes) -> Fields:
     packed = Packed(entry)
-    fixed = packed.numbers(contract.FINISHED)
-    fields: Fields = {"id": task, "end": meaning(contract.ENDS, fixed["how"]), "at_us": fixed["at"]}
-    if fields["end"] == contract.ENDS[-1]:
+    fixed = packed.numbers(contract.FINISHED_LAYOUT)
+    fields: Fields = {"id": task, "end": meaning(contract.TASK_END, fixed["how"]), "at_us": fixed["finished"]}
+    if fields["end"] == contract.TASK_END[-1]:
         return {**fields, "error": decode(packed.rest)}
     return {**fields, "result": from_body(packed.rest) if packed.rest else None}
 
@@ -199,9 +199,18 @@ def read_workers(answer: List[Any]) -> List[Fields]:
 
 def _worker(worker: str, record: bytes) -> Fields:
     packed = Packed(record)
-    fields: Fields = dict(packed.numbers(contract.WORKER))
-    mode, name = meaning(contract.WORKER_MODES, fields["mode"]), packed.text(1)
-    return {**fields, "id": worker, "mode": mode, "name": name, "version": decode(packed.rest)}
+    fixed = packed.numbers(contract.WORKER_LAYOUT)
+    return {
+        "id": worker,
+        "name": packed.text(contract.NAME_LENGTH_BYTES),
+        "version": decode(packed.rest),
+        "concurrency": fixed["concurrency"],
+        "running": fixed["running"],
+        "since_us": fixed["since"],
+        "seen_us": fixed["seen"],
+        "lease_until_us": fixed["lease_until"],
+        "mode": meaning(contract.WORKER_MODE, fixed["mode"]),
+    }
 
 
 def read_schedules(answer: List[Any]) -> List[Fields]:
@@ -213,7 +222,7 @@ def read_schedules(answer: List[Any]) -> List[Fields]:
 
 def read_schedule(schedule: str, record: bytes) -> Fields:
     packed = Packed(record)
-    fixed = packed.numbers(contract.SCHEDULE)
+    fixed = packed.numbers(contract.SCHEDULE_LAYOUT)
     recurrence = packed.text(contract.RECURRENCE_LENGTH_BYTES)
     return {
         "id": schedule,
@@ -276,7 +285,7 @@ def read_holder(answer: List[Any]) -> Optional[Fields]:
         return None
     _, fence, lease_until, owner = answer
     packed = Packed(owner)
-    fixed = packed.numbers(contract.HOLDER)
+    fixed = packed.numbers(contract.HOLDER_LAYOUT)
     return {**_owner(packed), "fence": fence, "since_us": fixed["since"], "lease_until_us": lease_until}
 
 
@@ -285,7 +294,7 @@ def read_waiters(answer: List[Any]) -> List[Fields]:
     waiters = []
     for _, waiter in rows(answer, 2):
         packed = Packed(waiter)
-        fixed = packed.numbers(contract.WAITER)
+        fixed = packed.numbers(contract.WAITER_LAYOUT)
         more = {"since_us": fixed["since"], "wait_until_us": fixed["until"]}
         waiters.append((fixed["ticket"], {**_owner(packed), **more}))
     waiters.sort(key=lambda waiter: waiter[0])
@@ -293,26 +302,27 @@ def read_waiters(answer: List[Any]) -> List[Fields]:
 
 
 def _owner(packed: Packed) -> Fields:
-    pid = packed.numbers(contract.OWNER)["pid"]
+    packed.take(contract.INBOX_BYTES)
+    pid = packed.numbers(contract.OWNER_LAYOUT)["pid"]
     host = packed.text(contract.HOST_LENGTH_BYTES)
     return {"pid": pid, "host": host, "label": decode(packed.rest)}
 
 
 def read_hold(record: bytes, reservation: str, skus: Sequence[str]) -> Fields:
     packed = Packed(record)
-    fixed = packed.numbers(contract.HOLD)
-    buyer = decode(packed.take(fixed["buyer"]))
-    packed.take(fixed["lines"])
+    fixed = packed.numbers(contract.HOLD_LAYOUT)
+    buyer = packed.text(contract.BUYER_LENGTH_BYTES)
+    packed.take(fixed["lines_length"])
     units = []
     while not packed.is_empty:
-        found = packed.numbers(contract.UNITS)
+        found = packed.numbers(contract.UNITS_LAYOUT)
         sku = meaning(skus, found["sku"])
         units += [{"sku": sku, "unit": unit} for unit in range(found["first"], found["last"] + 1)]
     return {
         "id": reservation,
         "buyer": buyer,
         "units": units,
-        "state": meaning(contract.HOLD_STATES, fixed["state"]),
+        "state": meaning(contract.HOLD_STATE, fixed["state"]),
         "deadline_us": fixed["deadline"],
         "seq": fixed["event"],
         "generation": fixed["generation"],
@@ -320,6 +330,6 @@ def read_hold(record: bytes, reservation: str, skus: Sequence[str]) -> Fields:
 
 
 def read_sku(sku: str, record: bytes) -> Fields:
-    fixed = Packed(record).numbers(contract.SKU)
+    fixed = Packed(record).numbers(contract.SKU_LAYOUT)
     free = fixed["total"] + fixed["returned"] - fixed["next"] - fixed["ahead"]
     return {"sku": sku, "free": free, **fixed}

@@ -15,7 +15,7 @@ from .packed import meaning, optional, pack
 from .records import read_hold, read_sku
 from .store import Store, keys_of
 
-SALE_CHANGED = contract.SALE_CHANGED.decode()
+SALE_CHANGED = contract.NOTIFY_SALE.decode()
 
 
 class Specification:
@@ -35,7 +35,7 @@ class SaleVerbs(Transport):
     _specifications: Dict[str, Specification]
 
     def create_sale(self, sale: NewSale) -> Plan[str]:
-        yield from self._store.register("sale", sale.id)
+        yield from self._store.register(contract.SALE_DIRECTORY, sale.id)
         secret = os.urandom(contract.SECRET_BYTES)
         ledger = bool(sale.ledger)
         # The fields are in alphabetical order, as every writer has them.
@@ -73,7 +73,7 @@ class SaleVerbs(Transport):
             "failed": failed,
             "worker_until_us": optional(worker_until),
         }
-        halted = {"reason": meaning(contract.HALT_REASONS, int(reason or 0)), "since_us": optional(halted_since)}
+        halted = {"reason": meaning(contract.HALT_REASON, int(reason or 0)), "since_us": optional(halted_since)}
         return {
             "id": sale,
             "status": meaning(contract.SALE_STATUS, status),
@@ -133,18 +133,18 @@ class SaleVerbs(Transport):
                 state = yield from self.sale(sale)
                 hold = yield from self._read_hold(sale, reservation)
                 left = until - now()
-                if hold is None or hold["state"] in contract.FINAL_STATES or left <= 0:
+                if hold is None or hold["state"] in contract.FINAL_STATE or left <= 0:
                     return hold
-                longest = contract.SALE_SLEEP_MAX
+                longest = contract.SALE_SLEEP
                 if hold["state"] == "held":
-                    longest = min(longest, hold["deadline_us"] - state["now_us"])
+                    longest = min(longest, (hold["deadline_us"] - state["now_us"]) / 1e6)
                 if longest <= 0:
-                    yield from self._call("sale_expire", sale, (contract.EXPIRE_MAX,))
+                    yield from self._call("sale_expire", sale, (contract.EXPIRE[1],))
                     continue
                 arguments = (self._store.inbox.hex(), state["seq"])
                 registered, _ = yield from self._call("sale_listen", sale, arguments)
                 if registered == 1:
-                    yield Wait(bell, min(left, max(longest, 1_000) / 1e6))
+                    yield Wait(bell, min(left, max(longest, 0.001)))
         finally:
             self._store.topics.remove((SALE_CHANGED, sale), bell)
 
@@ -158,7 +158,7 @@ class SaleVerbs(Transport):
         if content is None:
             return {"outcome": "not_honored"}
         units = [(specification.number_of(sku), unit) for sku, unit in content["u"]]
-        ranges = b"".join(pack(contract.UNITS, *of) for of in _ranges(units))
+        ranges = b"".join(pack(contract.UNITS_LAYOUT, *of) for of in _ranges(units))
         reservation = bytes.fromhex(content["i"])
         arguments = (reservation, content["b"], content["g"], content["d"], int(_is_same_number(units)), ranges)
         answer, specification = yield from self._call("sale_restore", sale, arguments)
@@ -172,7 +172,7 @@ class SaleVerbs(Transport):
         specification = yield from self._specification(sale)
         while True:
             answer = yield from self._store.call(function, sale, (specification.secret, *arguments))
-            if answer != contract.MISSING:
+            if answer != contract.MISSING_STATUS:
                 return answer, specification
             self._specifications.pop(sale, None)
             current = yield from self._specification(sale)
@@ -186,7 +186,7 @@ class SaleVerbs(Transport):
     def _specification(self, sale: str) -> Plan[Specification]:
         known = self._specifications.get(sale)
         if known is None:
-            [home] = keys_of("home", sale)
+            [home] = keys_of(contract.HOME_KEYS, sale)
             stored = yield from self._store.read("GET", home)
             if stored is None:
                 raise NotFound(f"There is no sale `{sale}`.", hint="Run `rushgate sale ls` to list the sales.")

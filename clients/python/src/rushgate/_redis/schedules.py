@@ -75,7 +75,7 @@ def _step(schedule: Fields, now_us: int) -> List[Word]:
 def due_of(recurrence: Fields, first: int, now_us: int, most: int) -> Due:
     """Returns what a schedule does now whose next occurrence is `first`, all in µs. At most `most` runs."""
     if "every_ms" in recurrence:
-        check.whole("every_ms", recurrence["every_ms"], (contract.INTERVAL[0] // 1_000, contract.INTERVAL[1] // 1_000))
+        check.whole("every_ms", recurrence["every_ms"], (contract.INTERVAL_US[0] // 1_000, contract.INTERVAL_US[1] // 1_000))
     missed = check.choice("missed", recurrence.get("missed", "once"), contract.MISSED)
     if missed == "all":
         runs = [first]

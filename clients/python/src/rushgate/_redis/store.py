@@ -21,10 +21,10 @@ from ..errors import (
 )
 
 
-def keys_of(group: str, name: str, client: str = "", most: Optional[int] = None) -> List[str]:
+def keys_of(group: contract.Group, name: str, client: str = "", most: Optional[int] = None) -> List[str]:
     """Returns the keys of a group, in their order. `most`: how many, from the first on."""
-    tag, endings = contract.KEY_GROUPS[group]
-    tail = f":{client}" if group == contract.CLIENT_GROUP else ""
+    tag, endings = group
+    tail = f":{client}" if group is contract.ANSWERS_KEYS else ""
     return [f"{contract.KEY_PREFIX}{{{tag}:{name}}}:{ending}{tail}" for ending in endings[:most]]
 
 
@@ -34,14 +34,14 @@ class Store:
     def __init__(self, is_cluster: bool, retry_for: float) -> None:
         self._is_cluster = is_cluster
         self._retry_for = retry_for
-        self._client = os.urandom(contract.CLIENT_ID_BYTES)
+        self._client = os.urandom(contract.CLIENT_BYTES)
         self._client_hex = self._client.hex()
         self._ops = itertools.count(1)
         self._registered: Set[Tuple[str, str]] = set()
         self._is_checked = False
         self.inbox = os.urandom(contract.INBOX_BYTES)
         self.topics = Topics()
-        self.host = socket.gethostname().encode()[: contract.HOST_MAX]
+        self.host = socket.gethostname().encode()[: contract.NAME_BYTES]
 
     @property
     def channel(self) -> str:
@@ -88,7 +88,7 @@ class Store:
     def register(self, directory: str, name: str) -> Plan[None]:
         """Adds a name to a directory, once per client."""
         if (directory, name) not in self._registered:
-            yield from self.read("ZADD", contract.DIRECTORIES[directory], 0, name)
+            yield from self.read("ZADD", directory, 0, name)
             self._registered.add((directory, name))
 
     def _check_protocol(self) -> Plan[None]:
@@ -109,7 +109,7 @@ class Store:
         while True:
             try:
                 reply = yield Send(words, key)
-                if reply != contract.AGAIN:
+                if reply != contract.AGAIN_STATUS:
                     return reply
                 continue
             except Disconnected as error:
@@ -145,9 +145,9 @@ def _error_of(refused: Refused) -> RushgateError:
 def topic_of(message: bytes) -> Tuple[str, ...]:
     """Returns the topic of a notification."""
     kind, rest = message[:1], message[1:]
-    if kind in (contract.GRANTED, contract.REVOKED):
+    if kind in (contract.NOTIFY_GRANTED, contract.NOTIFY_REVOKED):
         return (kind.decode(), rest[: contract.TOKEN_BYTES].hex())
     words = rest.decode(errors="replace").split(" ")
     # Names have no spaces. The number of tasks or events in front does not matter.
-    named = {contract.TASKS_READY: words[2:], contract.SALE_CHANGED: words[1:], contract.TASK_FINISHED: words}
+    named = {contract.NOTIFY_TASKS: words[2:], contract.NOTIFY_SALE: words[1:], contract.NOTIFY_FINISHED: words}
     return (kind.decode(errors="replace"), *named.get(kind, []))

@@ -111,17 +111,16 @@ class Explanation:
         return read_tasks((yield from self._store.call("queue_top", self._queue, (contract.WHY_AHEAD,))))
 
     def _leased(self, most: int) -> Plan[List[Fields]]:
-        tasks = yield from self._members(contract.LEASES_END, contract.LEASE_HEAD, most)
+        tasks = yield from self._members(contract.LEASES_KEY, contract.LEASES_HEAD_BYTES, most)
         return [task for task in tasks if task["state"] == "leased"]
 
     def _scheduled(self, priority: int) -> Plan[List[Fields]]:
-        end = f"{contract.WAITING_END}{priority}"
-        return (yield from self._members(end, contract.PLACE_HEAD, contract.WHY_LISTED))
+        end = f"{contract.WAITING_KEY}{priority}"
+        return (yield from self._members(end, contract.WAITING_HEAD_BYTES, contract.WHY_LISTED))
 
     def _members(self, end: str, head: int, most: int) -> Plan[List[Fields]]:
         """Reads the tasks that a sorted set lists."""
-        endings = contract.KEY_GROUPS["queue"][1]
-        key = keys_of("queue", self._queue)[endings.index(end)]
+        key = keys_of(contract.QUEUE_KEYS, self._queue)[contract.QUEUE_KEYS[1].index(end)]
         members: List[Any] = yield from self._store.read("ZRANGE", key, 0, most - 1)
         tasks: List[Fields] = []
         for at in range(0, len(members), contract.BATCH[1]):

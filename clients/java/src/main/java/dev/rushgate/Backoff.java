@@ -14,7 +14,8 @@ import java.util.concurrent.ThreadLocalRandom;
  */
 public record Backoff(Duration base, double factor, Duration max, boolean jitter) {
     /** 1 s, doubling, up to 1 h, with jitter. */
-    public static final Backoff DEFAULTS = new Backoff(Duration.ofSeconds(1), 2, Duration.ofHours(1), true);
+    public static final Backoff DEFAULTS = new Backoff(
+            Contract.DEFAULT_BACKOFF_BASE, Contract.DEFAULT_BACKOFF_FACTOR, Contract.DEFAULT_BACKOFF_MAX, true);
 
     /** Checks the limits. */
     public Backoff {

@@ -35,7 +35,7 @@ public record NewSale(
         /** Checks the limits. */
         public Sku {
             sku = Check.name("sku", sku);
-            Check.whole("units", units, Contract.UNITS_OF_SKU);
+            Check.whole("units", units, Contract.UNITS);
             Check.whole("perBuyer", perBuyer, Contract.PER_BUYER);
         }
     }

@@ -63,7 +63,7 @@ public record NewTask(
         }
         key = key == null ? null : Check.name("key", key);
         partOf = partOf == null ? null : Check.name("partOf", partOf);
-        after = Check.names("after", after, Contract.DEPENDENCIES);
+        after = Check.names("after", after, (int) Contract.AFTER.max());
         if (partOf != null && !after.isEmpty()) {
             throw Check.invalid("after", "cannot be set together with partOf");
         }

@@ -28,7 +28,7 @@ public record QueueLimits(
     /** Checks the limits. */
     public QueueLimits {
         if (bound != null) {
-            Check.whole("bound", bound, Contract.CAPACITY);
+            Check.whole("bound", bound, Contract.BOUND);
         }
         if (concurrency != null) {
             Check.whole("concurrency", concurrency, Contract.CONCURRENCY);

@@ -47,8 +47,8 @@ public final class Rushgate implements AutoCloseable {
         private final String url;
         private String token;
         private SSLContext ssl;
-        private Duration timeout = Duration.ofSeconds(5);
-        private Duration retryFor = Duration.ofSeconds(10);
+        private Duration timeout = Contract.DEFAULT_TIMEOUT;
+        private Duration retryFor = Contract.DEFAULT_RETRY_FOR;
 
         private Builder(String url) {
             this.url = Check.present("url", url);

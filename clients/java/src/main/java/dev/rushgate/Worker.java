@@ -112,7 +112,7 @@ public final class Worker {
         private final Map<String, Route> handlers = new HashMap<>();
         private int concurrency = 16;
         private Duration lease = Contract.DEFAULT_LEASE;
-        private Duration grace = Duration.ofSeconds(10);
+        private Duration grace = Contract.DEFAULT_GRACE;
         private Duration timeout;
         private Backoff backoff = Backoff.DEFAULTS;
         private String label = Queue.defaultWorker();

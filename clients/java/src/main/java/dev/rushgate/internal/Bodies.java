@@ -15,6 +15,10 @@ import java.util.regex.Pattern;
 
 /** Content types and bodies: kind and trace are parameters of the content type. */
 public final class Bodies {
+    /** The content types that a body has as a single byte. */
+    public static final Map<Integer, String> SHORT_TYPES =
+            Map.of(Contract.BYTES_CODE, Contract.BYTES_TYPE, Contract.JSON_CODE, Contract.JSON_TYPE);
+
     private static final Pattern PART = Pattern.compile("(?:[^;\"]|\"[^\"]*\"?)+");
     private static final Pattern TOKEN = Pattern.compile("[A-Za-z0-9._-]+");
     private static final Pattern KIND =
@@ -61,7 +65,7 @@ public final class Bodies {
     public static byte[] write(Content content) {
         String type = contentType(content);
         byte[] bytes = content.bytes();
-        for (Map.Entry<Integer, String> common : Contract.SHORT_CONTENT_TYPES.entrySet()) {
+        for (Map.Entry<Integer, String> common : SHORT_TYPES.entrySet()) {
             if (common.getValue().equals(type)) {
                 return ByteBuffer.allocate(1 + bytes.length).put(common.getKey().byteValue()).put(bytes).array();
             }

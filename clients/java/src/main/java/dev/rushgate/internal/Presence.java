@@ -1,6 +1,7 @@
 package dev.rushgate.internal;
 
 import dev.rushgate.ClosedException;
+import dev.rushgate.Contract;
 import dev.rushgate.Rushgate;
 import dev.rushgate.RushgateException;
 import dev.rushgate.WorkerMode;
@@ -25,7 +26,7 @@ import java.util.function.IntSupplier;
  */
 public final class Presence {
     /** Time between announcements. Tests set a shorter one. */
-    public static volatile Duration each = Duration.ofSeconds(10);
+    public static volatile Duration each = Contract.DEFAULT_ANNOUNCE;
 
     private static final System.Logger LOGGER = System.getLogger("dev.rushgate");
     /** How long a worker is listed after its latest announcement. */

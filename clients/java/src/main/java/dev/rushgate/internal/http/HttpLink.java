@@ -31,6 +31,8 @@ import java.net.http.HttpResponse;
 import java.net.http.HttpResponse.BodyHandlers;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CancellationException;
@@ -39,14 +41,11 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.regex.Pattern;
 import javax.net.ssl.SSLContext;
 
 /** Sends requests, and repeats a request whose answer was lost, with the same key. */
 final class HttpLink implements AutoCloseable {
-    /** Codes after which the same request may be sent again soon. */
-    private static final Set<String> PASSING =
-            Set.of("unavailable", "outcome_unknown", "closing", "idempotency_in_flight", "request_timeout");
-
     private final HttpClient client;
     private final String base;
     private final String token;
@@ -79,25 +78,30 @@ final class HttpLink implements AutoCloseable {
     }
 
     /** A request. The body and the idempotency key may be null. The server may wait for {@code longestWait} at most. */
-    record Call(String method, String path, Object body, String key, Duration longestWait) {
-        static Call get(String path) {
-            return new Call("GET", path, null, null, Duration.ZERO);
+    record Call(Operation operation, String path, Object body, String key, Duration longestWait) {
+        private static final Pattern PARAMETER = Pattern.compile("\\{\\w+}");
+
+        /** A request with the parameters of the path, in their order. */
+        static Call of(Operation operation, String... parameters) {
+            Iterator<String> next = List.of(parameters).iterator();
+            String path = PARAMETER.matcher(operation.path).replaceAll(found -> Wire.encoded(next.next()));
+            return new Call(operation, path, null, null, Duration.ZERO);
         }
 
-        static Call delete(String path) {
-            return new Call("DELETE", path, null, null, Duration.ZERO);
+        Call query(String query) {
+            return new Call(operation, path + "?" + query, body, key, longestWait);
         }
 
-        static Call put(String path, Object body) {
-            return new Call("PUT", path, body, null, Duration.ZERO);
+        Call with(Object content) {
+            return new Call(operation, path, content, key, longestWait);
         }
 
-        static Call post(String path, Object body, String key) {
-            return new Call("POST", path, body, key, Duration.ZERO);
+        Call keyed(String newKey) {
+            return new Call(operation, path, body, newKey, longestWait);
         }
 
         Call waiting(Duration longest) {
-            return new Call(method, path, body, key, longest);
+            return new Call(operation, path, body, key, longest);
         }
     }
 
@@ -127,7 +131,7 @@ final class HttpLink implements AutoCloseable {
             try {
                 return once(call);
             } catch (Problem problem) {
-                if (!PASSING.contains(problem.code())) {
+                if (!Contract.PASSING_PROBLEMS.contains(problem.code())) {
                     throw problem;
                 }
                 mayHaveHappened |= problem.code().equals("outcome_unknown");
@@ -169,16 +173,16 @@ final class HttpLink implements AutoCloseable {
             request.header("Authorization", "Bearer " + token);
         }
         if (call.key() != null) {
-            request.header("Idempotency-Key", call.key());
+            request.header(Contract.HTTP_KEY_HEADER, call.key());
         }
         if (!call.longestWait().isZero()) {
             request.header("Prefer", "wait=" + (Times.millis(call.longestWait()) + 999) / 1_000);
         }
         if (call.body() == null) {
-            return request.method(call.method(), BodyPublishers.noBody()).build();
+            return request.method(call.operation().method, BodyPublishers.noBody()).build();
         }
         request.header("Content-Type", "application/json");
-        return request.method(call.method(), BodyPublishers.ofString(Json.write(call.body()), StandardCharsets.UTF_8)).build();
+        return request.method(call.operation().method, BodyPublishers.ofString(Json.write(call.body()), StandardCharsets.UTF_8)).build();
     }
 
     /** A short request is not interrupted, so that its outcome is known. */
@@ -225,11 +229,11 @@ final class HttpLink implements AutoCloseable {
 
     private static Reply read(HttpResponse<byte[]> response) throws IOException, Problem {
         String text = new String(response.body(), StandardCharsets.UTF_8);
-        boolean isProblem = response.headers().firstValue("Content-Type").orElse("").startsWith(Contract.PROBLEM_TYPE);
+        boolean isProblem = response.headers().firstValue("Content-Type").orElse("").startsWith(Contract.HTTP_PROBLEM_TYPE);
         if (response.statusCode() >= 300) {
             throw new Problem(response.statusCode(), isProblem ? json(text) : Map.of());
         }
-        boolean replayed = response.headers().firstValue(Contract.REPLAYED_HEADER).orElse("").equals("true");
+        boolean replayed = response.headers().firstValue(Contract.HTTP_REPLAYED_HEADER).orElse("").equals("true");
         return new Reply(response.statusCode(), json(text), replayed);
     }
 

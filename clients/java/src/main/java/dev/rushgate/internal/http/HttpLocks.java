@@ -54,7 +54,7 @@ final class HttpLocks implements Locks {
         Deadline sent = Deadline.now();
         Deadline quick = Deadline.in(QUICK);
         try {
-            Wire view = Wire.of(link.send(Call.post(path(name, "acquire"), body, key).waiting(wait)).body());
+            Wire view = Wire.of(link.send(Call.of(Operation.ACQUIRE, name).with(body).keyed(key).waiting(wait)).body());
             if (!quick.hasPassed()) {
                 return Optional.of(grant(view, sent));
             }
@@ -76,12 +76,12 @@ final class HttpLocks implements Locks {
     public Optional<Grant> extend(String name, String token, Duration lease) {
         Deadline sent = Deadline.now();
         Map<String, Object> body = Wire.fields("token", token, "lease_ms", lease);
-        return unlessLost(Call.post(path(name, "extend"), body, null)).map(view -> grant(view, sent));
+        return unlessLost(Call.of(Operation.EXTEND_LOCK, name).with(body)).map(view -> grant(view, sent));
     }
 
     @Override
     public boolean release(String name, String token) {
-        return unlessLost(Call.post(path(name, "release"), Wire.fields("token", token), null)).isPresent();
+        return unlessLost(Call.of(Operation.RELEASE, name).with(Wire.fields("token", token))).isPresent();
     }
 
     private Optional<Wire> unlessLost(Call call) {
@@ -103,14 +103,14 @@ final class HttpLocks implements Locks {
 
     @Override
     public LockState show(String name) {
-        Wire view = Wire.of(link.ask(Call.get(path(name))).body());
+        Wire view = Wire.of(link.ask(Call.of(Operation.SHOW_LOCK, name)).body());
         return new LockState(view.text("name"), holder(view.optionalObject("holder")).orElse(null),
                 view.list("waiters", HttpLocks::waiter));
     }
 
     @Override
     public Optional<Holder> forceRelease(String name) {
-        Wire view = Wire.of(link.ask(Call.post(path(name, "force-release"), Map.of(), null)).body());
+        Wire view = Wire.of(link.ask(Call.of(Operation.FORCE_RELEASE, name).with(Map.of())).body());
         return holder(view.optionalObject("holder"));
     }
 
@@ -122,9 +122,5 @@ final class HttpLocks implements Locks {
     private static Waiter waiter(Wire view) {
         return new Waiter(view.small("position"), view.text("host"), view.number("pid"), view.text("label"),
                 view.instant("since_us"), view.instant("wait_until_us"));
-    }
-
-    private static String path(String... parts) {
-        return Wire.path("locks", parts);
     }
 }

@@ -63,7 +63,7 @@ final class HttpQueues implements Queues {
     @Override
     public List<Enqueued> enqueue(String queue, List<NewTask> tasks) {
         Map<String, Object> body = Map.of("tasks", tasks.stream().map(HttpQueues::fields).toList());
-        return outcomes(Call.post(path(queue, "batch"), body, newKey()), Views::enqueued);
+        return outcomes(Call.of(Operation.ENQUEUE_ALL, queue).with(body).keyed(newKey()), Views::enqueued);
     }
 
     private static String newKey() {
@@ -92,7 +92,7 @@ final class HttpQueues implements Queues {
     }
 
     private List<Task> claimOnce(String queue, Map<String, Object> body, Duration wait) {
-        Call call = Call.post(path(queue, "claim"), body, newKey());
+        Call call = Call.of(Operation.CLAIM, queue).with(body).keyed(newKey());
         try {
             return tasks(call.waiting(wait));
         } catch (WaitInterruptedException stopped) {
@@ -119,7 +119,7 @@ final class HttpQueues implements Queues {
 
     @Override
     public List<Completed> complete(String queue, List<Completion> completions) {
-        return grouped(queue, "complete", completions, Completion::ticket, HttpQueues::fields,
+        return grouped(queue, Operation.COMPLETE, completions, Completion::ticket, HttpQueues::fields,
                 view -> view.constant(Completed.class, "outcome"));
     }
 
@@ -134,19 +134,19 @@ final class HttpQueues implements Queues {
 
     @Override
     public List<Retried> retry(String queue, List<Failure> failures) {
-        return grouped(queue, "retry", failures, Failure::ticket,
+        return grouped(queue, Operation.RETRY, failures, Failure::ticket,
                 end -> Wire.fields("delay_ms", end.delay(), "error", end.error(), "give_up", end.giveUp()), Views::retried);
     }
 
     @Override
     public List<TaskReleased> release(String queue, List<Release> releases) {
-        return grouped(queue, "release", releases, Release::ticket, end -> Wire.fields("delay_ms", end.delay()),
+        return grouped(queue, Operation.RELEASE_TASKS, releases, Release::ticket, end -> Wire.fields("delay_ms", end.delay()),
                 view -> view.constant(TaskReleased.class, "outcome"));
     }
 
     @Override
     public List<TaskExtended> extend(String queue, List<Heartbeat> heartbeats, Duration lease) {
-        return grouped(queue, "extend", heartbeats, Heartbeat::ticket, heartbeat -> {
+        return grouped(queue, Operation.EXTEND_TASKS, heartbeats, Heartbeat::ticket, heartbeat -> {
             Map<String, Object> fields = Wire.fields("lease_ms", lease);
             if (heartbeat.progress() != null) {
                 fields.put("progress", Wire.fields("percent", heartbeat.progress().percent(), "note",
@@ -157,7 +157,7 @@ final class HttpQueues implements Queues {
     }
 
     /** One request for all entries with the same fields. Returns the outcomes in the order of the entries. */
-    private <E, T> List<T> grouped(String queue, String verb, List<E> entries, Function<E, String> ticket,
+    private <E, T> List<T> grouped(String queue, Operation operation, List<E> entries, Function<E, String> ticket,
             Function<E, Map<String, Object>> fields, Function<Wire, T> read) {
         Map<Map<String, Object>, List<Integer>> groups = new LinkedHashMap<>();
         for (int at = 0; at < entries.size(); at++) {
@@ -168,8 +168,8 @@ final class HttpQueues implements Queues {
             Map<String, Object> body = new LinkedHashMap<>(same);
             body.put("tickets", positions.stream().map(entries::get).map(ticket).toList());
             // Heartbeats take no key: repeating one is harmless.
-            String key = verb.equals("extend") ? null : newKey();
-            List<T> answers = outcomes(Call.post(path(queue, verb), body, key), read);
+            String key = operation == Operation.EXTEND_TASKS ? null : newKey();
+            List<T> answers = outcomes(Call.of(operation, queue).with(body).keyed(key), read);
             for (int answer = 0; answer < positions.size(); answer++) {
                 outcomes.set(positions.get(answer), answers.get(answer));
             }
@@ -179,24 +179,24 @@ final class HttpQueues implements Queues {
 
     @Override
     public Cancelled cancel(String queue, String id) {
-        return found(Call.delete(path(queue, "tasks", id))).map(view -> view.constant(Cancelled.class, "outcome"))
+        return found(Call.of(Operation.CANCEL, queue, id)).map(view -> view.constant(Cancelled.class, "outcome"))
                 .orElse(Cancelled.NOT_FOUND);
     }
 
     @Override
     public List<Task> top(String queue, int n) {
-        return tasks(Call.get(path(queue, "top") + "?n=" + n));
+        return tasks(Call.of(Operation.TOP, queue).query("n=" + n));
     }
 
     @Override
     public List<Task> pop(String queue, int n) {
-        return tasks(Call.post(path(queue, "pop"), Wire.fields("n", n), newKey()));
+        return tasks(Call.of(Operation.POP, queue).with(Wire.fields("n", n)).keyed(newKey()));
     }
 
     @Override
     public boolean dequeue(String queue, String ticket) {
         try {
-            link.send(Call.post(path(queue, "dequeue"), Wire.fields("ticket", ticket), null));
+            link.send(Call.of(Operation.DEQUEUE, queue).with(Wire.fields("ticket", ticket)));
             return true;
         } catch (Problem problem) {
             if (problem.code().equals("stale") || problem.code().equals("leased")) {
@@ -210,7 +210,7 @@ final class HttpQueues implements Queues {
     public Rescheduled reschedule(String queue, String id, Duration delay, Instant due) {
         Map<String, Object> body = Wire.fields("delay_ms", delay, "due_us", due);
         try {
-            Wire view = Wire.of(link.send(Call.post(path(queue, "tasks", id, "reschedule"), body, newKey())).body());
+            Wire view = Wire.of(link.send(Call.of(Operation.RESCHEDULE, queue, id).with(body).keyed(newKey())).body());
             return new Rescheduled.Done(view.instant("due_us"));
         } catch (Problem problem) {
             Wire view = new Wire(problem.body());
@@ -258,7 +258,7 @@ final class HttpQueues implements Queues {
 
     private Lookup look(String queue, String id, Duration wait) {
         try {
-            Wire view = Wire.of(link.send(Call.get(path(queue, "tasks", id)).waiting(wait)).body());
+            Wire view = Wire.of(link.send(Call.of(Operation.TASK, queue, id).waiting(wait)).body());
             TaskInfo task = Views.info(view);
             return task.state() == TaskState.DONE ? new Lookup(null, new Ended.Finished(task)) : new Lookup(task, null);
         } catch (Problem problem) {
@@ -274,13 +274,13 @@ final class HttpQueues implements Queues {
 
     @Override
     public List<Why> why(String queue, String id) {
-        return Wire.of(link.ask(Call.get(path(queue, "tasks", id, "why"))).body()).list("reasons", Views::why);
+        return Wire.of(link.ask(Call.of(Operation.WHY, queue, id)).body()).list("reasons", Views::why);
     }
 
     @Override
     public Closed closeBatch(String queue, String id) {
         try {
-            Wire view = Wire.of(link.send(Call.post(path(queue, "tasks", id, "close"), Map.of(), newKey())).body());
+            Wire view = Wire.of(link.send(Call.of(Operation.CLOSE_BATCH, queue, id).with(Map.of()).keyed(newKey())).body());
             return new Closed.Done(view.number("left"));
         } catch (Problem problem) {
             return switch (problem.code()) {
@@ -293,22 +293,22 @@ final class HttpQueues implements Queues {
 
     @Override
     public List<String> dependents(String queue, String id, int n) {
-        return Wire.of(link.ask(Call.get(path(queue, "tasks", id, "dependents") + "?n=" + n)).body()).texts("ids");
+        return Wire.of(link.ask(Call.of(Operation.DEPENDENTS, queue, id).query("n=" + n)).body()).texts("ids");
     }
 
     @Override
     public List<Waited> waited(String queue, String id, Page page) {
-        return page(path(queue, "tasks", id, "waited"), page, Views::waited);
+        return page(Call.of(Operation.WAITED, queue, id), page, Views::waited);
     }
 
     @Override
     public Optional<Instant> clearUnique(String queue, String id) {
-        return found(Call.delete(path(queue, "tasks", id, "unique"))).map(view -> view.instant("until_us"));
+        return found(Call.of(Operation.CLEAR_UNIQUE, queue, id)).map(view -> view.instant("until_us"));
     }
 
     @Override
     public QueueStats stats(String queue) {
-        return Views.stats(Wire.of(link.ask(Call.get(path(queue))).body()));
+        return Views.stats(Wire.of(link.ask(Call.of(Operation.STATS, queue)).body()));
     }
 
     @Override
@@ -317,7 +317,7 @@ final class HttpQueues implements Queues {
                 rate(limits.perKey().rate()), "fifo", limits.perKey().fifo());
         Map<String, Object> retention = limits.retention() == null ? null
                 : Wire.fields("age_ms", limits.retention().age(), "count", limits.retention().count());
-        link.ask(Call.put(path(queue, "limits"), Wire.fields("bound", limits.bound(), "overflow", limits.overflow(),
+        link.ask(Call.of(Operation.LIMIT, queue).with(Wire.fields("bound", limits.bound(), "overflow", limits.overflow(),
                 "concurrency", limits.concurrency(), "rate", rate(limits.rate()), "per_key", perKey, "retention", retention,
                 "events", limits.events())));
     }
@@ -328,23 +328,23 @@ final class HttpQueues implements Queues {
 
     @Override
     public void pause(String queue, boolean paused) {
-        link.ask(Call.post(path(queue, paused ? "pause" : "resume"), Map.of(), null));
+        link.ask(Call.of(paused ? Operation.PAUSE : Operation.RESUME, queue).with(Map.of()));
     }
 
     @Override
     public List<DeadLetter> dead(String queue, Page page) {
-        return page(path(queue, "dead"), page, Views::dead);
+        return page(Call.of(Operation.DEAD, queue), page, Views::dead);
     }
 
     @Override
     public DeadRequeued requeueDead(String queue, List<String> ids) {
-        Wire view = Wire.of(link.ask(Call.post(path(queue, "dead", "requeue"), selection(ids), null)).body());
+        Wire view = Wire.of(link.ask(Call.of(Operation.REQUEUE_DEAD, queue).with(selection(ids))).body());
         return new DeadRequeued(view.number("requeued"), view.number("kept"));
     }
 
     @Override
     public long deleteDead(String queue, List<String> ids) {
-        return Wire.of(link.ask(Call.post(path(queue, "dead", "delete"), selection(ids), null)).body()).number("deleted");
+        return Wire.of(link.ask(Call.of(Operation.DELETE_DEAD, queue).with(selection(ids))).body()).number("deleted");
     }
 
     private static Map<String, Object> selection(List<String> ids) {
@@ -359,7 +359,7 @@ final class HttpQueues implements Queues {
         Content content = schedule.content();
         Wire.putContent(body, content);
         try {
-            return Views.scheduled(Wire.of(link.send(Call.put(path(queue, "schedules", id), body)).body()));
+            return Views.scheduled(Wire.of(link.send(Call.of(Operation.SCHEDULE, queue, id).with(body)).body()));
         } catch (Problem problem) {
             if (problem.code().equals("queue_full")) {
                 return new Scheduled.Full();
@@ -370,50 +370,47 @@ final class HttpQueues implements Queues {
 
     @Override
     public List<Schedule> schedules(String queue, Page page) {
-        return page(path(queue, "schedules"), page, Views::schedule);
+        return page(Call.of(Operation.SCHEDULES, queue), page, Views::schedule);
     }
 
     @Override
     public boolean deleteSchedule(String queue, String id) {
-        return found(Call.delete(path(queue, "schedules", id))).isPresent();
+        return found(Call.of(Operation.UNSCHEDULE, queue, id)).isPresent();
     }
 
     @Override
     public WorkerMode announce(String queue, Announcement worker) {
         Map<String, Object> body = Wire.fields("name", worker.name(), "version", worker.version(), "concurrency",
                 worker.concurrency(), "running", worker.running(), "lease_ms", worker.lease());
-        return Wire.of(link.ask(Call.put(path(queue, "workers", worker.id()), body)).body()).constant(WorkerMode.class, "mode");
+        Call call = Call.of(Operation.ANNOUNCE, queue, worker.id()).with(body);
+        return Wire.of(link.ask(call).body()).constant(WorkerMode.class, "mode");
     }
 
     @Override
     public void endWorker(String queue, String id) {
-        link.ask(Call.delete(path(queue, "workers", id)));
+        link.ask(Call.of(Operation.END_WORKER, queue, id));
     }
 
     @Override
     public List<WorkerInfo> workers(String queue, Page page) {
-        return page(path(queue, "workers"), page, Views::worker);
+        return page(Call.of(Operation.WORKERS, queue), page, Views::worker);
     }
 
     @Override
     public boolean setWorker(String queue, String id, WorkerMode mode) {
-        return found(Call.put(path(queue, "workers", id, "mode"), Wire.fields("mode", mode))).isPresent();
+        return found(Call.of(Operation.SET_WORKER, queue, id).with(Wire.fields("mode", mode))).isPresent();
     }
 
     /** Large payloads make a page of the server smaller. */
-    private <T> List<T> page(String path, Page page, Function<Wire, T> read) {
+    private <T> List<T> page(Call call, Page page, Function<Wire, T> read) {
         List<T> items = new ArrayList<>();
         String next = page.after();
         while (next != null && items.size() < page.limit()) {
-            String query = "?after=" + Wire.encoded(next) + "&limit=" + (page.limit() - items.size());
-            Wire view = Wire.of(link.ask(Call.get(path + query)).body());
+            String query = "after=" + Wire.encoded(next) + "&limit=" + (page.limit() - items.size());
+            Wire view = Wire.of(link.ask(call.query(query)).body());
             items.addAll(view.list("items", read));
             next = view.text("next");
         }
         return items;
-    }
-
-    private static String path(String... parts) {
-        return Wire.path("queues", parts);
     }
 }

@@ -40,7 +40,7 @@ final class HttpSales implements Sales {
         Map<String, Object> body = Wire.fields("id", sale.id(), "skus", skus, "hold_ms", sale.hold(), "opens_at_us",
                 sale.opensAt(), "closes_at_us", sale.closesAt(), "ledger", sale.ledger());
         try {
-            link.send(Call.post(path(), body, UUID.randomUUID().toString()));
+            link.send(Call.of(Operation.CREATE).with(body).keyed(UUID.randomUUID().toString()));
             return Created.CREATED;
         } catch (Problem problem) {
             if (problem.code().equals("exists")) {
@@ -52,22 +52,22 @@ final class HttpSales implements Sales {
 
     @Override
     public SaleStatus open(String id) {
-        return status(id, "open");
+        return status(Operation.OPEN, id);
     }
 
     @Override
     public SaleStatus end(String id) {
-        return status(id, "end");
+        return status(Operation.END, id);
     }
 
-    private SaleStatus status(String id, String verb) {
-        Wire view = Wire.of(link.ask(Call.post(path(id, verb), Map.of(), null)).body());
+    private SaleStatus status(Operation operation, String id) {
+        Wire view = Wire.of(link.ask(Call.of(operation, id).with(Map.of())).body());
         return view.constant(SaleStatus.class, "status");
     }
 
     @Override
     public SaleState show(String id) {
-        Wire view = Wire.of(link.ask(Call.get(path(id))).body());
+        Wire view = Wire.of(link.ask(Call.of(Operation.SALE, id)).body());
         Wire halted = view.optionalObject("halted");
         Wire orders = view.optionalObject("orders");
         return new SaleState(view.text("id"), view.millis("hold_ms"), view.optionalInstant("opens_at_us"),
@@ -101,7 +101,7 @@ final class HttpSales implements Sales {
         Map<String, Object> body = Wire.fields("buyer", reservation.buyer(), "lines", lines, "same_number",
                 reservation.sameNumber(), "pass", reservation.pass());
         try {
-            Reply reply = link.send(Call.post(path(id, "reservations"), body, reservation.key()));
+            Reply reply = link.send(Call.of(Operation.RESERVE, id).with(body).keyed(reservation.key()));
             Hold hold = hold(Wire.of(reply.body()));
             return reply.replayed() ? new Reserved.Replayed(hold) : new Reserved.New(hold);
         } catch (Problem problem) {
@@ -123,17 +123,17 @@ final class HttpSales implements Sales {
 
     @Override
     public Decision confirm(String id, String reservation) {
-        return decide(id, reservation, "confirm");
+        return decide(Operation.CONFIRM, id, reservation);
     }
 
     @Override
     public Decision cancel(String id, String reservation) {
-        return decide(id, reservation, "cancel");
+        return decide(Operation.CANCEL_HOLD, id, reservation);
     }
 
-    private Decision decide(String id, String reservation, String verb) {
+    private Decision decide(Operation operation, String id, String reservation) {
         try {
-            Reply reply = link.send(Call.post(path(id, "reservations", reservation, verb), Map.of(), null));
+            Reply reply = link.send(Call.of(operation, id, reservation).with(Map.of()));
             Hold hold = hold(Wire.of(reply.body()));
             return reply.status() == PENDING ? new Decision.Pending(hold) : new Decision.Done(hold);
         } catch (Problem problem) {
@@ -159,7 +159,7 @@ final class HttpSales implements Sales {
 
     private Optional<Hold> look(String id, String reservation, Duration wait) {
         try {
-            Call call = Call.get(path(id, "reservations", reservation)).waiting(wait);
+            Call call = Call.of(Operation.RESERVATION, id, reservation).waiting(wait);
             return Optional.of(hold(Wire.of(link.send(call).body())));
         } catch (Problem problem) {
             if (problem.code().equals("not_found")) {
@@ -172,7 +172,7 @@ final class HttpSales implements Sales {
     @Override
     public Restored restore(String id, String receipt) {
         try {
-            Reply reply = link.send(Call.post(path(id, "restore"), Map.of("receipt", receipt), null));
+            Reply reply = link.send(Call.of(Operation.RESTORE, id).with(Map.of("receipt", receipt)));
             Hold hold = hold(Wire.of(reply.body()));
             return reply.status() == RESTORED ? new Restored.New(hold) : new Restored.Known(hold);
         } catch (Problem problem) {
@@ -187,9 +187,5 @@ final class HttpSales implements Sales {
                 default -> throw HttpLink.failure(problem);
             };
         }
-    }
-
-    private static String path(String... parts) {
-        return Wire.path("sales", parts);
     }
 }

@@ -18,7 +18,7 @@ final class Waiting {
     /** Repeats until the answer is final or the wait ends. Returns the last answer. */
     static <T> T repeat(Duration wait, Function<Duration, T> request, Predicate<T> isFinal) {
         Deadline until = Deadline.in(wait);
-        Duration part = Times.min(wait, Contract.LONGEST_WAIT);
+        Duration part = Times.min(wait, Contract.HTTP_WAIT);
         while (true) {
             Deadline again = Deadline.in(AGAIN);
             T answer = request.apply(part);
@@ -28,7 +28,7 @@ final class Waiting {
             if (!again.hasPassed()) {
                 new Bell().await(Times.min(again.left(), until.left()));
             }
-            part = Times.min(until.left(), Contract.LONGEST_WAIT);
+            part = Times.min(until.left(), Contract.HTTP_WAIT);
         }
     }
 }

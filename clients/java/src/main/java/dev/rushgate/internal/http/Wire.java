@@ -184,15 +184,6 @@ record Wire(Map<?, ?> json) {
         return fields;
     }
 
-    /** A path of the API from its parts, which are percent-encoded. */
-    static String path(String kind, String... parts) {
-        StringBuilder path = new StringBuilder("/v1/").append(kind);
-        for (String part : parts) {
-            path.append('/').append(encoded(part));
-        }
-        return path.toString();
-    }
-
     static String encoded(String text) {
         return URLEncoder.encode(text, StandardCharsets.UTF_8).replace("+", "%20");
     }

@@ -185,16 +185,16 @@ final class Inbox implements AutoCloseable {
         // Names have no spaces.
         String[] words = text.split(" ");
         switch ((char) content[0]) {
-            case Contract.GRANTED -> ring(granted(tokenOf(content)));
-            case Contract.REVOKED -> ring(revoked(HexFormat.of().formatHex(tokenOf(content))));
-            case Contract.TASKS -> {
+            case Contract.NOTIFY_GRANTED -> ring(granted(tokenOf(content)));
+            case Contract.NOTIFY_REVOKED -> ring(revoked(HexFormat.of().formatHex(tokenOf(content))));
+            case Contract.NOTIFY_TASKS -> {
                 String queue = words[words.length - 1];
                 if (!ring(tasks(queue))) {
                     unheardTasks.accept(queue);
                 }
             }
-            case Contract.TASK_ENDED -> ring("ended " + text);
-            case Contract.SALE_EVENTS -> ring(sale(words[words.length - 1]));
+            case Contract.NOTIFY_FINISHED -> ring("ended " + text);
+            case Contract.NOTIFY_SALE -> ring(sale(words[words.length - 1]));
             default -> { }
         }
     }

@@ -37,7 +37,7 @@ final class Records {
     /** Identity of a holder or waiter. */
     record Owner(long pid, String host, String label) {
         static Owner read(Packed packed) {
-            long pid = packed.fields(Contract.OWNER).number("pid");
+            long pid = packed.fields(Contract.OWNER_LAYOUT).number("pid");
             return new Owner(pid, packed.text(Contract.HOST_LENGTH_BYTES), packed.restText());
         }
     }
@@ -49,7 +49,7 @@ final class Records {
     /** Content: the rest of a record. */
     static Content body(Packed packed) {
         int first = (int) packed.number(1);
-        String common = Contract.SHORT_CONTENT_TYPES.get(first);
+        String common = Bodies.SHORT_TYPES.get(first);
         if (common != null) {
             return Content.stored(packed.rest(), common, null, null);
         }
@@ -64,15 +64,15 @@ final class Records {
 
     static Row row(String id, byte[] record, byte[] run) {
         Packed packed = new Packed(record);
-        Packed.Fields fields = packed.fields(Contract.RECORD);
-        Instant deadline = fields.has("priority", Contract.HAS_DEADLINE)
+        Packed.Fields fields = packed.fields(Contract.RECORD_LAYOUT);
+        Instant deadline = fields.has("priority", Contract.PRIORITY_DEADLINE)
                 ? Times.instant(packed.number(Contract.DEADLINE_BYTES)) : null;
-        String key = fields.has("priority", Contract.HAS_KEY) ? packed.text(Contract.KEY_LENGTH_BYTES) : null;
+        String key = fields.has("priority", Contract.PRIORITY_KEYED) ? packed.text(Contract.KEY_LENGTH_BYTES) : null;
         Content content = body(packed);
-        long revision = fields.number("revision") + fields.number("place_turn");
-        int priority = fields.small("priority") % Contract.HAS_KEY;
+        long revision = fields.number("revision") + fields.number("turn");
+        int priority = fields.small("priority") % Contract.PRIORITY_KEYED;
         int most = fields.small("max_attempts");
-        boolean waits = fields.has("priority", Contract.WAITS);
+        boolean waits = fields.has("priority", Contract.PRIORITY_WAITS);
         if (run.length == 0) {
             long due = fields.number("due");
             Task task = new Task(id, Tickets.write(revision, 0, due, id), Times.instant(due), revision, null, null,
@@ -80,7 +80,7 @@ final class Records {
             return new Row(task, waits, false, false, false, null, null, null, List.of(), null);
         }
         Packed rest = new Packed(run);
-        Packed.Fields claim = rest.fields(Contract.RUN);
+        Packed.Fields claim = rest.fields(Contract.RUN_LAYOUT);
         boolean leased = claim.has("flags", Contract.RUN_LEASED);
         Long fence = leased ? claim.number("claim") + claim.number("turn") : null;
         // Claims are numbered by the time.
@@ -108,10 +108,10 @@ final class Records {
         Packed rest = new Packed(packed.sized(Contract.PAST_LENGTH_BYTES));
         List<PastRun> runs = new ArrayList<>();
         while (!rest.isEmpty()) {
-            Packed.Fields run = rest.fields(Contract.PAST);
+            Packed.Fields run = rest.fields(Contract.PAST_LAYOUT);
             runs.add(new PastRun(run.small("attempt"), Times.instant(run.number("began")), Times.instant(run.number("ended")),
                     Answer.constant(PastEnd.class, Contract.PAST_END, run.number("how")),
-                    rest.text(Contract.PAST_TEXT_LENGTH_BYTES), rest.text(Contract.PAST_TEXT_LENGTH_BYTES)));
+                    rest.text(Contract.WORKER_LENGTH_BYTES), rest.text(Contract.PAST_ERROR_LENGTH_BYTES)));
         }
         return runs;
     }
@@ -137,11 +137,11 @@ final class Records {
     /** A finished task that is kept. */
     static TaskInfo finished(String id, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields end = packed.fields(Contract.FINISHED);
+        Packed.Fields end = packed.fields(Contract.FINISHED_LAYOUT);
         byte[] result = packed.sized(Contract.RESULT_LENGTH_BYTES);
         byte[] run = packed.sized(Contract.RUN_LENGTH_BYTES);
         Row row = row(id, packed.rest(), run);
-        Finished finished = new Finished(Times.instant(end.number("at")),
+        Finished finished = new Finished(Times.instant(end.number("finished")),
                 Answer.constant(Finish.class, Contract.TASK_END, end.number("how")),
                 result.length == 0 ? null : body(new Packed(result)));
         return new TaskInfo(row.task(), TaskState.DONE, false, null, null, row.leased() ? row.worker() : null, null, false,
@@ -151,9 +151,9 @@ final class Records {
     /** A finished task that another one waited for. */
     static Waited waited(String id, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields fields = packed.fields(Contract.FINISHED);
+        Packed.Fields fields = packed.fields(Contract.FINISHED_LAYOUT);
         TaskEnd end = Answer.constant(TaskEnd.class, Contract.TASK_END, fields.number("how"));
-        Instant at = Times.instant(fields.number("at"));
+        Instant at = Times.instant(fields.number("finished"));
         if (end == TaskEnd.DEAD) {
             return new Waited(id, end, at, null, packed.restText());
         }
@@ -162,17 +162,17 @@ final class Records {
 
     static DeadLetter dead(String id, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields fields = packed.fields(Contract.DEAD);
-        String error = packed.text(Contract.ERROR_LENGTH_BYTES);
-        List<PastRun> past = fields.has("priority", Contract.HAS_PAST) ? past(packed) : List.of();
-        String key = fields.has("priority", Contract.HAS_KEY) ? packed.text(Contract.KEY_LENGTH_BYTES) : null;
-        return new DeadLetter(id, body(packed), fields.small("priority") % Contract.HAS_KEY, fields.small("attempts"),
+        Packed.Fields fields = packed.fields(Contract.DEAD_LETTER_LAYOUT);
+        String error = packed.text(Contract.DEAD_LETTER_ERROR_LENGTH_BYTES);
+        List<PastRun> past = fields.has("priority", Contract.PRIORITY_PAST) ? past(packed) : List.of();
+        String key = fields.has("priority", Contract.PRIORITY_KEYED) ? packed.text(Contract.KEY_LENGTH_BYTES) : null;
+        return new DeadLetter(id, body(packed), fields.small("priority") % Contract.PRIORITY_KEYED, fields.small("attempts"),
                 fields.small("max_attempts"), error, Times.instant(fields.number("died")), key, past);
     }
 
     static Schedule schedule(String id, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields fields = packed.fields(Contract.SCHEDULE);
+        Packed.Fields fields = packed.fields(Contract.SCHEDULE_LAYOUT);
         Recurrence recurrence = recurrence(packed.text(Contract.RECURRENCE_LENGTH_BYTES));
         Instant next = Times.optionalInstant(fields.number("next"));
         boolean paused = fields.number("paused") == 1;
@@ -183,9 +183,9 @@ final class Records {
 
     static WorkerInfo worker(String id, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields fields = packed.fields(Contract.WORKER);
-        String name = packed.text(Contract.WORKER_LENGTH_BYTES);
-        WorkerMode mode = Answer.constant(WorkerMode.class, Contract.WORKER_MODES, fields.number("mode"));
+        Packed.Fields fields = packed.fields(Contract.WORKER_LAYOUT);
+        String name = packed.text(Contract.NAME_LENGTH_BYTES);
+        WorkerMode mode = Answer.constant(WorkerMode.class, Contract.WORKER_MODE, fields.number("mode"));
         return new WorkerInfo(id, name, packed.restText(), fields.small("concurrency"), fields.small("running"),
                 Times.instant(fields.number("since")), Times.instant(fields.number("seen")),
                 Times.instant(fields.number("lease_until")), mode);

@@ -79,8 +79,8 @@ final class RedisLocks implements Locks {
             if (left.isZero()) {
                 return Optional.empty();
             }
-            Duration byPosition = Contract.LOCK_SLEEP.multipliedBy(Math.max(position, 1));
-            bell.await(Times.min(left, Times.max(checkAfter, Duration.ofMillis(1)), byPosition, Contract.LOCK_SLEEP_MAX));
+            Duration byPosition = Contract.POSITION_SLEEP.multipliedBy(Math.max(position, 1));
+            bell.await(Times.min(left, Times.max(checkAfter, Duration.ofMillis(1)), byPosition, Contract.LOCK_SLEEP));
         }
     }
 
@@ -156,7 +156,7 @@ final class RedisLocks implements Locks {
         long fence = answer.number();
         long until = answer.number();
         Packed packed = new Packed(answer.bytes());
-        long since = packed.fields(Contract.HOLDER).number("since");
+        long since = packed.fields(Contract.HOLDER_LAYOUT).number("since");
         packed.take(Contract.INBOX_BYTES);
         Records.Owner owner = Records.Owner.read(packed);
         return Optional.of(new Holder(owner.host(), owner.pid(), owner.label(), fence, Times.instant(since),
@@ -170,7 +170,7 @@ final class RedisLocks implements Locks {
         while (!answer.isEmpty()) {
             answer.bytes();
             Packed packed = new Packed(answer.bytes());
-            Packed.Fields fields = packed.fields(Contract.WAITER);
+            Packed.Fields fields = packed.fields(Contract.WAITER_LAYOUT);
             packed.take(Contract.INBOX_BYTES);
             queued.add(new Queued(fields.number("ticket"), fields, Records.Owner.read(packed)));
         }

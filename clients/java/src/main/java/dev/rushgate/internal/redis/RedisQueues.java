@@ -86,7 +86,7 @@ final class RedisQueues implements Queues {
 
     @Override
     public List<Enqueued> enqueue(String queue, List<NewTask> tasks) {
-        store.register(Contract.QUEUES, queue);
+        store.register(Contract.QUEUE_DIRECTORY, queue);
         List<Object> args = new ArrayList<>();
         for (NewTask task : tasks) {
             args.addAll(List.of(args.isEmpty() ? store.op() : "", task.id(), Terms.of(task), Bodies.write(task.content())));
@@ -328,7 +328,7 @@ final class RedisQueues implements Queues {
                     return Optional.empty();
                 }
                 bell.await(Times.min(until.left(), longest));
-                longest = Times.min(longest.multipliedBy(2), Contract.RESULT_SLEEP_MAX);
+                longest = Times.min(longest.multipliedBy(2), Contract.LAST_RESULT_SLEEP);
             }
         } finally {
             ignore.run();
@@ -456,13 +456,13 @@ final class RedisQueues implements Queues {
 
     @Override
     public void limit(String queue, QueueLimits limits) {
-        store.register(Contract.QUEUES, queue);
+        store.register(Contract.QUEUE_DIRECTORY, queue);
         call(queue, "limit", Limits.write(limits));
     }
 
     @Override
     public void pause(String queue, boolean paused) {
-        store.register(Contract.QUEUES, queue);
+        store.register(Contract.QUEUE_DIRECTORY, queue);
         call(queue, "pause", List.of(paused ? "1" : "0"));
     }
 
@@ -494,7 +494,7 @@ final class RedisQueues implements Queues {
 
     @Override
     public Scheduled saveSchedule(String queue, String id, NewSchedule schedule) {
-        store.register(Contract.QUEUES, queue);
+        store.register(Contract.QUEUE_DIRECTORY, queue);
         Instant now = Times.instant(new Answer(
                 store.call("queue_due_schedules", List.of(Group.schedules(queue)), List.of("1"))).number());
         Instant next = Cron.next(schedule.recurrence(), now);
@@ -551,7 +551,7 @@ final class RedisQueues implements Queues {
 
     private WorkerMode announce(String queue, List<Object> args) {
         long mode = Answer.number(store.call("queue_announce", List.of(Group.workers(queue)), args));
-        return Answer.constant(WorkerMode.class, Contract.WORKER_MODES, mode);
+        return Answer.constant(WorkerMode.class, Contract.WORKER_MODE, mode);
     }
 
     @Override
@@ -567,7 +567,7 @@ final class RedisQueues implements Queues {
 
     @Override
     public boolean setWorker(String queue, String id, WorkerMode mode) {
-        List<Object> args = List.of(id, Integer.toString(Contract.WORKER_MODES.indexOf(Check.word(mode))));
+        List<Object> args = List.of(id, Integer.toString(Contract.WORKER_MODE.indexOf(Check.word(mode))));
         return Answer.number(store.call("queue_set_worker", List.of(Group.workers(queue)), args)) == 1;
     }
 

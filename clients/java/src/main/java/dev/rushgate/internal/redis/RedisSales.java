@@ -87,7 +87,7 @@ final class RedisSales implements Sales {
 
     @Override
     public Created create(NewSale sale) {
-        store.register(Contract.SALES, sale.id());
+        store.register(Contract.SALE_DIRECTORY, sale.id());
         byte[] secret = new byte[Contract.SECRET_BYTES];
         new SecureRandom().nextBytes(secret);
         boolean ledger = Boolean.TRUE.equals(sale.ledger());
@@ -127,7 +127,7 @@ final class RedisSales implements Sales {
     }
 
     private static SaleStatus status(Object reply) {
-        return Answer.constant(SaleStatus.class, Contract.SALE_STATUSES, Answer.number(reply));
+        return Answer.constant(SaleStatus.class, Contract.SALE_STATUS, Answer.number(reply));
     }
 
     @Override
@@ -135,14 +135,14 @@ final class RedisSales implements Sales {
         SaleReply reply = call(id, "show", spec -> List.of(Integer.toString(spec.skus().size())));
         Answer answer = reply.answer();
         Spec spec = reply.spec();
-        SaleStatus status = Answer.constant(SaleStatus.class, Contract.SALE_STATUSES, answer.number());
+        SaleStatus status = Answer.constant(SaleStatus.class, Contract.SALE_STATUS, answer.number());
         long generation = answer.number();
         long seq = answer.number();
         Instant nextExpiry = Times.optionalInstant(answer.optional());
         Instant now = Times.instant(answer.number());
         List<SkuState> skus = spec.skus().stream().map(sku -> stock(sku, answer.bytes())).toList();
         Instant haltedSince = Times.optionalInstant(answer.optional());
-        HaltReason reason = Answer.constant(HaltReason.class, Contract.HALT_REASONS, answer.number());
+        HaltReason reason = Answer.constant(HaltReason.class, Contract.HALT_REASON, answer.number());
         Instant receiptsUntil = Times.optionalInstant(answer.optional());
         SaleState.Orders orders = new SaleState.Orders(answer.number(), Times.optionalInstant(answer.optional()),
                 answer.number(), Times.optionalInstant(answer.optional()));
@@ -152,7 +152,7 @@ final class RedisSales implements Sales {
     }
 
     private static SkuState stock(String sku, byte[] bytes) {
-        Packed.Fields stock = new Packed(bytes).fields(Contract.SKU);
+        Packed.Fields stock = new Packed(bytes).fields(Contract.SKU_LAYOUT);
         long free = stock.number("total") + stock.number("returned") - stock.number("next") - stock.number("ahead");
         return new SkuState(sku, stock.number("total"), free, stock.number("held"), stock.number("confirmed"),
                 stock.number("withdrawn"), stock.small("per_buyer"));
@@ -198,17 +198,17 @@ final class RedisSales implements Sales {
 
     private static Hold hold(Spec spec, String reservation, byte[] bytes) {
         Packed packed = new Packed(bytes);
-        Packed.Fields fields = packed.fields(Contract.HOLD);
-        String buyer = new String(packed.take(fields.small("buyer_bytes")), StandardCharsets.UTF_8);
-        packed.take(fields.small("lines_bytes"));
+        Packed.Fields fields = packed.fields(Contract.HOLD_LAYOUT);
+        String buyer = packed.text(Contract.BUYER_LENGTH_BYTES);
+        packed.take(fields.small("lines_length"));
         List<Unit> units = new ArrayList<>();
         while (!packed.isEmpty()) {
-            Packed.Fields range = packed.fields(Contract.UNITS);
+            Packed.Fields range = packed.fields(Contract.UNITS_LAYOUT);
             for (long unit = range.number("first"); unit <= range.number("last"); unit++) {
                 units.add(new Unit(spec.sku(range.number("sku")), unit));
             }
         }
-        HoldState state = Answer.constant(HoldState.class, Contract.HOLD_STATES, fields.number("state"));
+        HoldState state = Answer.constant(HoldState.class, Contract.HOLD_STATE, fields.number("state"));
         return new Hold(reservation, buyer, units, state, Times.instant(fields.number("deadline")), fields.number("event"),
                 fields.number("generation"), null);
     }
@@ -259,7 +259,7 @@ final class RedisSales implements Sales {
                 Duration change = hold.get().state() == HoldState.HELD
                         ? Duration.between(sale.now(), hold.get().deadline()) : Contract.SALE_SLEEP;
                 if (change.isNegative() || change.isZero()) {
-                    call(id, "expire", spec -> List.of(Integer.toString(Contract.EXPIRE)));
+                    call(id, "expire", spec -> List.of(Long.toString(Contract.EXPIRE.max())));
                     continue;
                 }
                 Object reply = call(id, "listen", spec -> List.of(inbox.hex(), Long.toString(sale.seq()))).reply();
@@ -310,7 +310,7 @@ final class RedisSales implements Sales {
                     && units.get(next).unit() == begin.unit() + next - first) {
                 next++;
             }
-            packed.writeBytes(Packed.pack(Contract.UNITS, spec.skus().indexOf(begin.sku()), begin.unit(),
+            packed.writeBytes(Packed.pack(Contract.UNITS_LAYOUT, spec.skus().indexOf(begin.sku()), begin.unit(),
                     units.get(next - 1).unit()));
         }
         return packed.toByteArray();
@@ -323,7 +323,7 @@ final class RedisSales implements Sales {
             List<Object> all = new ArrayList<>(List.of(spec.secret()));
             all.addAll(args.apply(spec));
             Object reply = store.call("sale_" + verb, List.of(Group.sale(id)), all);
-            if (!Store.isStatus(reply, Contract.MISSING)) {
+            if (!Store.isStatus(reply, Contract.MISSING_STATUS)) {
                 return new SaleReply(reply, spec);
             }
             specs.remove(id);

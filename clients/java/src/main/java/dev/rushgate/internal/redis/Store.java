@@ -29,8 +29,6 @@ import java.util.concurrent.atomic.AtomicLong;
 /** Calls functions of the library as one client, which has its own client ID, counter and inbox. */
 final class Store implements AutoCloseable {
     /** Codes of answers that end without action: the server executed nothing. */
-    private static final Set<String> PASSING = Set.of("LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN",
-            "NOREPLICAS", "BUSY", "MOVED", "ASK");
     private static final String OUT_OF_MEMORY = "OOM";
     /** Most names and sales that a client remembers. */
     static final int REMEMBERED_NAMES = 10_000;
@@ -160,12 +158,12 @@ final class Store implements AutoCloseable {
             Exception failed;
             try {
                 Object reply = router.send(command, key);
-                if (!isStatus(reply, Contract.AGAIN)) {
+                if (!isStatus(reply, Contract.AGAIN_STATUS)) {
                     return reply;
                 }
                 continue;
             } catch (ReplyException refused) {
-                if (!PASSING.contains(refused.code())) {
+                if (!Contract.PASSING_ERRORS.contains(refused.code())) {
                     throw refusal(refused, mayHaveHappened);
                 }
                 failed = refused;

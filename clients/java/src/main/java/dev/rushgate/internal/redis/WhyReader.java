@@ -175,13 +175,13 @@ final class WhyReader {
     }
 
     private List<TaskInfo> leased(int most) {
-        return listed(Contract.LEASES, Contract.LEASE_HEAD_BYTES, most).stream()
+        return listed(Contract.LEASES_KEY, Contract.LEASES_HEAD_BYTES, most).stream()
                 .filter(info -> info.state() == TaskState.LEASED).toList();
     }
 
     /** Tasks of one priority that can be claimed now or later, and the first of each key. */
     private List<TaskInfo> waitingTasks(int priority) {
-        return listed(Contract.WAITING + priority, Contract.PLACE_HEAD_BYTES, Contract.WHY_LISTED);
+        return listed(Contract.WAITING_KEY + priority, Contract.WAITING_HEAD_BYTES, Contract.WHY_LISTED);
     }
 
     private List<TaskInfo> listed(String ending, int head, int most) {
