@@ -8,7 +8,7 @@ import { Redis } from 'ioredis'
 import { CorruptError, LockLostError, Rushgate } from 'rushgate'
 
 const URL = process.env.RUSHGATE_TEST_REDIS
-/** The tests get or extend a lock before a lease of 200 ms ends. A busy machine can pause for that long, so their times are multiplied. */
+/** The tests get or extend a lock before a lease of 200 ms ends. A busy machine can pause longer, so their times are multiplied. */
 const SLOWER = 3
 const DEFAULTS = { retryCount: 10, retryDelay: 200, retryJitter: 100 }
 
