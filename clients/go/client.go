@@ -99,5 +99,6 @@ func (c *Client) CreateSale(ctx context.Context, sale NewSale) (bool, error) {
 	return c.transport.createSale(ctx, sale)
 }
 
-// Close closes the connections. Those of a Link stay open. Calls that run fail with ErrClosed. Locks that are held end with their leases.
+// Close closes the connections; those of a Link stay open. Calls that run fail with ErrClosed. Locks that are held end
+// with their leases.
 func (c *Client) Close() { c.transport.close() }

@@ -1,11 +1,11 @@
 //! Generates `clients/contract.json`: what a client of the functions has to know and no program should write by hand.
-//! `clients/generate` makes the constants of each client of it.
+//! `clients/generate` writes the constants of each client from it.
 
 use rushgate_core::OnDuplicateSpec::{Debounce, Earliest, Keep, Replace};
 use rushgate_core::{
-    ClientId, Coded, Completion, EventKind, HaltReason, HoldState, IfDead, Kind as TaskKind, LockName,
-    MAX_NAME_BYTES, NewSchedule, NewTask, Overflow, PastEnd, Payload, Priority, QueueName, Receipt, Retry,
-    SaleId, SaleStatus, TaskEnd, TaskProgress, WorkerMode,
+    ClientId, Coded, Completion, ContentType, EventKind, HaltReason, HoldState, IfDead, Kind as TaskKind,
+    LockName, MAX_NAME_BYTES, NewSchedule, NewTask, Overflow, PastEnd, Payload, Priority, QueueName, Receipt,
+    Retry, SaleId, SaleStatus, TaskEnd, TaskProgress, WorkerMode,
 };
 use serde_json::{Map, Value, json};
 
@@ -134,9 +134,9 @@ pub(super) fn contract() -> String {
         // A key is `rg:{TAG:NAME}:ENDING`. Clients read the keys of leases and of waiting tasks without a function.
         "names": {
             "again_status": "AGAIN",
-            "bytes_type": "application/octet-stream",
+            "bytes_type": ContentType::bytes().as_str(),
             "inbox_prefix": inbox.trim_end_matches('0'),
-            "json_type": "application/json",
+            "json_type": ContentType::json().as_str(),
             "key_prefix": "rg:",
             "leases_key": "leases",
             "missing_status": "MISSING",
