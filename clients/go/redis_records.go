@@ -67,7 +67,11 @@ func readTask(id string, record, run []byte) (TaskInfo, error) {
 	fields := p.fields(contract.RecordLayout)
 	priority := fields.int("priority")
 	task := TaskInfo{Waits: priority&contract.PriorityWaits != 0}
-	task.ID, task.Due = id, fields.moment("due")
+	due := fields["first"]
+	if priority&contract.PriorityAtOnce == 0 {
+		due = p.number(contract.DueBytes)
+	}
+	task.ID, task.Due = id, moment(due)
 	task.Revision = fields["revision"] + fields["turn"]
 	task.Priority, task.MaxAttempts = priority%contract.PriorityKeyed, fields.int("maxAttempts")
 	if priority&contract.PriorityDeadline != 0 {
@@ -80,7 +84,6 @@ func readTask(id string, record, run []byte) (TaskInfo, error) {
 	if p.err != nil {
 		return TaskInfo{}, p.err
 	}
-	due := fields["due"]
 	if len(run) > 0 {
 		var err error
 		if due, err = readRun(&task, run); err != nil {

@@ -64,7 +64,7 @@ export const HOLDER_LAYOUT = [['since', 7]] as const
 export const OWNER_LAYOUT = [['pid', 4]] as const
 export const PAST_LAYOUT = [['attempt', 2], ['began', 7], ['ended', 7], ['how', 1]] as const
 export const RECORD_LAYOUT = [
-  ['arrival', 6], ['turn', 1], ['revision', 6], ['first', 7], ['due', 7], ['priority', 1], ['maxAttempts', 2],
+  ['arrival', 6], ['turn', 1], ['revision', 6], ['first', 7], ['priority', 1], ['maxAttempts', 2],
 ] as const
 export const RUN_LAYOUT = [
   ['claim', 7], ['turn', 1], ['attempts', 2], ['flags', 1], ['leaseUntil', 7], ['due', 7],
@@ -86,6 +86,7 @@ export const WORKER_LAYOUT = [
 export const BUYER_LENGTH_BYTES = 1
 export const DEAD_LETTER_ERROR_LENGTH_BYTES = 2
 export const DEADLINE_BYTES = 7
+export const DUE_BYTES = 7
 export const HOST_LENGTH_BYTES = 1
 export const KEY_LENGTH_BYTES = 1
 export const NAME_LENGTH_BYTES = 1
@@ -101,6 +102,7 @@ export const LEASES_HEAD_BYTES = 8
 export const WAITING_HEAD_BYTES = 7
 
 // Values that are added to the priority of a record or of a dead letter.
+export const PRIORITY_AT_ONCE = 32
 export const PRIORITY_DEADLINE = 64
 export const PRIORITY_KEYED = 16
 export const PRIORITY_PAST = 32

@@ -72,8 +72,7 @@ final class Contract
     public const OWNER_LAYOUT = ['pid' => 4];
     public const PAST_LAYOUT = ['attempt' => 2, 'began' => 7, 'ended' => 7, 'how' => 1];
     public const RECORD_LAYOUT = [
-        'arrival' => 6, 'turn' => 1, 'revision' => 6, 'first' => 7, 'due' => 7, 'priority' => 1,
-        'max_attempts' => 2,
+        'arrival' => 6, 'turn' => 1, 'revision' => 6, 'first' => 7, 'priority' => 1, 'max_attempts' => 2,
     ];
     public const RUN_LAYOUT = [
         'claim' => 7, 'turn' => 1, 'attempts' => 2, 'flags' => 1, 'lease_until' => 7, 'due' => 7,
@@ -95,6 +94,7 @@ final class Contract
     public const BUYER_LENGTH_BYTES = 1;
     public const DEAD_LETTER_ERROR_LENGTH_BYTES = 2;
     public const DEADLINE_BYTES = 7;
+    public const DUE_BYTES = 7;
     public const HOST_LENGTH_BYTES = 1;
     public const KEY_LENGTH_BYTES = 1;
     public const NAME_LENGTH_BYTES = 1;
@@ -110,6 +110,7 @@ final class Contract
     public const WAITING_HEAD_BYTES = 7;
 
     // Values that are added to the priority of a record or of a dead letter.
+    public const PRIORITY_AT_ONCE = 32;
     public const PRIORITY_DEADLINE = 64;
     public const PRIORITY_KEYED = 16;
     public const PRIORITY_PAST = 32;

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 5eba075d0dbc70a3
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '5eba075d0dbc70a3'
+-- Rushgate 0.1.0, protocol 1, build dcbdad3e2fab0878
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'dcbdad3e2fab0878'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1457,11 +1457,12 @@ end
 -- The members of sorted sets of tasks end with the id.
 --
 -- Records in answers:
---   record       arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) [deadline(7)]
+--   record       arrival(6) turn(1) revision(6) first(7) priority(1) max attempts(2) [due(7)] [deadline(7)]
 --                [key's length(1) key] body
 --                first: when the id was first enqueued
 --                priority: 0 to 9, plus 16 with a key, 32 in `at_once`, 64 with a deadline, 128 if the task waits for
 --                others. The 32 stays when the task is claimed
+--                due: absent with 32, because it is `first`
 --   run          claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
 --                [note's length(1) percent(1) note] [past's length(2) past] error
 --                due: overrides that of the record; percent: 255 for none
@@ -1515,7 +1516,7 @@ end
 --
 -- A key group is the waiting tasks of one key and priority. Only its first task is in `waiting`, at the place of the
 -- group, and only while the key has room.
-local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
+local RECORD, HEADER = '>I6I1I6I7I1I2I7c0', '>I6I1I6I7I1I2'
 local RUN = '>I7I1I2I1I7I7'
 local COUNTERS = '>I7I7I7I7I2I4I4I7'
 -- The priority of most tasks.
@@ -1706,10 +1707,15 @@ function at_once.has(t)
   return t.listed and not t.ran
 end
 
+-- Whether a record has no due time: of a task that entered `at_once`.
+local function is_listed(record)
+  return string.byte(record, 21) % 64 >= 32
+end
+
 -- Whether an entry is of a task that waits here, by its record and run.
-local function is_live(entry, record, run)
+function at_once.is_live(entry, record, run)
   return record and not run and string.sub(record, 1, 7) == string.sub(entry, 1, 7)
-    and string.byte(record, 28) % 64 >= 32
+    and is_listed(record)
 end
 
 -- Deletes the first entries, of which some were to be skipped.
@@ -1730,7 +1736,7 @@ local function read_entries(q, from, n, found)
   end
   local records, runs = redis.call('HMGET', q.records.key, unpack(some)), redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
-    if #ids < n and is_live(entries[at], records[at], runs[at]) then
+    if #ids < n and at_once.is_live(entries[at], records[at], runs[at]) then
       ids[#ids + 1] = some[at]
       found.records[#ids], found.ends[#ids] = records[at], from + at
     end
@@ -1769,7 +1775,7 @@ end
 -- Leaves out the tasks that are not due, because the clock was set back.
 function at_once.cut(found)
   local n = #found.ids
-  while n > 0 and struct.unpack('>I7', found.records[n], 21) > now do
+  while n > 0 and struct.unpack('>I7', found.records[n], 14) > now do
     found.ids[n], found.records[n], found.ends[n], n = nil, nil, nil, n - 1
   end
 end
@@ -1778,7 +1784,7 @@ end
 function at_once.head(q)
   if not is_used(q, 10) then return nil end
   local found = at_once.first(q, 1)
-  if found.records[1] then return (struct.unpack('>I7', found.records[1], 21)) end
+  if found.records[1] then return (struct.unpack('>I7', found.records[1], 14)) end
   return found.is_more and now or nil
 end
 
@@ -1839,7 +1845,7 @@ local function has(task, flag)
 end
 
 local function body_of(record)
-  return string.sub(record, 30 + 1)
+  return string.sub(record, 23 + (is_listed(record) and 1 or 7 + 1))
 end
 
 -- The priority and the key, from a priority byte and the text that has the key's length at `at`.
@@ -1849,15 +1855,14 @@ local function line_of(byte, text, at)
 end
 
 local function task_of(id, record, run)
-  local arrival, turn, revision, first, due, byte, max = struct.unpack(HEADER, record)
-  local at, deadline, held = 30 + 1, nil, byte >= 128
+  local arrival, turn, revision, first, byte, max, at = struct.unpack(HEADER, record)
+  local due, deadline, held, listed = first, nil, byte >= 128, is_listed(record)
   if held then byte = byte - 128 end
+  if listed then byte = byte - 32 else due, at = struct.unpack('>I7', record, at) end
   if byte >= 64 then
     deadline, at = struct.unpack('>I7', record, at)
     byte = byte - 64
   end
-  local listed = byte >= 32
-  if listed then byte = byte - 32 end
   local priority, key = line_of(byte, record, at)
   local t = {
     id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
@@ -1940,7 +1945,7 @@ end
 
 local function store_record(q, t, body)
   set_field(q.records, t.id,
-    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, t.due, priority_byte(t), t.max, body))
+    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, priority_byte(t), t.max, t.due, body))
 end
 
 local function place(t)
@@ -2224,9 +2229,9 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
   local of = {
     due = due, priority = priority, mode = mode, max_wait = max_wait, max = max, key = key, deadline = deadline,
   }
-  of.head = struct.pack('>I7I7I1I2', now, due, priority_byte(of), max)
+  of.head = struct.pack('>I7I1I2I7', now, priority_byte(of), max, due)
   of.is_usual = due == now and priority == 5 and not key
-  of.listed_head = of.is_usual and struct.pack('>I7I7I1I2', now, due, priority_byte(of) + 32, max)
+  of.listed_head = of.is_usual and struct.pack('>I7I1I2', now, priority_byte(of) + 32, max)
   return of
 end
 
@@ -2243,7 +2248,7 @@ local function begin(q, id, of, body)
   local held = of.hold and of.hold(q, id, place)
   local listed = of.is_usual and not held and at_once.may_add(q)
   local head = listed and of.listed_head
-    or held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + 128, of.max) or of.head
+    or held and struct.pack('>I7I1I2I7', now, priority_byte(of) + 128, of.max, of.due) or of.head
   local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
   q.size = q.size and q.size + 1
@@ -2560,9 +2565,9 @@ local function allowed(q)
   return most
 end
 
--- Whether a task comes before one of the same priority with this due time and place.
+-- Whether a task of `at_once` comes before one of the same priority with this due time and place.
 local function is_before(record, due, place)
-  local its_due = struct.unpack('>I7', record, 21)
+  local its_due = struct.unpack('>I7', record, 14)
   return its_due < due or its_due == due and struct.unpack('>I7', record) < struct.unpack('>I7', place)
 end
 
@@ -2646,9 +2651,9 @@ local function pass_on(q)
   if redis.call('ZCARD', q.listeners) == 0 then return end
   local _, records, runs = due_tasks(q, 1)
   local record = records[1]
-  if record and not runs[1] and string.sub(record, 21, 27) <= string.sub(record, 14, 21 - 1) then
-    return
-  end
+  local was_due = record and (is_listed(record)
+    or struct.unpack('>I7', record, 24) <= struct.unpack('>I7', record, 14))
+  if was_due and not runs[1] then return end
   if record or next_waiting(q) then ring(q, 1) end
 end
 
@@ -2686,7 +2691,7 @@ local function give_out(q, n, leased)
           local record, run = new_records[at], new_runs[at]
           ids[#ids + 1] = id
           records[#ids], runs[#ids] = record, run
-          local byte = string.byte(record, 28)
+          local byte = string.byte(record, 21)
           if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
           if byte >= 64 then
             redis.call('ZREM', q.by_deadline, id)
@@ -2866,7 +2871,7 @@ local function put_behind(q, t, of, body)
     if of.mode == 3 then next.due = math.min(next.due, next.first + of.max_wait) end
   end
   redis.call('HSET', q.newcomers, t.id,
-    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, priority_byte(next), next.max, body))
+    struct.pack(RECORD, 0, 0, q.revision, next.first, priority_byte(next), next.max, next.due, body))
   if not has(t, 8) then
     t.flags = t.flags + 8
     store_run(q, t)
@@ -3304,19 +3309,20 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
       q.claim, turn = q.claim + 1, turn + 1
       if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
       local number = first .. string.char(turn)
-      local has_key, attempt, due = string.byte(record, 28) % 32 >= 16, 1
+      local has_key, attempt, due = string.byte(record, 21) % 32 >= 16, 1
+      local due_from = is_listed(record) and 14 or 24
       if run then
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
         if has_key then t.flags = bit.bor(t.flags, 32) end
         attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), 8 + 1)
       else
-        run = number .. (has_key and before_of_key or before) .. string.sub(record, 21, 27) .. behind
+        run = number .. (has_key and before_of_key or before) .. string.sub(record, due_from, due_from + 7 - 1) .. behind
       end
       add(q.runs, id, run)
       add(q.leases, till_text, number .. id)
       if q.events_n then
-        events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, 21), worker)
+        events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, due_from), worker)
       end
       answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
     end

@@ -84,7 +84,7 @@ var HolderLayout = Layout{{"since", 7}}
 var OwnerLayout = Layout{{"pid", 4}}
 var PastLayout = Layout{{"attempt", 2}, {"began", 7}, {"ended", 7}, {"how", 1}}
 var RecordLayout = Layout{
-	{"arrival", 6}, {"turn", 1}, {"revision", 6}, {"first", 7}, {"due", 7}, {"priority", 1}, {"maxAttempts", 2},
+	{"arrival", 6}, {"turn", 1}, {"revision", 6}, {"first", 7}, {"priority", 1}, {"maxAttempts", 2},
 }
 var RunLayout = Layout{{"claim", 7}, {"turn", 1}, {"attempts", 2}, {"flags", 1}, {"leaseUntil", 7}, {"due", 7}}
 var ScheduleLayout = Layout{
@@ -104,6 +104,7 @@ var WorkerLayout = Layout{
 const BuyerLengthBytes = 1
 const DeadLetterErrorLengthBytes = 2
 const DeadlineBytes = 7
+const DueBytes = 7
 const HostLengthBytes = 1
 const KeyLengthBytes = 1
 const NameLengthBytes = 1
@@ -119,6 +120,7 @@ const LeasesHeadBytes = 8
 const WaitingHeadBytes = 7
 
 // Values that are added to the priority of a record or of a dead letter.
+const PriorityAtOnce = 32
 const PriorityDeadline = 64
 const PriorityKeyed = 16
 const PriorityPast = 32

@@ -60,11 +60,12 @@ function readRecord(id: string, bytes: Buffer): { task: Omit<Task, 'ticket'>; wa
   const packed = new Packed(bytes)
   const record = packed.fields(contract.RECORD_LAYOUT)
   const has = (flag: number) => (record.priority & flag) !== 0
+  const dueUs = has(contract.PRIORITY_AT_ONCE) ? record.first : packed.number(contract.DUE_BYTES)
   const deadlineUs = has(contract.PRIORITY_DEADLINE) ? packed.number(contract.DEADLINE_BYTES) : undefined
   const key = has(contract.PRIORITY_KEYED) ? packed.sized(contract.KEY_LENGTH_BYTES).toString() : undefined
   const task = {
     id,
-    dueUs: record.due,
+    dueUs,
     revision: record.revision + record.turn,
     ...readBody(packed),
     priority: record.priority % contract.PRIORITY_KEYED,

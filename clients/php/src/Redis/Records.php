@@ -95,10 +95,11 @@ final class Records
         $packed = new Packed($record);
         $fixed = $packed->numbers(Contract::RECORD_LAYOUT);
         $flags = $fixed['priority'];
+        $due = $flags & Contract::PRIORITY_AT_ONCE ? $fixed['first'] : $packed->number(Contract::DUE_BYTES);
         $deadline = $flags & Contract::PRIORITY_DEADLINE ? $packed->number(Contract::DEADLINE_BYTES) : null;
         $key = $flags & Contract::PRIORITY_KEYED ? $packed->sized(Contract::KEY_LENGTH_BYTES) : null;
         $content = Payload::fromBody($packed->rest());
-        $run = self::run($run, $fixed['due']);
+        $run = self::run($run, $due);
         $revision = $fixed['revision'] + $fixed['turn'];
         $claim = $run['leased'] ? $run['claim'] : 0;
         $task = [

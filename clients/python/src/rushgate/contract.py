@@ -67,8 +67,7 @@ HOLDER_LAYOUT: Layout = (("since", 7),)
 OWNER_LAYOUT: Layout = (("pid", 4),)
 PAST_LAYOUT: Layout = (("attempt", 2), ("began", 7), ("ended", 7), ("how", 1))
 RECORD_LAYOUT: Layout = (
-    ("arrival", 6), ("turn", 1), ("revision", 6), ("first", 7), ("due", 7), ("priority", 1),
-    ("max_attempts", 2),
+    ("arrival", 6), ("turn", 1), ("revision", 6), ("first", 7), ("priority", 1), ("max_attempts", 2),
 )
 RUN_LAYOUT: Layout = (("claim", 7), ("turn", 1), ("attempts", 2), ("flags", 1), ("lease_until", 7), ("due", 7))
 SCHEDULE_LAYOUT: Layout = (
@@ -88,6 +87,7 @@ WORKER_LAYOUT: Layout = (
 BUYER_LENGTH_BYTES = 1
 DEAD_LETTER_ERROR_LENGTH_BYTES = 2
 DEADLINE_BYTES = 7
+DUE_BYTES = 7
 HOST_LENGTH_BYTES = 1
 KEY_LENGTH_BYTES = 1
 NAME_LENGTH_BYTES = 1
@@ -103,6 +103,7 @@ LEASES_HEAD_BYTES = 8
 WAITING_HEAD_BYTES = 7
 
 # Values that are added to the priority of a record or of a dead letter.
+PRIORITY_AT_ONCE = 32
 PRIORITY_DEADLINE = 64
 PRIORITY_KEYED = 16
 PRIORITY_PAST = 32

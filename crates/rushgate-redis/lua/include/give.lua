@@ -37,9 +37,9 @@ local function allowed(q)
   return most
 end
 
--- Whether a task comes before one of the same priority with this due time and place.
+-- Whether a task of `at_once` comes before one of the same priority with this due time and place.
 local function is_before(record, due, place)
-  local its_due = struct.unpack('>I7', record, DUE_FROM)
+  local its_due = struct.unpack('>I7', record, FIRST_FROM)
   return its_due < due or its_due == due and struct.unpack('>I7', record) < struct.unpack('>I7', place)
 end
 
@@ -123,9 +123,9 @@ local function pass_on(q)
   if redis.call('ZCARD', q.listeners) == 0 then return end
   local _, records, runs = due_tasks(q, 1)
   local record = records[1]
-  if record and not runs[1] and string.sub(record, DUE_FROM, DUE_TO) <= string.sub(record, FIRST_FROM, DUE_FROM - 1) then
-    return
-  end
+  local was_due = record and (is_listed(record)
+    or struct.unpack('>I7', record, DUE_FROM) <= struct.unpack('>I7', record, FIRST_FROM))
+  if was_due and not runs[1] then return end
   if record or next_waiting(q) then ring(q, 1) end
 end
 

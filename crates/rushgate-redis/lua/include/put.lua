@@ -43,7 +43,7 @@ local function put_behind(q, t, of, body)
     if of.mode == DEBOUNCE then next.due = math.min(next.due, next.first + of.max_wait) end
   end
   redis.call('HSET', q.newcomers, t.id,
-    struct.pack(RECORD, 0, 0, q.revision, next.first, next.due, priority_byte(next), next.max, body))
+    struct.pack(RECORD, 0, 0, q.revision, next.first, priority_byte(next), next.max, next.due, body))
   if not has(t, REPLACED) then
     t.flags = t.flags + REPLACED
     store_run(q, t)

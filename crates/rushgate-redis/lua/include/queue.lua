@@ -31,11 +31,12 @@
 -- The members of sorted sets of tasks end with the id.
 --
 -- Records in answers:
---   record       arrival(6) turn(1) revision(6) first(7) due(7) priority(1) max attempts(2) [deadline(7)]
+--   record       arrival(6) turn(1) revision(6) first(7) priority(1) max attempts(2) [due(7)] [deadline(7)]
 --                [key's length(1) key] body
 --                first: when the id was first enqueued
 --                priority: 0 to 9, plus 16 with a key, 32 in `at_once`, 64 with a deadline, 128 if the task waits for
 --                others. The 32 stays when the task is claimed
+--                due: absent with 32, because it is `first`
 --   run          claim(7) turn(1) attempts(2) flags(1) lease until(7) due(7) worker's length(1) worker
 --                [note's length(1) percent(1) note] [past's length(2) past] error
 --                due: overrides that of the record; percent: 255 for none
@@ -90,17 +91,16 @@
 -- A key group is the waiting tasks of one key and priority. Only its first task is in `waiting`, at the place of the
 -- group, and only while the key has room.
 -- include: draft
-local RECORD, HEADER = '>I6I1I6I7I7I1I2c0', '>I6I1I6I7I7I1I2'
-local HEADER_BYTES = 30
-local PLACE_BYTES, FIRST_FROM, DUE_FROM, DUE_TO = 7, 14, 21, 27
+local RECORD, HEADER = '>I6I1I6I7I1I2I7c0', '>I6I1I6I7I1I2'
+local HEADER_BYTES, MOMENT_BYTES = 23, 7
+local PLACE_BYTES, FIRST_FROM, DUE_FROM = 7, 14, 24
 local RUN = '>I7I1I2I1I7I7'
 local RUN_BYTES, LEASE_BYTES = 25, 8
 local TURNS = 256
 local COUNTERS_BYTES = 45
 local COUNTERS = '>I7I7I7I7I2I4I4I7'
 local LEASED, CANCEL_ASKED, FAILED, REPLACED, IN_PLACE, OF_KEY, HAS_PAST, HAS_NOTE = 1, 2, 4, 8, 16, 32, 64, 128
-local KEYED, LISTED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 32, 64, 128, 28, 32
-local DATE_BYTES = 7
+local KEYED, LISTED, DATED, LINKED, PRIORITY_AT, PAST_BEFORE = 16, 32, 64, 128, 21, 32
 -- The priority of most tasks.
 local USUAL = 5
 -- How a task ended, and how a run ended.
@@ -301,10 +301,15 @@ function at_once.has(t)
   return t.listed and not t.ran
 end
 
+-- Whether a record has no due time: of a task that entered `at_once`.
+local function is_listed(record)
+  return string.byte(record, PRIORITY_AT) % DATED >= LISTED
+end
+
 -- Whether an entry is of a task that waits here, by its record and run.
-local function is_live(entry, record, run)
+function at_once.is_live(entry, record, run)
   return record and not run and string.sub(record, 1, PLACE_BYTES) == string.sub(entry, 1, PLACE_BYTES)
-    and string.byte(record, PRIORITY_AT) % DATED >= LISTED
+    and is_listed(record)
 end
 
 -- Deletes the first entries, of which some were to be skipped.
@@ -325,7 +330,7 @@ local function read_entries(q, from, n, found)
   end
   local records, runs = redis.call('HMGET', q.records.key, unpack(some)), redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
-    if #ids < n and is_live(entries[at], records[at], runs[at]) then
+    if #ids < n and at_once.is_live(entries[at], records[at], runs[at]) then
       ids[#ids + 1] = some[at]
       found.records[#ids], found.ends[#ids] = records[at], from + at
     end
@@ -364,7 +369,7 @@ end
 -- Leaves out the tasks that are not due, because the clock was set back.
 function at_once.cut(found)
   local n = #found.ids
-  while n > 0 and struct.unpack('>I7', found.records[n], DUE_FROM) > now do
+  while n > 0 and struct.unpack('>I7', found.records[n], FIRST_FROM) > now do
     found.ids[n], found.records[n], found.ends[n], n = nil, nil, nil, n - 1
   end
 end
@@ -373,7 +378,7 @@ end
 function at_once.head(q)
   if not is_used(q, AT_ONCE) then return nil end
   local found = at_once.first(q, 1)
-  if found.records[1] then return (struct.unpack('>I7', found.records[1], DUE_FROM)) end
+  if found.records[1] then return (struct.unpack('>I7', found.records[1], FIRST_FROM)) end
   return found.is_more and now or nil
 end
 
@@ -434,7 +439,7 @@ local function has(task, flag)
 end
 
 local function body_of(record)
-  return string.sub(record, HEADER_BYTES + 1)
+  return string.sub(record, HEADER_BYTES + (is_listed(record) and 1 or MOMENT_BYTES + 1))
 end
 
 -- The priority and the key, from a priority byte and the text that has the key's length at `at`.
@@ -444,15 +449,14 @@ local function line_of(byte, text, at)
 end
 
 local function task_of(id, record, run)
-  local arrival, turn, revision, first, due, byte, max = struct.unpack(HEADER, record)
-  local at, deadline, held = HEADER_BYTES + 1, nil, byte >= LINKED
+  local arrival, turn, revision, first, byte, max, at = struct.unpack(HEADER, record)
+  local due, deadline, held, listed = first, nil, byte >= LINKED, is_listed(record)
   if held then byte = byte - LINKED end
+  if listed then byte = byte - LISTED else due, at = struct.unpack('>I7', record, at) end
   if byte >= DATED then
     deadline, at = struct.unpack('>I7', record, at)
     byte = byte - DATED
   end
-  local listed = byte >= LISTED
-  if listed then byte = byte - LISTED end
   local priority, key = line_of(byte, record, at)
   local t = {
     id = id, record = record, arrival = arrival, turn = turn, revision = revision + turn, first = first, due = due,
@@ -535,7 +539,7 @@ end
 
 local function store_record(q, t, body)
   set_field(q.records, t.id,
-    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, t.due, priority_byte(t), t.max, body))
+    struct.pack(RECORD, t.arrival, t.turn, t.revision - t.turn, t.first, priority_byte(t), t.max, t.due, body))
 end
 
 local function place(t)
@@ -820,9 +824,9 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
   local of = {
     due = due, priority = priority, mode = mode, max_wait = max_wait, max = max, key = key, deadline = deadline,
   }
-  of.head = struct.pack('>I7I7I1I2', now, due, priority_byte(of), max)
+  of.head = struct.pack('>I7I1I2I7', now, priority_byte(of), max, due)
   of.is_usual = due == now and priority == USUAL and not key
-  of.listed_head = of.is_usual and struct.pack('>I7I7I1I2', now, due, priority_byte(of) + LISTED, max)
+  of.listed_head = of.is_usual and struct.pack('>I7I1I2', now, priority_byte(of) + LISTED, max)
   return of
 end
 
@@ -839,7 +843,7 @@ local function begin(q, id, of, body)
   local held = of.hold and of.hold(q, id, place)
   local listed = of.is_usual and not held and at_once.may_add(q)
   local head = listed and of.listed_head
-    or held and struct.pack('>I7I7I1I2', now, of.due, priority_byte(of) + LINKED, of.max) or of.head
+    or held and struct.pack('>I7I1I2I7', now, priority_byte(of) + LINKED, of.max, of.due) or of.head
   local record = place .. q.first_revision .. head .. body
   set_field(q.records, id, record)
   q.size = q.size and q.size + 1
@@ -875,7 +879,7 @@ local function die(q, t, at, error, wake)
   has_ended(q, t.id, at, END_DEAD, short)
   t.held = nil
   local body, past = body_of(t.record), t.past or ''
-  if t.deadline then body, t.deadline = string.sub(body, DATE_BYTES + 1), nil end
+  if t.deadline then body, t.deadline = string.sub(body, MOMENT_BYTES + 1), nil end
   local letter = struct.pack('>I7I2I2I1I2', at, t.attempts, t.max, priority_byte(t) + PAST_BEFORE, #error) .. error
   redis.call('HSET', q.dead, t.id, letter .. struct.pack('>I2', #past) .. past .. body)
   redis.call('ZADD', q.dead_ids, 0, t.id)

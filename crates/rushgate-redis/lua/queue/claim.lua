@@ -44,18 +44,19 @@ local function claim(n, lease, worker)
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
     local number = first .. string.char(turn)
     local has_key, attempt, due = string.byte(record, PRIORITY_AT) % LISTED >= KEYED, 1
+    local due_from = is_listed(record) and FIRST_FROM or DUE_FROM
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
       attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
-      run = number .. (has_key and before_of_key or before) .. string.sub(record, DUE_FROM, DUE_TO) .. behind
+      run = number .. (has_key and before_of_key or before) .. string.sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, number .. id)
     if q.events_n then
-      events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, DUE_FROM), worker)
+      events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, due_from), worker)
     end
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end

@@ -177,7 +177,7 @@ pub(super) fn contract() -> String {
         },
         "outcomes": OUTCOMES.map(|(name, function, words)| (name.to_owned(), outcomes(function, words))).into_iter().collect::<Map<_, _>>(),
         "run_flags": run_flags(&queue),
-        "priority_flags": { "deadline": row::DATED, "keyed": row::KEYED, "past": row::PAST_BEFORE, "waits": row::HELD },
+        "priority_flags": { "at_once": row::AT_ONCE, "deadline": row::DATED, "keyed": row::KEYED, "past": row::PAST_BEFORE, "waits": row::HELD },
         "invisible": invisible(),
         "bytes": {
             "content_type": MAX_NAME_BYTES,

@@ -24,8 +24,8 @@ pub(crate) struct Row {
 
 /// Added to the priority of a task with a key, which then precedes the body.
 pub(crate) const KEYED: u64 = 16;
-/// Added to the priority of a task that has an entry in `at_once`, until its first claim.
-const LISTED: u64 = 32;
+/// Added to the priority of a task that was due when it was enqueued, without a key. Its record has no due time.
+pub(crate) const AT_ONCE: u64 = 32;
 /// Added to the priority of a task with a deadline, which then precedes the key.
 pub(crate) const DATED: u64 = 64;
 /// Added to the priority of a task that waits for others.
@@ -48,13 +48,14 @@ pub(crate) fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Resu
     record.take(6)?;
     let turn = record.number(1)?;
     let revision = Revision::from_u64(record.number(6)? + turn);
-    record.take(7)?;
-    let due = Timestamp::from_micros(record.number(7)?);
+    let first = record.number(7)?;
     let byte = record.number(1)?;
     let (held, byte) = (byte >= HELD, byte % HELD);
     let max_attempts = record.small(2)?;
+    let due = if byte % DATED >= AT_ONCE { first } else { record.number(7)? };
+    let due = Timestamp::from_micros(due);
     let deadline = (byte >= DATED).then(|| record.number(7)).transpose()?.map(Timestamp::from_micros);
-    let (priority, key) = read_line(byte % LISTED, &mut record)?;
+    let (priority, key) = read_line(byte % AT_ONCE, &mut record)?;
     let payload = read_body(record)?;
     let ticket = Ticket { id, due, revision, claim: None };
     let mut row = Row {

@@ -72,7 +72,7 @@ def _row(task: str, record: bytes, run: bytes) -> Tuple[Fields, Fields]:
     fields: Fields = {
         "id": task,
         "revision": revision,
-        "due_us": fixed["due"],
+        "due_us": fixed["first"] if flags & contract.PRIORITY_AT_ONCE else packed.number(contract.DUE_BYTES),
         "priority": flags % contract.PRIORITY_KEYED,
         "attempt": 0,
         "max_attempts": fixed["max_attempts"],

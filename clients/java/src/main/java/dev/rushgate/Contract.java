@@ -86,8 +86,7 @@ public final class Contract {
         f("attempt", 2), f("began", 7), f("ended", 7), f("how", 1)
     );
     public static final List<Field> RECORD_LAYOUT = List.of(
-        f("arrival", 6), f("turn", 1), f("revision", 6), f("first", 7), f("due", 7), f("priority", 1),
-        f("max_attempts", 2)
+        f("arrival", 6), f("turn", 1), f("revision", 6), f("first", 7), f("priority", 1), f("max_attempts", 2)
     );
     public static final List<Field> RUN_LAYOUT = List.of(
         f("claim", 7), f("turn", 1), f("attempts", 2), f("flags", 1), f("lease_until", 7), f("due", 7)
@@ -111,6 +110,7 @@ public final class Contract {
     public static final int BUYER_LENGTH_BYTES = 1;
     public static final int DEAD_LETTER_ERROR_LENGTH_BYTES = 2;
     public static final int DEADLINE_BYTES = 7;
+    public static final int DUE_BYTES = 7;
     public static final int HOST_LENGTH_BYTES = 1;
     public static final int KEY_LENGTH_BYTES = 1;
     public static final int NAME_LENGTH_BYTES = 1;
@@ -126,6 +126,7 @@ public final class Contract {
     public static final int WAITING_HEAD_BYTES = 7;
 
     // Values that are added to the priority of a record or of a dead letter.
+    public static final int PRIORITY_AT_ONCE = 32;
     public static final int PRIORITY_DEADLINE = 64;
     public static final int PRIORITY_KEYED = 16;
     public static final int PRIORITY_PAST = 32;

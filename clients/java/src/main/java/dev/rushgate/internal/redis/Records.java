@@ -65,6 +65,8 @@ final class Records {
     static Row row(String id, byte[] record, byte[] run) {
         Packed packed = new Packed(record);
         Packed.Fields fields = packed.fields(Contract.RECORD_LAYOUT);
+        long due = fields.has("priority", Contract.PRIORITY_AT_ONCE)
+                ? fields.number("first") : packed.number(Contract.DUE_BYTES);
         Instant deadline = fields.has("priority", Contract.PRIORITY_DEADLINE)
                 ? Times.instant(packed.number(Contract.DEADLINE_BYTES)) : null;
         String key = fields.has("priority", Contract.PRIORITY_KEYED) ? packed.text(Contract.KEY_LENGTH_BYTES) : null;
@@ -74,7 +76,6 @@ final class Records {
         int most = fields.small("max_attempts");
         boolean waits = fields.has("priority", Contract.PRIORITY_WAITS);
         if (run.length == 0) {
-            long due = fields.number("due");
             Task task = new Task(id, Tickets.write(revision, 0, due, id), Times.instant(due), revision, null, null,
                     content, priority, 0, most, key, deadline);
             return new Row(task, waits, false, false, false, null, null, null, List.of(), null);
