@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build dcbdad3e2fab0878
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'dcbdad3e2fab0878'
+-- Rushgate 0.1.0, protocol 1, build f6cc7a621c5a27ae
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'f6cc7a621c5a27ae'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -2083,13 +2083,9 @@ local function touch_line(q, t)
   q.touched[t.key][t.priority] = true
 end
 
--- Indexes a waiting task by age, if the queue may drop it.
-local function stand_by_age(q, id, record)
+-- Indexes a waiting task by age, if the queue may drop it, and by its deadline, if it has one.
+local function index(q, id, record, deadline)
   if q.overflow == 2 then redis.call('ZADD', q.by_age, int(struct.unpack('>I7', record, 14)), id) end
-end
-
--- Indexes a waiting task by its deadline, if it has one.
-local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
   redis.call('ZADD', q.by_deadline, int(deadline), id)
   if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
@@ -2098,8 +2094,7 @@ end
 
 -- Makes a task wait: for others, in its key group, or by its own due time. Completes a change that `clear_unique` began.
 local function stand(q, t, wake)
-  stand_by_age(q, t.id, t.record)
-  stand_by_deadline(q, t.id, t.deadline)
+  index(q, t.id, t.record, t.deadline)
   if t.held then
     redis.call('ZADD', q.held, int(t.due), t.id)
     q.changed = true
@@ -2235,15 +2230,35 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
   return of
 end
 
--- Starts a new task under an id: without attempts, with a new revision, as the latest arrival.
-local function begin(q, id, of, body)
+-- The place of a new task, whose revision begins with `q.first_revision`.
+local function new_place(q)
   local turn = (q.turn or 256 - 1) + 1
   q.arrival, q.revision = q.arrival + 1, q.revision + 1
   if turn == 256 then
     q.first_arrival, q.first_revision, turn = struct.pack('>I6', q.arrival), struct.pack('>I6', q.revision), 0
   end
   q.turn = turn
-  local place = q.first_arrival .. string.char(turn)
+  return q.first_arrival .. string.char(turn)
+end
+
+-- Whether a new task of these terms needs only a record and an entry in `at_once`.
+function at_once.suffices(q, of)
+  if q.is_plain == nil then
+    q.is_plain = not (q.bound or q.events_n or q.overflow == 2) and q.unique_till <= now and at_once.may_add(q)
+  end
+  return q.is_plain and of.is_plain
+end
+
+-- Does what `begin` does, for such a task.
+function at_once.begin(q, id, of, body)
+  local place = new_place(q)
+  set_field(q.records, id, place .. q.first_revision .. of.listed_head .. body)
+  at_once.add(q, place .. id)
+end
+
+-- Starts a new task under an id: without attempts, with a new revision, as the latest arrival.
+local function begin(q, id, of, body)
+  local place = new_place(q)
   -- A task with dependencies is linked to them, and held until they end.
   local held = of.hold and of.hold(q, id, place)
   local listed = of.is_usual and not held and at_once.may_add(q)
@@ -2256,8 +2271,7 @@ local function begin(q, id, of, body)
   if of.key or held then
     stand(q, task_of(id, record), true)
   else
-    stand_by_age(q, id, record)
-    stand_by_deadline(q, id, of.deadline)
+    index(q, id, record, of.deadline)
     if listed then at_once.add(q, place .. id) else wait(q, of.priority, of.due, place .. id, true) end
   end
 end
@@ -2993,6 +3007,7 @@ local function terms_of(q, text)
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
     if asked.waits ~= '' then add_waits(of, asked.waits) end
+    of.is_plain = of.is_usual and not (of.before or of.period or of.others)
     q.terms[text] = of
   end
   return of
@@ -3018,6 +3033,10 @@ local TOO_LATE = { err = 'DEADLINE must be later than the due time' }
 -- recently enqueued, with the end of the window; 8 refused, with a reason and the id of the task concerned.
 local function put_asked(q, id, text, body)
   local of, till = terms_of(q, text), q.unique[id]
+  if at_once.suffices(q, of) and not read(q.records, id) then
+    at_once.begin(q, id, of, body)
+    return 1, q.revision
+  end
   if till and not read(q.records, id) then return 7, till end
   if of.if_dead then
     -- Process earlier ends first, so that they do not count for the new dependencies.

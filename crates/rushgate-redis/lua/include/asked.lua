@@ -29,6 +29,7 @@ local function terms_of(q, text)
     of.before = key and string.char(#key) .. key
     if deadline then of.before = struct.pack('>I7', deadline) .. (of.before or '') end
     if asked.waits ~= '' then add_waits(of, asked.waits) end
+    of.is_plain = of.is_usual and not (of.before or of.period or of.others)
     q.terms[text] = of
   end
   return of
@@ -54,6 +55,10 @@ local TOO_LATE = { err = 'DEADLINE must be later than the due time' }
 -- recently enqueued, with the end of the window; 8 refused, with a reason and the id of the task concerned.
 local function put_asked(q, id, text, body)
   local of, till = terms_of(q, text), q.unique[id]
+  if at_once.suffices(q, of) and not read(q.records, id) then
+    at_once.begin(q, id, of, body)
+    return 1, q.revision
+  end
   if till and not read(q.records, id) then return 7, till end
   if of.if_dead then
     -- Process earlier ends first, so that they do not count for the new dependencies.

@@ -678,13 +678,9 @@ local function touch_line(q, t)
   q.touched[t.key][t.priority] = true
 end
 
--- Indexes a waiting task by age, if the queue may drop it.
-local function stand_by_age(q, id, record)
+-- Indexes a waiting task by age, if the queue may drop it, and by its deadline, if it has one.
+local function index(q, id, record, deadline)
   if q.overflow == DROP_OLDEST then redis.call('ZADD', q.by_age, int(struct.unpack('>I7', record, FIRST_FROM)), id) end
-end
-
--- Indexes a waiting task by its deadline, if it has one.
-local function stand_by_deadline(q, id, deadline)
   if not deadline then return end
   redis.call('ZADD', q.by_deadline, int(deadline), id)
   if not q.dated then redis.call('HSET', q.meta, 'has_deadlines', 1) end
@@ -693,8 +689,7 @@ end
 
 -- Makes a task wait: for others, in its key group, or by its own due time. Completes a change that `clear_unique` began.
 local function stand(q, t, wake)
-  stand_by_age(q, t.id, t.record)
-  stand_by_deadline(q, t.id, t.deadline)
+  index(q, t.id, t.record, t.deadline)
   if t.held then
     redis.call('ZADD', q.held, int(t.due), t.id)
     q.changed = true
@@ -830,15 +825,35 @@ local function terms(due, priority, mode, max_wait, max, key, deadline)
   return of
 end
 
--- Starts a new task under an id: without attempts, with a new revision, as the latest arrival.
-local function begin(q, id, of, body)
+-- The place of a new task, whose revision begins with `q.first_revision`.
+local function new_place(q)
   local turn = (q.turn or TURNS - 1) + 1
   q.arrival, q.revision = q.arrival + 1, q.revision + 1
   if turn == TURNS then
     q.first_arrival, q.first_revision, turn = struct.pack('>I6', q.arrival), struct.pack('>I6', q.revision), 0
   end
   q.turn = turn
-  local place = q.first_arrival .. string.char(turn)
+  return q.first_arrival .. string.char(turn)
+end
+
+-- Whether a new task of these terms needs only a record and an entry in `at_once`.
+function at_once.suffices(q, of)
+  if q.is_plain == nil then
+    q.is_plain = not (q.bound or q.events_n or q.overflow == DROP_OLDEST) and q.unique_till <= now and at_once.may_add(q)
+  end
+  return q.is_plain and of.is_plain
+end
+
+-- Does what `begin` does, for such a task.
+function at_once.begin(q, id, of, body)
+  local place = new_place(q)
+  set_field(q.records, id, place .. q.first_revision .. of.listed_head .. body)
+  at_once.add(q, place .. id)
+end
+
+-- Starts a new task under an id: without attempts, with a new revision, as the latest arrival.
+local function begin(q, id, of, body)
+  local place = new_place(q)
   -- A task with dependencies is linked to them, and held until they end.
   local held = of.hold and of.hold(q, id, place)
   local listed = of.is_usual and not held and at_once.may_add(q)
@@ -851,8 +866,7 @@ local function begin(q, id, of, body)
   if of.key or held then
     stand(q, task_of(id, record), true)
   else
-    stand_by_age(q, id, record)
-    stand_by_deadline(q, id, of.deadline)
+    index(q, id, record, of.deadline)
     if listed then at_once.add(q, place .. id) else wait(q, of.priority, of.due, place .. id, true) end
   end
 end
