@@ -13,6 +13,7 @@ use rushgate::queue::{QueueName, WorkerInfo, WorkerMode};
 use rushgate::sale::ListedSale;
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
+use tokio::time::timeout;
 
 use crate::access::Caller;
 use crate::attempts::{Attempts, Figures};
@@ -23,6 +24,9 @@ pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.
 
 /// Maximum number of queues and of sales with metrics of their own.
 const THINGS_MAX: usize = 1_000;
+
+/// Time limit for reading the store. A scraper waits for 10 s by default.
+const STORE_MAX: Duration = Duration::from_secs(8);
 
 /// What an operator can ask of a worker.
 const MODES: [(&str, WorkerMode); 3] =
@@ -69,7 +73,8 @@ impl Metrics {
         Connected(self.connections.clone())
     }
 
-    /// Formats the counters, and the current state of what the caller may see.
+    /// Formats the counters, and the current state of what the caller may see. While the store does not answer, only its
+    /// state is missing.
     pub async fn text(&self, gate: &Rushgate, caller: &Caller) -> Result<String> {
         let mut registry = Registry::with_prefix("rushgate");
         registry.register("http_requests", "HTTP requests answered", self.requests.clone());
@@ -81,13 +86,24 @@ impl Metrics {
         );
         registry.register("http_connections", "Open connections", self.connections.clone());
         register_store(&mut registry, gate);
-        register_queues(&mut registry, gate, caller).await?;
-        self.register_sales(&mut registry, gate, caller).await?;
-        register_locks(&mut registry, gate, caller).await?;
+        let read = timeout(STORE_MAX, self.register_state(&mut registry, gate, caller)).await;
+        let up = match read {
+            Ok(Err(error)) if !error.is_unavailable() => return Err(error),
+            answered => matches!(answered, Ok(Ok(()))),
+        };
+        let gauge = Gauge::<u64, AtomicU64>::default();
+        gauge.set(up.into());
+        registry.register("store_up", "Whether the store answered this scrape", gauge);
         let mut text = String::new();
         encode(&mut text, &registry)
             .map_err(|error| rushgate::Error::bug("cannot encode metrics").caused_by(error))?;
         Ok(text)
+    }
+
+    async fn register_state(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+        register_queues(registry, gate, caller).await?;
+        self.register_sales(registry, gate, caller).await?;
+        register_locks(registry, gate, caller).await
     }
 
     async fn register_sales(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {

@@ -297,7 +297,12 @@ async fn a_store_that_is_away_is_said_to_be_and_nothing_is_changed() {
     };
     eventually(away).await;
     assert_eq!(stand.get("/readyz").await.status, 503);
+    let metrics = async || String::from_utf8(stand.get("/metrics").await.body.to_vec()).unwrap();
+    let away = metrics().await;
+    assert!(away.contains("\nrushgate_store_up 0\n") && !away.contains("rushgate_queue_tasks{"), "{away}");
+    assert!(away.contains("rushgate_http_requests_total{"), "what the process counts stays: {away}");
     redis.restart();
     eventually(async || stand.post("/v1/locks/b/acquire", json!({})).await.status == 201).await;
+    assert!(metrics().await.contains("\nrushgate_store_up 1\n"));
     stand.end().await;
 }
