@@ -791,6 +791,11 @@ func (t *redisTransport) deleteSchedule(ctx context.Context, queue, id string) (
 }
 
 func (t *redisTransport) announce(ctx context.Context, queue string, worker announcement) (WorkerMode, error) {
+	if worker.lease > 0 {
+		if err := t.register(ctx, contract.QueueDirectory, queue); err != nil {
+			return "", err
+		}
+	}
 	args := arguments{[]byte(worker.id), []byte(worker.name), []byte(worker.version)}
 	args.number(uint64(worker.concurrency))
 	args.number(uint64(worker.running))

@@ -328,7 +328,7 @@ verbs! {
     Read Stats stats(queue: ref '_ QueueName) -> QueueStats,
         "count a queue's tasks";
 
-    /// Lists the names of the queues, in order.
+    /// Lists the names of the queues, in order: those that were used, and those that have a live worker.
     Read Queues queues(page: Page) -> Vec<QueueName>,
         "list queues", |v| v.page.check();
 

@@ -160,7 +160,11 @@ impl RedisStore {
             }
             // Workers
             Request::Announce(v) => {
-                self.send(worker::announce(&v.queue, &v.worker), worker::read_mode, Reply::Announce)
+                let call = worker::announce(&v.queue, &v.worker);
+                match v.worker.lease {
+                    Some(_) => self.put(&v.queue, call, worker::read_mode, Reply::Announce),
+                    None => self.send(call, worker::read_mode, Reply::Announce),
+                }
             }
             Request::Workers(v) => {
                 self.send(worker::workers(&v.queue, &v.page), worker::read_workers, Reply::Workers)

@@ -116,7 +116,7 @@ impl Rushgate {
         self.ask(|| self.store().list(page.clone())).await
     }
 
-    /// Names of the queues, sorted. [`Page::read_all`] reads the whole list.
+    /// Names of the queues that were used or have a live worker, sorted. [`Page::read_all`] reads the whole list.
     pub async fn queues(&self, page: Page) -> Result<Vec<QueueName>> {
         self.ask(|| self.store().queues(page.clone())).await
     }

@@ -371,6 +371,7 @@ export class RedisQueues implements Queues {
   }
 
   async announce(queue: string, { id, name, version, concurrency, running, leaseMs }: Announcement): Promise<WorkerMode> {
+    await this.#store.register(contract.QUEUE_DIRECTORY, queue)
     const args = [id, name, version, String(concurrency), String(running), us(leaseMs)]
     return meaning(contract.WORKER_MODE, numberOf(await this.#store.call('queue_announce', [workerKeys(queue)], args)))
   }

@@ -431,6 +431,7 @@ trait QueueVerbs
 
     public function announce(string $queue, string $id, array $worker): string
     {
+        $this->list($queue);
         $mode = $this->caller->call('queue_announce', $queue, [
             $id,
             $worker['name'],

@@ -12,6 +12,7 @@ use crate::command::Command;
 use crate::keys::{self, QueueSet};
 use crate::queue;
 use crate::reply::{Fields, strange};
+use crate::worker;
 
 /// The most entries that one call of a listing reads.
 const PAGE: usize = 500;
@@ -73,13 +74,19 @@ impl Inner {
             let is_last = asked.len() < limit;
             for (name, exists) in asked {
                 name.as_str().clone_into(&mut page.after);
-                names.extend((exists.await?.int()? == 1).then_some(name));
+                let is_listed = exists.await?.int()? == 1 || self.has_workers(&name).await?;
+                names.extend(is_listed.then_some(name));
             }
             names.truncate(limit);
             if is_last || names.len() == limit {
                 return Ok(names);
             }
         }
+    }
+
+    async fn has_workers(&self, queue: &QueueName) -> Result<bool> {
+        let first = self.driver.call(worker::workers(queue, &Page::first(1))).await?;
+        Ok(!worker::read_workers(first)?.is_empty())
     }
 
     /// A page of a directory of names.

@@ -28,4 +28,6 @@ WHERE id = ?1;
 UPDATE task SET gives_way = ?2 WHERE queue = ?1 AND gives_way <> ?2;
 
 -- name: names
-SELECT name FROM queue WHERE name > ?1 ORDER BY name LIMIT ?2;
+SELECT name FROM queue WHERE name > ?1
+UNION SELECT queue FROM worker WHERE queue > ?1 AND lease_until_us > ?3
+ORDER BY 1 LIMIT ?2;

@@ -145,5 +145,6 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
 }
 
 pub(crate) fn queues(reader: &Reader<'_>, page: &Page) -> Result<Vec<QueueName>> {
-    reader.rows(sql!("queue/row", "names"), (&page.after, page.limit), |row| parsed(row, 0))
+    reader
+        .rows(sql!("queue/row", "names"), (&page.after, page.limit, stored(reader.now)), |row| parsed(row, 0))
 }

@@ -492,6 +492,7 @@ macro_rules! contract_suite {
             worker {
                 an_idle_worker_is_listed_as_it_announced_itself
                 a_worker_that_is_silent_or_has_ended_is_not_listed
+                a_queue_without_tasks_is_listed_while_it_has_a_live_worker
                 a_worker_learns_its_mode_when_it_announces_itself
                 workers_are_listed_by_id_in_pages_and_for_their_queue_alone
                 a_thousand_workers_are_listed_and_others_work_too

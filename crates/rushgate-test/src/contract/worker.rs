@@ -78,6 +78,18 @@ pub(super) async fn a_worker_that_is_silent_or_has_ended_is_not_listed(desk: Des
     assert_eq!(ids(&desk).await, ["lives", "silent"]);
 }
 
+pub(super) async fn a_queue_without_tasks_is_listed_while_it_has_a_live_worker(desk: Desk) {
+    let queues = async || desk.store.queues(Page::default()).await.unwrap();
+    announce(&desk, worker("w")).await;
+    assert_eq!(queues().await, [queue_name("q")]);
+    desk.advance(LEASE + s(1)).await;
+    assert!(queues().await.is_empty());
+    announce(&desk, worker("w")).await;
+    assert_eq!(queues().await, [queue_name("q")]);
+    announce(&desk, Announce { lease: None, ..worker("w") }).await;
+    assert!(queues().await.is_empty());
+}
+
 pub(super) async fn a_worker_learns_its_mode_when_it_announces_itself(desk: Desk) {
     announce(&desk, worker("w")).await;
     announce(&desk, worker("x")).await;

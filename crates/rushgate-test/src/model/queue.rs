@@ -697,9 +697,12 @@ impl Model {
     }
 
     /// See [`Verbs::queues`](rushgate_core::Verbs::queues).
-    pub fn queues(&self, page: &Page) -> Result<Vec<QueueName>> {
-        let names = self.queues.by_name.keys().filter(|name| name.as_str() > page.after.as_str());
-        Ok(names.take(page.limit as usize).cloned().collect())
+    pub fn queues(&self, now: Timestamp, page: &Page) -> Result<Vec<QueueName>> {
+        let live = self.queues.workers.iter().filter(|(_, worker)| worker.lease_until > now);
+        let names: BTreeSet<_> =
+            self.queues.by_name.keys().chain(live.map(|((queue, _), _)| queue)).collect();
+        let after = names.into_iter().filter(|name| name.as_str() > page.after.as_str());
+        Ok(after.take(page.limit as usize).cloned().collect())
     }
 
     /// See [`Verbs::pause`](rushgate_core::Verbs::pause).

@@ -42,7 +42,7 @@ impl Model {
             Request::Task(v) => self.task(now, &v.queue, &v.id).map(Reply::Task),
             Request::Tasks(v) => self.tasks(now, &v.queue, &v.listing).map(Reply::Tasks),
             Request::Stats(v) => self.stats(now, &v.queue).map(Reply::Stats),
-            Request::Queues(v) => self.queues(&v.page).map(Reply::Queues),
+            Request::Queues(v) => self.queues(now, &v.page).map(Reply::Queues),
             Request::Pause(v) => self.set_paused(now, &v.queue, true).map(Reply::Pause),
             Request::Resume(v) => self.set_paused(now, &v.queue, false).map(Reply::Resume),
             Request::Limit(v) => self.limit(now, &v.queue, v.limits).map(Reply::Limit),

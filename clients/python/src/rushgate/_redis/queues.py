@@ -288,6 +288,7 @@ class QueueVerbs(Transport):
         return (yield from fire_due(self._store, queue, reported))
 
     def announce(self, queue: str, worker: Announcement) -> Plan[str]:
+        yield from self._store.register(contract.QUEUE_DIRECTORY, queue)
         of = worker
         arguments = (of.id, of.name, of.version, of.concurrency, of.running, of.lease)
         mode = yield from self._store.call("queue_announce", queue, arguments)

@@ -540,6 +540,7 @@ final class RedisQueues implements Queues {
 
     @Override
     public WorkerMode announce(String queue, Announcement worker) {
+        store.register(Contract.QUEUE_DIRECTORY, queue);
         return announce(queue, List.of(worker.id(), worker.name(), worker.version(), Integer.toString(worker.concurrency()),
                 Integer.toString(worker.running()), Store.us(worker.lease())));
     }
