@@ -75,7 +75,7 @@ fn candidates(named: Named) -> Vec<CompletionCandidate> {
 }
 
 fn names(named: Named) -> Result<Vec<String>> {
-    let url = store_url(std::env::args_os())?;
+    let url = place(std::env::args_os())?;
     must_exist(&url)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, read_names(&url, named)).await });
@@ -95,24 +95,24 @@ async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// URL of the store of the command being typed, by the same rules as if it ran.
-fn store_url(words: impl Iterator<Item = OsString>) -> Result<String, Fault> {
+/// URL of the store or the server of the command being typed, by the same rules as if it ran.
+fn place(words: impl Iterator<Item = OsString>) -> Result<String, Fault> {
     let words: Vec<_> = words.map(|word| word.to_string_lossy().into_owned()).collect();
     let typed = |flag: &str| {
         let after = words.iter().skip_while(|word| *word != flag).nth(1).map(String::as_str);
         words.iter().find_map(|word| word.strip_prefix(flag)?.strip_prefix('=')).or(after).map(str::to_owned)
     };
-    if let Some(url) = typed("--store") {
+    if let Some(url) = typed("--store").or_else(|| typed("--url")) {
         return Ok(url);
     }
     let variable = |name: &str| std::env::var(name).ok();
-    let (named, url) = (typed("--profile"), variable("RUSHGATE_STORE"));
+    let (named, url) = (typed("--profile"), variable("RUSHGATE_STORE").or_else(|| variable("RUSHGATE_URL")));
     if let Some(url) = url.filter(|_| named.is_none()) {
         return Ok(url);
     }
     let config = Config::load()?;
     if let Some(name) = named.or_else(|| variable("RUSHGATE_PROFILE")) {
-        return config.profile(&name)?.store();
+        return config.profile(&name)?.place();
     }
-    Ok(config.store.unwrap_or_else(|| Rushgate::DEFAULT_URL.to_owned()))
+    Ok(config.place()?.unwrap_or_else(|| Rushgate::DEFAULT_URL.to_owned()))
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::exit::Fault;
+use crate::globals;
 use crate::settings::ServeOptions;
 
 const FILE: &str = "rushgate.toml";
@@ -17,33 +18,40 @@ const FILE: &str = "rushgate.toml";
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Config {
     /// The store's URL.
-    pub(crate) store: Option<String>,
+    store: Option<String>,
+    /// URL of a server, in place of a store.
+    url: Option<String>,
     /// The ledger's URL.
     pub(crate) orders: Option<String>,
-    /// Stores by name, for `--profile`.
+    /// Stores and servers by name, for `--profile`.
     pub(crate) profiles: BTreeMap<String, Profile>,
     /// The options of `rushgate serve`.
     pub(crate) serve: ServeOptions,
 }
 
-/// A store, its ledger and the API token for it.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A store or a server, its ledger and the API token for it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub(crate) struct Profile {
     /// The store's URL.
-    store: String,
+    store: Option<String>,
+    /// URL of a server, in place of a store.
+    url: Option<String>,
     /// The ledger's URL.
-    #[serde(default)]
     pub(crate) orders: Option<String>,
-    /// File with the API token of a server.
-    #[serde(default)]
+    /// File with the API token of the server.
     token_file: Option<PathBuf>,
 }
 
+/// The two keys of a file, of which one may be set.
+const KEYS: [&str; 2] = ["`store`", "`url`"];
+
 impl Profile {
-    /// The store's URL, with the token if the profile has one.
-    pub(crate) fn store(&self) -> Result<String, Fault> {
-        let Some(file) = &self.token_file else { return Ok(self.store.clone()) };
+    /// URL of the store, or of the server with the token if the profile has one.
+    pub(crate) fn place(&self) -> Result<String, Fault> {
+        let place = globals::place(self.store.clone(), self.url.clone(), KEYS)?;
+        let place = place.ok_or_else(|| Fault::usage("a profile requires `store` or `url`"))?;
+        let Some(file) = &self.token_file else { return Ok(place) };
         let text = std::fs::read_to_string(file).map_err(|error| {
             Fault::usage(format_args!("cannot read the API token from `{}`: {error}", file.display()))
         })?;
@@ -53,13 +61,11 @@ impl Profile {
             return Err(Fault::usage(format_args!("`{}` does not contain an API token", file.display()))
                 .hint("write the token there as `rushgate token create` printed it"));
         }
-        match self.store.split_once("://") {
+        match place.split_once("://") {
             Some((scheme @ ("http" | "https"), rest)) if !rest.contains('@') => {
                 Ok(format!("{scheme}://{token}@{rest}"))
             }
-            _ => Err(Fault::usage(
-                "`token_file` requires a store at http:// or https://, without a token in it",
-            )),
+            _ => Err(Fault::usage("`token_file` requires `url`, without a token in it")),
         }
     }
 }
@@ -68,6 +74,11 @@ impl Config {
     /// Reads the file, if there is one.
     pub(crate) fn load() -> Result<Self, Fault> {
         Self::read(Path::new(FILE))
+    }
+
+    /// URL of the store or of the server.
+    pub(crate) fn place(&self) -> Result<Option<String>, Fault> {
+        globals::place(self.store.clone(), self.url.clone(), KEYS)
     }
 
     /// The profile of this name: that of the working directory, or else that of the user.
@@ -80,7 +91,7 @@ impl Config {
         config.profiles.get(name).cloned().ok_or_else(|| {
             let place = file.map_or(String::new(), |file| format!(" or {}", file.display()));
             Fault::usage(format_args!("there is no profile `{name}`"))
-                .hint(format_args!("add a section [profiles.{name}] with `store` to {FILE}{place}"))
+                .hint(format_args!("add a section [profiles.{name}] with `store` or `url` to {FILE}{place}"))
         })
     }
 
@@ -127,29 +138,45 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_has_a_store_and_may_have_a_token() {
+    fn a_profile_has_a_store_or_a_server_with_a_token() {
         let dir = tempfile::tempdir().unwrap();
         let token = dir.path().join("token");
         std::fs::write(&token, "rg_1_2\n").unwrap();
         let text = format!(
-            "[profiles.shop]\nstore = \"https://h\"\ntoken_file = {token:?}\n[profiles.local]\nstore = \"sqlite:a.db\""
+            "[profiles.shop]\nurl = \"https://h\"\ntoken_file = {token:?}\n[profiles.local]\nstore = \"sqlite:a.db\""
         );
         let config = Config::parse(&text).unwrap();
-        assert_eq!(config.profile("shop").unwrap().store().unwrap(), "https://rg_1_2@h");
-        assert_eq!(config.profile("local").unwrap().store().unwrap(), "sqlite:a.db");
+        assert_eq!(config.profile("shop").unwrap().place().unwrap(), "https://rg_1_2@h");
+        assert_eq!(config.profile("local").unwrap().place().unwrap(), "sqlite:a.db");
         for (written, words) in [("", "does not contain"), ("two words", "does not contain")] {
             std::fs::write(&token, written).unwrap();
-            let fault = config.profile("shop").unwrap().store().unwrap_err().to_string();
+            let fault = config.profile("shop").unwrap().place().unwrap_err().to_string();
             assert!(fault.contains(words), "{written}: {fault}");
         }
         std::fs::remove_file(&token).unwrap();
-        assert!(config.profile("shop").unwrap().store().unwrap_err().to_string().contains("cannot read"));
+        assert!(config.profile("shop").unwrap().place().unwrap_err().to_string().contains("cannot read"));
+    }
+
+    #[test]
+    fn a_profile_is_a_store_or_a_server_and_not_both() {
+        for (text, said) in [
+            ("", "a profile requires `store` or `url`"),
+            ("store = \"https://secret@h\"", "`store` is the URL of a server, not of a store"),
+            ("url = \"redis://:secret@h\"", "`url` is not the URL of a server"),
+            ("store = \"sqlite:a.db\"\nurl = \"https://h\"", "`store` and `url` exclude each other"),
+        ] {
+            let config = Config::parse(&format!("[profiles.shop]\n{text}")).unwrap();
+            assert_eq!(config.profile("shop").unwrap().place().unwrap_err().to_string(), said);
+            if !text.is_empty() {
+                assert_eq!(Config::parse(text).unwrap().place().unwrap_err().to_string(), said);
+            }
+        }
     }
 
     #[test]
     fn both_urls_are_read() {
         let config = Config::parse("store = \"sqlite:a.db\"\norders = \"sqlite:b.db\"\n").unwrap();
-        assert_eq!(config.store.as_deref(), Some("sqlite:a.db"));
+        assert_eq!(config.place().unwrap().as_deref(), Some("sqlite:a.db"));
         assert_eq!(config.orders.as_deref(), Some("sqlite:b.db"));
     }
 

@@ -15,7 +15,7 @@ use crate::output::{Output, counted};
 /// Shared options, after environment and file are applied.
 #[derive(Clone, Debug)]
 pub(crate) struct Globals {
-    /// URL of the store, if set.
+    /// URL of the store, or of the server in its place, if set.
     pub(crate) store: Option<String>,
     /// URL of the ledger, if set.
     pub(crate) orders: Option<String>,
@@ -31,7 +31,7 @@ impl Globals {
         self.output
     }
 
-    /// URL of the store, or the default.
+    /// URL of the store or the server, or the default.
     pub(crate) fn store_url(&self) -> &str {
         self.store.as_deref().unwrap_or(Rushgate::DEFAULT_URL)
     }
@@ -90,7 +90,29 @@ impl Globals {
     }
 }
 
-/// Whether the store is that of a Rushgate server.
+/// The URL of the store or of the server, whichever is set. The names are those of the two settings, for errors.
+pub(crate) fn place(
+    store: Option<String>,
+    url: Option<String>,
+    [of_store, of_url]: [&str; 2],
+) -> Result<Option<String>, Fault> {
+    // A URL may contain a password, so the messages omit it.
+    match (store, url) {
+        (Some(_), Some(_)) => Err(Fault::usage(format_args!("{of_store} and {of_url} exclude each other"))
+            .hint(format_args!("keep {of_store} for a store, or {of_url} for a Rushgate server"))),
+        (Some(store), None) if is_http(&store) => {
+            Err(Fault::usage(format_args!("{of_store} is the URL of a server, not of a store"))
+                .hint(format_args!("set it as {of_url}")))
+        }
+        (None, Some(url)) if !is_http(&url) => Err(Fault::usage(format_args!(
+            "{of_url} is not the URL of a server"
+        ))
+        .hint(format_args!("use https://HOST[:PORT] or http://HOST[:PORT]; for a store, set {of_store}"))),
+        (store, url) => Ok(store.or(url)),
+    }
+}
+
+/// Whether the URL is that of a Rushgate server.
 pub(crate) fn is_http(url: &str) -> bool {
     url.starts_with("http://") || url.starts_with("https://")
 }

@@ -65,9 +65,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    let globals = globals(&cli);
-    let output = globals.output();
-    let exit = carry_out(cli, globals).unwrap_or_else(|error| output.error(&error));
+    let output = Output::new(&cli.shared.output).only_shows(only_shows(&cli.verb));
+    let exit = carry_out(cli, output).unwrap_or_else(|error| output.error(&error));
     exit.into()
 }
 
@@ -101,19 +100,20 @@ fn usage(error: &clap::Error) -> Fault {
 }
 
 /// Options from the command line. The file is applied later, for the commands that use it.
-fn globals(cli: &Cli) -> Globals {
-    let Shared { store, orders, profile, output } = &cli.shared;
-    let output = Output::new(output).only_shows(only_shows(&cli.verb));
-    Globals { store: store.clone(), orders: orders.clone(), profile: profile.clone(), output }
+fn globals(shared: Shared, output: Output) -> Result<Globals, Fault> {
+    let Shared { store, url, orders, profile, .. } = shared;
+    let store = globals::place(store, url, ["--store (RUSHGATE_STORE)", "--url (RUSHGATE_URL)"])?;
+    Ok(Globals { store, orders, profile, output })
 }
 
-fn carry_out(cli: Cli, globals: Globals) -> Result<Exit> {
+fn carry_out(cli: Cli, output: Output) -> Result<Exit> {
     match cli.verb {
-        Verb::Completions(args) => completions::run(&args, globals.output()),
-        Verb::Man(args) => man::run(&args, globals.output()),
-        Verb::Options => options(globals.output()),
-        Verb::Serve(args) if args.print_config => serve::print_config(globals.output()),
+        Verb::Completions(args) => completions::run(&args, output),
+        Verb::Man(args) => man::run(&args, output),
+        Verb::Options => options(output),
+        Verb::Serve(args) if args.print_config => serve::print_config(output),
         mut verb => {
+            let globals = globals(cli.shared, output)?;
             let uses_file = needs_file(&verb) || globals.profile.is_some();
             let config = if uses_file { Config::load()? } else { Config::default() };
             let globals = with_file(globals, &mut verb, config)?;
@@ -170,10 +170,12 @@ fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Result<Gl
     if let Some(name) = &globals.profile {
         // The ledger of another store does not go with it.
         let profile = config.profile(name)?;
-        globals.store = Some(profile.store()?);
+        globals.store = Some(profile.place()?);
         globals.orders = globals.orders.or(profile.orders);
     } else {
-        globals.store = globals.store.or(config.store);
+        if globals.store.is_none() {
+            globals.store = config.place()?;
+        }
         globals.orders = globals.orders.or(config.orders);
     }
     match verb {

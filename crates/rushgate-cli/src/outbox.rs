@@ -33,22 +33,22 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
         OutboxVerb::Relay(args) => {
             let telemetry = log::start(output)?;
             // Before the store, so that a mistyped URL does not create a store.
-            let outbox = Outbox::open(&args.place.url).await?;
+            let outbox = Outbox::open(&args.place.database).await?;
             let relayed = globals.with_gate(async |gate| relay(&gate, outbox, args, output).await).await;
             telemetry.end().await;
             relayed
         }
-        OutboxVerb::Stats(args) => stats(&Outbox::open(&args.place.url).await?, output).await,
+        OutboxVerb::Stats(args) => stats(&Outbox::open(&args.place.database).await?, output).await,
         OutboxVerb::Ls(args) => ls(args, output).await,
         OutboxVerb::Retry(args) => {
             let which = args.which;
-            let n = Outbox::open(&which.place.url).await?.retry(positions(&which)).await?;
+            let n = Outbox::open(&which.place.database).await?.retry(positions(&which)).await?;
             output.line(&json!({ "retried": n }), format_args!("retried {n}"))?;
             Ok(exit(&which, n))
         }
         OutboxVerb::Delete(args) => {
             let which = args.which;
-            let n = Outbox::open(&which.place.url).await?.delete(positions(&which)).await?;
+            let n = Outbox::open(&which.place.database).await?.delete(positions(&which)).await?;
             output.line(&json!({ "deleted": n }), format_args!("deleted {n}"))?;
             Ok(exit(&which, n))
         }
@@ -156,7 +156,7 @@ impl<'a> From<&'a RefusedTask> for RefusedView<'a> {
 }
 
 async fn ls(args: LsArgs, output: Output) -> Result<Exit> {
-    let refused = Outbox::open(&args.place.url).await?.refused(args.after, args.n).await?;
+    let refused = Outbox::open(&args.place.database).await?.refused(args.after, args.n).await?;
     if let Some(last) = refused.last().filter(|_| refused.len() == args.n as usize) {
         output.note(format_args!("there may be more; continue with --after {}", last.position));
     }

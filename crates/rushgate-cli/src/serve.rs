@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::check::{self, PostCheck};
 use crate::exit::{Exit, Fault};
 use crate::files;
-use crate::globals::Globals;
+use crate::globals::{Globals, is_http};
 use crate::log;
 use crate::output::Output;
 use crate::settings::{REFERENCE, Settings, Tls};
@@ -31,6 +31,11 @@ pub(crate) fn print_config(output: Output) -> Result<Exit> {
 }
 
 pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
+    if is_http(globals.store_url()) {
+        return Err(Fault::usage("`serve` requires a store, not another server")
+            .hint("pass --store sqlite:PATH or --store redis://HOST:PORT")
+            .into());
+    }
     let telemetry = log::start(globals.output())?;
     raise_limit(&args, globals.output());
     let (globals, _folder) = stage(&args, globals)?;

@@ -231,6 +231,7 @@ mod tests {
     /// Keys without a default; the reference shows an example of each.
     const UNSET: &[&str] = &[
         "store",
+        "url",
         "orders",
         "tokens",
         "tls_cert",
@@ -275,7 +276,7 @@ mod tests {
             let flag = format!("--{}", option.get_long().unwrap());
             assert!(REFERENCE.contains(&flag), "{flag}");
         }
-        names.extend(["store".to_owned(), "orders".to_owned()]);
+        names.extend(["store", "url", "orders"].map(str::to_owned));
         let keys: Vec<_> = lines().into_iter().map(|(key, _)| key).collect();
         assert_eq!(keys.len(), names.len(), "each once: {keys:?}");
         assert_eq!(keys.into_iter().collect::<BTreeSet<_>>(), names);
@@ -308,8 +309,9 @@ mod tests {
 
     #[test]
     fn what_has_no_default_is_said_to_have_none_and_its_example_is_read() {
-        let all = in_force(|_| true);
-        assert!(all.store.is_some() && all.orders.is_some() && all.serve.tokens.is_some());
+        let all = in_force(|key| key != "url");
+        assert!(all.place().unwrap().is_some() && all.orders.is_some() && all.serve.tokens.is_some());
+        assert!(in_force(|key| key != "store").place().unwrap().is_some());
         for key in UNSET {
             let (before, _) = REFERENCE.split_once(&format!("\n#{key} = ")).unwrap();
             assert!(before.lines().last().unwrap().ends_with("for example:"), "{key}");

@@ -30,7 +30,7 @@ impl Side {
         let made = of_server.json(&["token", "create", "cli", "--role", "operator"]);
         let (running, address) = serve(&of_server, &["--tokens", "tokens.json"]);
         let variables = vec![
-            ("RUSHGATE_STORE", format!("http://{address}")),
+            ("RUSHGATE_URL", format!("http://{address}")),
             ("RUSHGATE_TOKEN", made["token"].as_str().unwrap().to_owned()),
         ];
         let shop = Shop::new();
@@ -250,7 +250,7 @@ const OTHERS: [(&str, &str); 16] = [
     ("functions print", "it is about a Redis server"),
     ("man", "it writes pages"),
     ("queue cron tend", "it runs until it is stopped; see `a_scheduler_fires_through_a_server`"),
-    ("rush", "it has `--url` for a server"),
+    ("rush", "it simulates a sale; see `rush_http.rs`"),
     ("sale draw verify", "it reads a file"),
     ("serve", "it is the server"),
     ("token create", "it writes the token file of a server"),
@@ -334,7 +334,7 @@ fn server() -> (Running, Shop, String, String) {
 }
 
 #[test]
-fn a_profile_names_store_and_token_and_a_flag_overrides_it() {
+fn a_profile_names_a_place_and_its_token_and_a_flag_overrides_it() {
     let (_running, of_server, url, token) = server();
     of_server.ok(&["queue", "enqueue", "remote", "a"]);
     let shop = Shop::new();
@@ -342,7 +342,7 @@ fn a_profile_names_store_and_token_and_a_flag_overrides_it() {
     std::fs::create_dir_all(&user).unwrap();
     std::fs::write(shop.path("token"), &token).unwrap();
     let token_file = shop.path("token");
-    let profile = format!("[profiles.far]\nstore = {url:?}\ntoken_file = {token_file:?}\n");
+    let profile = format!("[profiles.far]\nurl = {url:?}\ntoken_file = {token_file:?}\n");
     std::fs::write(user.join("rushgate.toml"), profile).unwrap();
     let near = "orders = \"sqlite:local.db\"\n[profiles.near]\nstore = \"sqlite:near.db\"\n";
     std::fs::write(shop.path("rushgate.toml"), near).unwrap();
@@ -373,10 +373,49 @@ fn a_profile_names_store_and_token_and_a_flag_overrides_it() {
     assert_eq!(run(&[&ls[..], &["--profile", "far"]].concat(), &both).out, "remote\n");
     let said = run(&[&ls[..], &["--profile", "far", "--store", "sqlite:near.db"]].concat(), &[]);
     assert!(said.status == 2 && said.err.contains("exclude each other"), "{}", said.err);
+    // A server overrides a profile as a store does, and a flag for one overrides the variable of the other.
+    let token = ("RUSHGATE_TOKEN", token.as_str());
+    let of_server = ("RUSHGATE_URL", url.as_str());
+    let of_store = ("RUSHGATE_STORE", "sqlite:near.db");
+    assert_eq!(run(&ls, &[of_server, token, ("RUSHGATE_PROFILE", "near")]).out, "remote\n");
+    assert_eq!(run(&["--url", &url, "queue", "ls"], &[of_store, token]).out, "remote\n");
+    assert_eq!(run(&["queue", "--store", "sqlite:near.db", "ls"], &[of_server, token]).out, "near\n");
+    assert_eq!(run(&["--profile", "near", "queue", "ls"], &[of_server, of_store]).out, "near\n");
     let said = run(&[&ls[..], &["--profile", "nowhere"]].concat(), &[]);
     assert!(said.status == 2 && said.err.contains("[profiles.nowhere]"), "{}", said.err);
     let said = run(&["--profile", "far", "-v", "queue", "ls"], &[]);
-    assert!(said.err.contains(&url) && !said.err.contains(&token), "the token is not shown: {}", said.err);
+    assert!(said.err.contains(&url) && !said.err.contains(token.1), "the token is not shown: {}", said.err);
+}
+
+#[test]
+fn a_command_has_one_place_a_store_or_a_server() {
+    let shop = Shop::new();
+    let url = "http://127.0.0.1:1";
+    let refused = |variables: &[(&str, &str)], args: &[&str], words: &str| {
+        let mut command = shop.command(args);
+        let said: Said = command.envs(variables.iter().copied()).output().unwrap().into();
+        assert!(said.status == 2 && said.err.contains(words), "{args:?}: {}", said.err);
+        assert!(!said.err.contains("secret"), "{}", said.err);
+    };
+    let both = [("RUSHGATE_STORE", "sqlite:a.db"), ("RUSHGATE_URL", url)];
+    refused(
+        &[],
+        &["--store", "sqlite:a.db", "--url", url, "queue", "ls"],
+        "--store and --url exclude each other",
+    );
+    refused(&[], &["--url", url, "queue", "ls", "--profile", "p"], "--url and --profile exclude each other");
+    refused(&both, &["queue", "ls"], "RUSHGATE_STORE and RUSHGATE_URL are both set");
+    refused(&[], &["--store", "https://secret@h", "queue", "ls"], "set it as --url (RUSHGATE_URL)");
+    refused(&[], &["--url", "redis://:secret@h", "queue", "ls"], "for a store, set --store (RUSHGATE_STORE)");
+    refused(&[], &["--url", "127.0.0.1:7979", "rush"], "use https://HOST[:PORT]");
+    refused(&[("RUSHGATE_URL", url)], &["serve"], "`serve` requires a store");
+    refused(&[("RUSHGATE_URL", url)], &["functions", "check"], "has no function library");
+    std::fs::write(shop.path("rushgate.toml"), "store = \"sqlite:a.db\"\nurl = \"https://h\"\n").unwrap();
+    refused(&[], &["queue", "ls"], "`store` and `url` exclude each other");
+    std::fs::write(shop.path("rushgate.toml"), "store = \"https://secret@h\"\n").unwrap();
+    refused(&[], &["queue", "ls"], "set it as `url`");
+    std::fs::write(shop.path("rushgate.toml"), format!("url = {url:?}\n")).unwrap();
+    assert_eq!(shop.run(&["queue", "ls"]).status, 4, "the server of the file is away");
 }
 
 #[test]
@@ -385,7 +424,7 @@ fn a_refused_token_is_status_3_and_an_unreachable_server_status_4() {
     let worker = of_server.json(&["token", "create", "w", "--role", "worker", "--scope", "queue:mail"]);
     let worker = worker["token"].as_str().unwrap();
     let run = |token: &str, args: &[&str]| -> Said {
-        let mut command = of_server.command(&[&["--json", "--store", &url], args].concat());
+        let mut command = of_server.command(&[&["--json", "--url", &url], args].concat());
         command.env("RUSHGATE_TOKEN", token).output().unwrap().into()
     };
     // The server rereads its tokens within a fraction of a second.
@@ -407,12 +446,12 @@ fn a_refused_token_is_status_3_and_an_unreachable_server_status_4() {
 }
 
 #[test]
-fn tokens_are_managed_at_the_server_of_the_store() {
+fn tokens_are_managed_at_the_server_of_the_url() {
     let (_running, of_server, url, token) = server();
     let shop = Shop::new();
     let run = |token: &str, args: &[&str]| -> Said {
         let mut command = shop.command(&[&["--json"], args].concat());
-        command.env("RUSHGATE_STORE", &url).env("RUSHGATE_TOKEN", token).output().unwrap().into()
+        command.env("RUSHGATE_URL", &url).env("RUSHGATE_TOKEN", token).output().unwrap().into()
     };
     let json =
         |said: &Said| -> Value { serde_json::from_str(&said.out).unwrap_or_else(|_| panic!("{}", said.err)) };
@@ -444,7 +483,7 @@ fn a_scheduler_fires_through_a_server() {
     let (_running, _of_server, url, token) = server();
     let shop = Shop::new();
     let start = |args: &[&str]| {
-        let mut command = shop.command(&[&["--store", &url], args].concat());
+        let mut command = shop.command(&[&["--url", &url], args].concat());
         command.env("RUSHGATE_TOKEN", &token);
         command
     };

@@ -169,6 +169,8 @@ fn a_crowd_needs_a_server_and_a_token_of_an_operator_and_says_so() {
     let said = shop.run(&["--json", "rush", "--url", "127.0.0.1:7979"]);
     assert_eq!(said.status, 2, "{}", said.err);
     assert_eq!(shop.run(&["rush", "--within", "1s"]).status, 2, "the option requires --url");
+    let said = shop.run(&["rush", "--url", "http://127.0.0.1:1", "--keep"]);
+    assert!(said.status == 2 && said.err.contains("--keep and --url exclude each other"), "{}", said.err);
 
     let token = |role: &str| {
         let made = shop.json(&["token", "create", role, "--role", role]);
@@ -189,7 +191,10 @@ fn a_crowd_needs_a_server_and_a_token_of_an_operator_and_says_so() {
         );
     }
     std::fs::write(shop.path("token"), &operator).unwrap();
-    let report = report(shop.start(&[&rush[..], &["--token-file", "token"]].concat()));
+    let profile = format!("[profiles.there]\nurl = {url:?}\ntoken_file = \"token\"\n");
+    std::fs::write(shop.path("rushgate.toml"), profile).unwrap();
+    let rush = rush.iter().filter(|word| !["--url", url.as_str()].contains(word)).copied();
+    let report = report(shop.start(&rush.chain(["--profile", "there"]).collect::<Vec<_>>()));
     assert_eq!(number(&report["buyers"]), 20);
     stop(server);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::process::{Command, Stdio};
 
-use common::{Said, Shop};
+use common::{Said, Shop, serve};
 use rushgate_test::servers::{Kind, RedisSetup};
 use rustix::process::Signal;
 
@@ -21,7 +21,10 @@ fn offered(shop: &Shop, words: &[&str]) -> Vec<String> {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_rushgate"));
     let path = format!("{}:{}", binary.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let mut command = Command::new("bash");
-    command.args(["-c", ASK, "bash"]).args(words).env("PATH", path).env_remove("RUSHGATE_STORE");
+    command.args(["-c", ASK, "bash"]).args(words).env("PATH", path);
+    for place in ["RUSHGATE_STORE", "RUSHGATE_URL", "RUSHGATE_PROFILE"] {
+        command.env_remove(place);
+    }
     let said: Said = command.current_dir(shop.dir.path()).stdin(Stdio::null()).output().unwrap().into();
     assert_eq!((said.status, said.err.as_str()), (0, ""), "{words:?}: {}", said.out);
     said.out.split_whitespace().map(str::to_owned).collect()
@@ -64,6 +67,17 @@ fn bash_completes_the_names_in_a_store_on_redis() {
     assert_eq!(offered(&shop, &["sale", "open", "--store", &server.url(), "phot"]), ["photos"]);
     std::fs::write(shop.path("rushgate.toml"), format!("store = \"{}\"\n", server.url())).unwrap();
     assert_eq!(offered(&shop, &["queue", "ls", "mails"]), ["mails"]);
+}
+
+#[test]
+fn bash_completes_the_names_at_a_server() {
+    let (shop, of_server) = (Shop::new(), Shop::new());
+    fill(&of_server, "sqlite:rushgate.db");
+    let (_running, address) = serve(&of_server, &[]);
+    let url = format!("http://{address}");
+    assert_eq!(offered(&shop, &["--url", &url, "queue", "top", "m"]), ["mail", "mails"]);
+    std::fs::write(shop.path("rushgate.toml"), format!("url = {url:?}\n")).unwrap();
+    assert_eq!(offered(&shop, &["sale", "open", "phot"]), ["photos"]);
 }
 
 #[test]

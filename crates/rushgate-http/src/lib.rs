@@ -15,3 +15,4 @@ mod url;
 
 pub use client::Client;
 pub use store::HttpStore;
+pub use url::Address;

@@ -8,18 +8,21 @@ use rushgate_core::{Error, Result};
 /// Environment variable with the API token of a URL that has none.
 const TOKEN: &str = "RUSHGATE_TOKEN";
 
-/// Where a server is, and who asks.
-#[derive(Clone)]
-pub(crate) struct Address {
+/// URL of a server, and the API token for it.
+#[derive(Clone, Debug)]
+pub struct Address {
     /// The URL without a token and without a slash at its end.
-    pub(crate) base: String,
-    /// Value of `Authorization`.
-    pub(crate) bearer: Option<HeaderValue>,
+    pub base: String,
+    /// Value of `Authorization`. Its `Debug` does not show the token.
+    pub bearer: Option<HeaderValue>,
 }
 
 impl Address {
-    /// Parses the URL. The token is that of the URL, or else that of the environment.
-    pub(crate) fn of(url: &str) -> Result<Self> {
+    /// Parses a URL, `http[s]://[TOKEN@]HOST[:PORT][/PATH]`. Without a token in it, `RUSHGATE_TOKEN` may have one.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for another URL, or a token that is no header value.
+    pub fn of(url: &str) -> Result<Self> {
         Self::with(url, std::env::var(TOKEN).ok())
     }
 

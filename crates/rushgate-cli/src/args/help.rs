@@ -17,12 +17,13 @@ const GROUPS: [(&str, &[&str]); 3] = [
 const OPTIONS: &str = "\
 Options of every command:
   --store <URL>   Store: sqlite:PATH, redis://HOST, redis+cluster://H1,H2 or
-                  redis+sentinel://H1,H2/SERVICE [default: sqlite:rushgate.db],
-                  or https://HOST for a server, with a token in RUSHGATE_TOKEN
+                  redis+sentinel://H1,H2/SERVICE [default: sqlite:rushgate.db]
+  --url <URL>     Server in place of a store: https://HOST[:PORT], with an API
+                  token in RUSHGATE_TOKEN
   --orders <URL>  Ledger, the system of record for orders: sqlite:PATH
                   or postgres://USER@HOST/NAME
   --profile <NAME>
-                  Store, ledger and token of [profiles.NAME] in rushgate.toml
+                  Store or server of [profiles.NAME] in rushgate.toml
   --json          Print data as JSON on stdout, errors as JSON on stderr
   -q, --quiet     Print only errors on stderr
   -v, --verbose   Print more details on stderr
@@ -32,9 +33,9 @@ Options of every command:
   -h, --help      Print help, also for a command
   -V, --version   Print the version and the commit it was built from
 
-RUSHGATE_STORE, RUSHGATE_ORDERS and RUSHGATE_PROFILE set the first three too,
-and so do `store` and `orders` in rushgate.toml. Durations have a unit: 250ms,
-15s, 2m, 1h.
+RUSHGATE_STORE, RUSHGATE_URL, RUSHGATE_ORDERS and RUSHGATE_PROFILE set the first
+four too, and so do `store`, `url` and `orders` in rushgate.toml. Durations have
+a unit: 250ms, 15s, 2m, 1h.
 Data goes to stdout; everything else goes to stderr.";
 
 const EXAMPLES: &str = "\

@@ -31,14 +31,17 @@ pub(crate) struct Cli {
 /// Options of every command. `rushgate help options` lists them, so that the help of each command need not.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Shared {
-    /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE, redis+cluster://H1,H2, or https://HOST for
-    /// the store of a Rushgate server, with an API token in RUSHGATE_TOKEN [default: sqlite:rushgate.db].
+    /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2
+    /// [default: sqlite:rushgate.db].
     #[arg(long, global = true, hide = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
     pub(crate) store: Option<String>,
+    /// Server URL, https://HOST[:PORT] or http, in place of a store. RUSHGATE_TOKEN has the API token.
+    #[arg(long, global = true, hide = true, env = "RUSHGATE_URL", value_name = "URL", hide_env = true)]
+    pub(crate) url: Option<String>,
     /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
     #[arg(long, global = true, hide = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
     pub(crate) orders: Option<String>,
-    /// Profile: store, ledger and API token by name, from [profiles.NAME] in rushgate.toml or in
+    /// Profile: store or server, ledger and API token by name, from [profiles.NAME] in rushgate.toml or in
     /// ~/.config/rushgate/rushgate.toml.
     #[arg(long, global = true, hide = true, env = "RUSHGATE_PROFILE", value_name = "NAME", hide_env = true)]
     pub(crate) profile: Option<String>,
@@ -47,16 +50,25 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Decides between a profile and single URLs: a flag overrides variables, and a URL overrides a profile.
-    pub(crate) fn settle(&mut self, is_flag: impl Fn(&str) -> bool) -> Result<(), &'static str> {
-        if self.profile.is_none() {
-            return Ok(());
-        }
-        match (is_flag("profile"), is_flag("store")) {
-            (true, true) => return Err("--profile and --store exclude each other"),
-            (true, false) => self.store = None,
-            (false, _) if self.store.is_some() => self.profile = None,
-            _ => {}
+    /// Leaves at most one of store, server and profile: a flag overrides variables, and a URL overrides a profile.
+    pub(crate) fn settle(&mut self, is_flag: impl Fn(&str) -> bool) -> Result<(), String> {
+        let flags: Vec<_> = ["store", "url", "profile"].into_iter().filter(|name| is_flag(name)).collect();
+        match flags[..] {
+            [] if self.store.is_some() && self.url.is_some() => {
+                return Err("RUSHGATE_STORE and RUSHGATE_URL are both set: unset one, or pass a flag".into());
+            }
+            [] if self.store.is_some() || self.url.is_some() => self.profile = None,
+            [] => {}
+            [flag] => {
+                for (name, value) in
+                    [("store", &mut self.store), ("url", &mut self.url), ("profile", &mut self.profile)]
+                {
+                    if name != flag {
+                        *value = None;
+                    }
+                }
+            }
+            [one, other, ..] => return Err(format!("--{one} and --{other} exclude each other")),
         }
         if self.profile.is_some() && !is_flag("orders") {
             self.orders = None;

@@ -20,7 +20,7 @@ pub(crate) struct Place {
     /// Your own existing database: sqlite:PATH or postgres://USER@HOST/NAME. RUSHGATE_OUTBOX names it too, and keeps
     /// a password out of the process list.
     #[arg(env = "RUSHGATE_OUTBOX", value_name = "URL", hide_env = true)]
-    pub(crate) url: String,
+    pub(crate) database: String,
 }
 
 /// Move committed rows from the outbox to their queues, until INT or TERM.

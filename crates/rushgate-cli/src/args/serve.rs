@@ -69,7 +69,7 @@ impl TokensFile {
 /// A buyer reads sales, reserves and cancels. A worker also uses locks and queues, and confirms paid reservations. An
 /// operator does everything.
 ///
-/// With --store https://HOST or a profile, the token is one of that server. That needs an operator's token without
+/// With --url or the profile of a server, the token is one of that server. That needs an operator's token without
 /// scopes.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -35,7 +35,7 @@ pub(crate) struct DoctorArgs {
 #[command(after_help = "\
 Examples:
   rushgate top
-  rushgate top --store https://rushgate.example.com --every 5s")]
+  rushgate top --url https://rushgate.example.com --every 5s")]
 pub(crate) struct TopArgs {
     /// Refresh interval.
     #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
@@ -44,8 +44,8 @@ pub(crate) struct TopArgs {
 
 /// Benchmark a store: throughput and latency.
 ///
-/// Measures a fresh file in the temporary directory, unless --store or RUSHGATE_STORE names a store. There it uses
-/// names that begin with `bench-` and deletes them, except the sale, which is ended.
+/// Measures a fresh file in the temporary directory, unless --store, --url or their variables name another place. There
+/// it uses names that begin with `bench-` and deletes them, except the sale, which is ended.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -76,8 +76,8 @@ pub(crate) enum Subject {
 
 /// Print the script that completes commands in a shell.
 ///
-/// It completes commands, options and the names of locks, queues and sales in the store of --store, RUSHGATE_STORE or
-/// rushgate.toml. The script asks `rushgate` for them, so load it again after an upgrade.
+/// It completes commands, options and the names of locks, queues and sales in the store or at the server that the
+/// command would use. The script asks `rushgate` for them, so load it again after an upgrade.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:

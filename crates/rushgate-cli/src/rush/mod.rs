@@ -21,7 +21,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::duration;
 use crate::exit::{Exit, Fault};
-use crate::globals::Globals;
+use crate::globals::{Globals, is_http};
 use crate::output::Output;
 use crate::signals::{Signals, died_of};
 use crowd::{Crowd, Plan};
@@ -133,8 +133,11 @@ pub(crate) struct Workers {
 }
 
 pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
-    if let Some(url) = args.remote.url.clone() {
-        return remote::run(args, &url, globals).await;
+    if let Some(url) = globals.store.as_deref().filter(|url| is_http(url)) {
+        return remote::run(args, url, globals).await;
+    }
+    if args.remote.within.is_some() {
+        return Err(Fault::usage("--within requires --url").hint("pass --url, or set RUSHGATE_URL").into());
     }
     let seed = args.seed.unwrap_or_else(rand::random);
     let name = args.sale(seed)?;

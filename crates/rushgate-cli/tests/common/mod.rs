@@ -72,6 +72,9 @@ impl Shop {
         command.args(args).current_dir(self.dir.path()).stdin(Stdio::null());
         for name in [
             "RUSHGATE_STORE",
+            "RUSHGATE_URL",
+            "RUSHGATE_TOKEN",
+            "RUSHGATE_PROFILE",
             "RUSHGATE_ORDERS",
             "RUSHGATE_OUTBOX",
             "NO_COLOR",

@@ -1,6 +1,5 @@
 //! The HTTP client of the load simulation.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -12,13 +11,12 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rushgate_http::Address;
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::exit::{Exit, Fault, chain};
 
-/// Environment variable with the bearer token.
-const TOKEN: &str = "RUSHGATE_TOKEN";
 /// Maximum size of an answer. A longer one is not from a Rushgate server.
 const ANSWER_MAX: usize = 64 << 20;
 /// Time limit for an answer, in addition to the requested wait. Generous, because the server's store may be
@@ -70,35 +68,9 @@ impl<'a> Ask<'a> {
     }
 }
 
-/// Parses the base URL of a server: `http://HOST[:PORT]`.
-pub(super) fn base(url: &str) -> Result<String, Fault> {
-    let unusable = |why: &str| Fault::usage(format_args!("--url: `{url}` {why}"));
-    let uri: Uri = url.parse().map_err(|_| unusable("is not a URL"))?;
-    match (uri.scheme_str(), uri.authority(), uri.path_and_query().map_or("/", |path| path.as_str())) {
-        (Some("http" | "https"), Some(authority), "/") if !authority.as_str().contains('@') => {
-            Ok(format!("{}://{authority}", uri.scheme_str().unwrap_or("http")))
-        }
-        (_, Some(authority), _) if authority.as_str().contains('@') => {
-            Err(Fault::usage("--url must not contain a password")
-                .hint(format_args!("set {TOKEN}, or pass --token-file")))
-        }
-        _ => Err(unusable("is not http://HOST:PORT or https://HOST:PORT")),
-    }
-}
-
-/// The bearer token, if there is one.
-pub(super) fn token(file: Option<&Path>) -> Result<Option<String>, Fault> {
-    let text = match file {
-        Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
-            Fault::usage(format_args!("cannot read the token from `{}`: {error}", file.display()))
-        })?),
-        None => std::env::var(TOKEN).ok(),
-    };
-    Ok(text.map(|text| text.trim().to_owned()).filter(|text| !text.is_empty()))
-}
-
 impl Api {
-    pub(super) fn new(base: &str, token: Option<&str>) -> Result<Self> {
+    pub(super) fn new(address: Address) -> Result<Self> {
+        let Address { base, bearer } = address;
         let mut http = HttpConnector::new();
         // Send small requests at once (no Nagle delay).
         http.set_nodelay(true);
@@ -109,15 +81,10 @@ impl Api {
             false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
         };
         let connector = https.https_or_http().enable_http1().wrap_connector(http);
-        let bearer = token.map(|token| HeaderValue::try_from(format!("Bearer {token}"))).transpose();
-        let mut bearer =
-            bearer.map_err(|_| Fault::usage("the token must be one line of visible characters"))?;
-        if let Some(bearer) = &mut bearer {
-            bearer.set_sensitive(true);
-        }
-        let host = HeaderValue::try_from(base.rsplit('/').next().unwrap_or_default())?;
+        let uri: Uri = base.parse()?;
+        let host = HeaderValue::try_from(uri.authority().map_or("", |authority| authority.as_str()))?;
         let client = Client::builder(TokioExecutor::new()).build(connector.clone());
-        Ok(Self { client, connector, base: base.to_owned(), host, bearer })
+        Ok(Self { client, connector, base, host, bearer })
     }
 
     /// A client of the same server with its own connections.
@@ -228,7 +195,7 @@ impl Answer {
             format_args!("the server refused the request: {} ({})", detail, self.code()),
         );
         match exit {
-            Exit::NotAllowed => fault.hint("set RUSHGATE_TOKEN to an operator's token, or pass --token-file"),
+            Exit::NotAllowed => fault.hint("set RUSHGATE_TOKEN to an operator's token"),
             _ => fault,
         }
     }
@@ -238,22 +205,4 @@ fn no_roots() -> rustls::ClientConfig {
     rustls::ClientConfig::builder()
         .with_root_certificates(rustls::RootCertStore::empty())
         .with_no_client_auth()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_has_a_scheme_and_a_host_and_nothing_else() {
-        assert_eq!(base("http://127.0.0.1:7979").unwrap(), "http://127.0.0.1:7979");
-        assert_eq!(base("https://shop.example/").unwrap(), "https://shop.example");
-        for wrong in
-            ["127.0.0.1:7979", "ftp://host", "http://", "http://host/path", "http://host?x", "http://a b"]
-        {
-            assert!(base(wrong).is_err(), "{wrong}");
-        }
-        let fault = base("http://ann:secret@host").unwrap_err();
-        assert!(!fault.to_string().contains("secret"), "{fault}");
-    }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use hdrhistogram::Histogram;
 use rushgate::CancellationToken;
+use rushgate_http::Address;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
@@ -30,8 +31,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 
 /// What the buyers do.
 pub(super) struct Plan {
-    pub(super) base: String,
-    pub(super) token: Option<String>,
+    pub(super) address: Address,
     pub(super) sale: String,
     pub(super) generation: u32,
     pub(super) buyers: u64,
@@ -130,7 +130,7 @@ struct Member {
 impl Crowd {
     pub(super) fn new(plan: Plan) -> Result<Self> {
         Ok(Self {
-            api: Api::new(&plan.base, plan.token.as_deref())?,
+            api: Api::new(plan.address.clone())?,
             tag: script::tag(plan.seed),
             path: sale_path(&plan.sale),
             reservations: format!("{}/reservations", sale_path(&plan.sale)),

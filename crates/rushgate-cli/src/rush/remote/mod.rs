@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use rushgate::CancellationToken;
 use rushgate::sale::Audit;
+use rushgate_http::Address;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -28,20 +29,14 @@ use report::Report;
 /// Time limit for the first answer of a server that may have just started.
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
-/// What `--url` adds.
+/// Options of a simulation over HTTP.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Over HTTP")]
 pub(crate) struct RemoteArgs {
-    /// Buy from the server at this URL, http://HOST:PORT or https. --store and --orders are not used then.
-    #[arg(long, value_name = "URL", conflicts_with = "keep")]
-    pub(super) url: Option<String>,
-    /// Period over which the buyers arrive, up to 1d; 0s for all at once. Each buyer has a fixed arrival time, from
-    /// which latency is measured, whether or not the server keeps up.
-    #[arg(long, requires = "url", value_name = "DURATION", value_parser = duration::parse, default_value = "10s")]
-    within: Duration,
-    /// File with an operator's token [default: RUSHGATE_TOKEN].
-    #[arg(long, requires = "url", value_name = "FILE")]
-    token_file: Option<std::path::PathBuf>,
+    /// With --url: period over which the buyers arrive, up to 1d; 0s for all at once. Each buyer has a fixed arrival
+    /// time, from which latency is measured, whether or not the server keeps up [default: 10s].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    pub(super) within: Option<Duration>,
 }
 
 /// A sale as the server reports it.
@@ -87,17 +82,20 @@ pub(super) fn sale_path(sale: &str) -> String {
 }
 
 pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<Exit> {
-    if args.remote.within > Duration::from_secs(86_400) {
+    let within = args.remote.within.unwrap_or(Duration::from_secs(10));
+    if within > Duration::from_secs(86_400) {
         return Err(Fault::usage("--within must be at most 1d").into());
+    }
+    if args.keep {
+        return Err(Fault::usage("--keep and --url exclude each other: over HTTP there are no files").into());
     }
     let seed = args.seed.unwrap_or_else(rand::random);
     let sale = args.sale(seed)?.to_string();
-    let base = api::base(url)?;
-    let token = api::token(args.remote.token_file.as_deref())?;
-    let api = Api::new(&base, token.as_deref())?;
+    let address = Address::of(url)?;
+    let api = Api::new(address.clone())?;
     let (stop, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     tokio::spawn(say_that_it_stops(stop.clone(), globals.output()));
-    let rush = Rush { args, seed, sale, base, token, api: Arc::new(api), globals: globals.clone(), stop };
+    let rush = Rush { args, within, seed, sale, address, api: Arc::new(api), globals: globals.clone(), stop };
     let rush = tokio::spawn(rush.carry_out());
     tokio::select! {
         done = rush => done?,
@@ -108,10 +106,10 @@ pub(super) async fn run(args: RushArgs, url: &str, globals: &Globals) -> Result<
 /// One simulation.
 struct Rush {
     args: RushArgs,
+    within: Duration,
     seed: u64,
     sale: String,
-    base: String,
-    token: Option<String>,
+    address: Address,
     api: Arc<Api>,
     globals: Globals,
     /// Canceled by the first signal.
@@ -212,14 +210,13 @@ impl Rush {
     fn plan(&self, seen: &Seen) -> Plan {
         let units = seen.phone().map_or(0, |sku| sku.total) as usize;
         Plan {
-            base: self.base.clone(),
-            token: self.token.clone(),
+            address: self.address.clone(),
             sale: self.sale.clone(),
             generation: seen.generation,
             buyers: self.args.buyers,
             seed: self.seed,
             connections: self.args.concurrency as usize,
-            within: self.args.remote.within,
+            within: self.within,
             patient_max: (units * 2).clamp(1_000, 1_000_000),
             stop: self.stop.clone(),
         }

@@ -107,7 +107,8 @@ impl Report<'_> {
     }
 
     fn json(&self) -> Value {
-        let Rush { args, seed, sale, base, .. } = self.rush;
+        let Rush { args, seed, sale, address, .. } = self.rush;
+        let base = &address.base;
         let answers: serde_json::Map<String, Value> =
             Told::ALL.into_iter().map(|told| (told.word().into(), self.count(told).into())).collect();
         let Promises { paid, cancelled, late, restored, lost, .. } = self.share.promises;
@@ -151,7 +152,8 @@ impl Report<'_> {
     }
 
     fn write(&self, out: &mut String, output: Output) -> std::fmt::Result {
-        let Rush { args, seed, sale, base, .. } = self.rush;
+        let Rush { args, seed, sale, address, .. } = self.rush;
+        let base = &address.base;
         let Some(stock) = self.seen.phone() else { return Ok(()) };
         let number = |n: u32| thousands(n.into());
         writeln!(
