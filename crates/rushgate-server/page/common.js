@@ -95,6 +95,7 @@ export function readAhead(url) {
   const answer = read(url);
   answer.catch(() => {}); // `read` reports it
   ahead = { url, answer, until: performance.now() + AHEAD_MS };
+  return answer;
 }
 
 /** Yields the events of a stream, and closes it when the reader stops. Uses fetch because EventSource cannot send a token. */

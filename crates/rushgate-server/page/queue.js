@@ -4,7 +4,7 @@ import { Problem, api, clockTime, exactly, moment, number, path, read as readLis
 import { Verb, ask, carryOut, spell, tell } from '/page/dialogs.js';
 import { Card, EVENTS_MAX, Facts, Menu, Nothing, Search, SortBy, Table, Tag, Trouble, canAct, hasWords, justBefore, paged, useOthers, usePolled, useTail, useTitle } from '/page/parts.js';
 import { PauseVerb, Quantiles, Recent } from '/page/queues.js';
-import { Name, navigate, route, to, withQuery } from '/page/router.js';
+import { Name, navigate, onRead, route, to, withQuery } from '/page/router.js';
 import { connection, now, queueOf } from '/page/state.js';
 import { Content, TaskVerbs, cancelTask, findIn, reschedule, stateText, steerDead, textOf } from '/page/tasks.js';
 
@@ -15,11 +15,13 @@ const SCAN_MAX = 20000;
 /** Tasks in the first request of a scan, whose answer is shown while the others are read, and in each of the others. */
 const READ_FIRST = 1000;
 const READ = 5000;
+/** The same if the server searches them and sends only those with a text. */
+const SEARCH = 10000;
 
 // ── Finding tasks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const listOf = (base, state, after, limit) => {
-  const query = new URLSearchParams({ limit, after });
+const listOf = (base, state, after, limit, text = '') => {
+  const query = new URLSearchParams({ limit, after, ...(text && { contains: text }) });
   if (!['current', 'dead'].includes(state)) query.set('state', state);
   return `${base}/${state === 'dead' ? 'dead' : 'tasks'}?${query}`;
 };
@@ -36,16 +38,20 @@ function readerOf(field) {
 
 const asText = (value) => (value !== null && typeof value === 'object' ? JSON.stringify(value) : String(value ?? '')).toLowerCase();
 
-/** A test for the words of a filter; null without one. */
+/** Words that are the same in a payload as it is stored, without escapes. */
+const isPlain = (word) => /^[\w@.-]+$/.test(word) && /[a-z]/.test(word);
+
+/** A test for the words of a filter, null without one, and the longest plain word, which the server searches for. */
 function filterOf(text) {
   const words = text.split(/\s+/).filter(Boolean).map((word) => {
     const colon = word.indexOf(':');
     const read = colon > 0 ? readerOf(word.slice(0, colon)) : null;
     return { read, part: (read ? word.slice(colon + 1) : word).toLowerCase() };
   });
-  if (!words.length) return null;
+  if (!words.length) return { matches: null, text: '' };
   const everywhere = [...Object.values(FIELDS), textOf];
-  return (task) => words.every(({ read, part }) => (read ? [read] : everywhere).some((of) => asText(of(task)).includes(part)));
+  const plain = words.map(({ part }) => part).filter(isPlain).sort((one, two) => two.length - one.length);
+  return { matches: (task) => words.every(({ read, part }) => (read ? [read] : everywhere).some((of) => asText(of(task)).includes(part))), text: plain[0] };
 }
 
 /** When a task ends, ended or is due. */
@@ -72,34 +78,35 @@ function listIn(queue, query) {
 
 /** The first request for a list. One task more than wanted tells whether there is a next page. */
 const firstOf = ({ base, state, prefix, filter, after }, want) =>
-  listOf(base, state, after || justBefore(prefix), Math.min(filter.trim() ? SCAN_MAX : want + 1, READ_FIRST));
+  listOf(base, state, after || justBefore(prefix), Math.min(filter.trim() ? SCAN_MAX : want + 1, READ_FIRST), filterOf(filter).text);
 
 /** Reads tasks until `want` of them match, or `SCAN_MAX` were read. `progress` gets what was found so far. */
 async function find(of, want, progress = () => {}) {
   const { base, state, prefix, filter } = of;
-  const matches = filterOf(filter);
+  const { matches, text } = filterOf(filter);
   const found = [];
   for (let [url, read] = [firstOf(of, want), 0]; ;) {
-    const { items, next } = await readList(url);
-    read += items.length;
+    const { items, next, read: searched = items.length } = await readList(url);
+    read += searched;
     const within = items.filter(({ id }) => id.startsWith(prefix));
     for (const task of within) if (!matches || matches(task)) found.push(state === 'dead' ? { ...task, state: 'dead' } : task);
-    const isMore = next !== undefined && within.length === items.length && items.length > 0;
+    // `next` is the last ID that was read.
+    const isMore = next !== undefined && next.startsWith(prefix);
     if (found.length > want) return { found: found.slice(0, want), next: found[want - 1].id, read };
     if (!isMore || read >= SCAN_MAX || found.length === want) return { found, next: isMore ? next : undefined, read };
-    url = listOf(base, state, next, Math.min(matches ? SCAN_MAX : want + 1, READ, SCAN_MAX - read));
+    url = listOf(base, state, next, Math.min(matches ? SCAN_MAX : want + 1, text ? SEARCH : READ, SCAN_MAX - read), text);
     progress({ found: [...found], read, isPartial: true });
   }
 }
 
-// The server answers while the browser renders the screen.
-effect(() => {
-  const { screen, names, query } = route.value;
-  if (screen === 'queue' && connection.peek().on) {
-    const of = listIn(names.queue, query);
-    readAhead(firstOf(of, of.want));
-  }
-});
+/** Sends the first request of a list, so that the server answers while the browser renders the screen. */
+function readFirst({ screen, names, query }) {
+  if (screen !== 'queue' || !connection.peek().on) return undefined;
+  const of = listIn(names.queue, query);
+  return readAhead(firstOf(of, of.want));
+}
+onRead(readFirst);
+effect(() => { readFirst(route.value); });
 
 // ── Verbs on many tasks ─────────────────────────────────────────────────────────────────────────────────────────────
 

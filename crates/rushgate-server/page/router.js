@@ -1,6 +1,6 @@
 // URLs of the screens. Each screen has one, so that Back, reload, bookmarks and middle click work.
 import { computed, html, signal } from '/page/vendor/preact.js';
-import { path } from '/page/common.js';
+import { path, pause } from '/page/common.js';
 
 /** Paths of the screens. A part in braces is a name. */
 const ROUTES = {
@@ -40,18 +40,31 @@ function match(pathname) {
   return { screen: 'none', names: {} };
 }
 
-/** The screen of the current URL, the names in its path, and its query. */
-export const route = computed(() => {
-  const { pathname, search } = new URL(where.value, location.origin);
+function routeOf(url) {
+  const { pathname, search } = new URL(url, location.origin);
   return { ...match(pathname), pathname, query: new URLSearchParams(search) };
-});
+}
+
+/** The screen of the current URL, the names in its path, and its query. */
+export const route = computed(() => routeOf(where.value));
 
 /** The path of a resource: `to('queues', name)`. */
 export const to = (...parts) => `/${parts.map(path).join('/')}`;
 
-export function navigate(url, { replace = false } = {}) {
-  if (url === where.value) return;
+let readAhead = () => undefined;
+/** How long a screen waits for its first answer. If it comes in this time, the browser paints the screen once and not twice. */
+const AHEAD_MS = 50;
+
+/** Sets the function that sends the first request of a screen, by its route, and returns the answer. */
+export const onRead = (read) => { readAhead = read; };
+
+export async function navigate(url, { replace = false } = {}) {
+  if (url === location.pathname + location.search) return;
   history[replace ? 'replaceState' : 'pushState'](null, '', url);
+  const answer = readAhead(routeOf(url));
+  if (answer) await Promise.race([answer.catch(() => {}), pause(AHEAD_MS)]);
+  // The reader may have gone elsewhere.
+  if (url !== location.pathname + location.search) return;
   where.value = url;
   if (!replace) scrollTo(0, 0);
 }

@@ -340,6 +340,21 @@ async fn tasks_are_shown_listed_dequeued_and_cancelled() {
     let rest = stand.get(&format!("{QUEUE}/tasks?limit=2&after=b%2Fc")).await.ok(200);
     assert_eq!((rest["items"][0]["id"].as_str(), rest.get("next")), (Some("d"), None));
 
+    for (query, found, read, next) in [
+        ("contains=B%2FC", vec!["b/c"], 3, None),
+        ("contains=nothing&limit=2", vec![], 2, Some("b/c")),
+        ("contains=d&limit=1&after=b%2Fc", vec!["d"], 1, Some("d")),
+        ("contains=d&state=ready", vec![], 0, None),
+    ] {
+        let page = stand.get(&format!("{QUEUE}/tasks?{query}")).await.ok(200);
+        let ids = page["items"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap());
+        assert_eq!(ids.collect::<Vec<_>>(), found, "{query}");
+        assert_eq!((&page["read"], page["next"].as_str()), (&json!(read), next), "{query}");
+    }
+    for text in ["", &"a".repeat(201)] {
+        assert_eq!(stand.get(&format!("{QUEUE}/tasks?contains={text}")).await.code(), "invalid");
+    }
+
     let shown = stand.get(&format!("{QUEUE}/tasks/b%2Fc")).await.ok(200);
     assert_eq!(shown["state"], "scheduled");
     let dequeue = json!({ "ticket": shown["ticket"] });

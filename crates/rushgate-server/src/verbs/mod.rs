@@ -59,6 +59,27 @@ pub(crate) struct PageView<T> {
     /// Pass it as `after` to get the next page. Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+    /// With `contains`: the number of entries that were searched.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    read: Option<u32>,
+}
+
+/// A text that an entry of a list must contain, in any case of ASCII letters.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub(crate) struct Contains(#[schemars(length(min = 1, max = 200))] String);
+
+impl Contains {
+    /// Refuses an empty or a long text.
+    fn check(&self) -> Result<(), Problem> {
+        match self.0.len() {
+            1..=200 => Ok(()),
+            _ => Err(Problem::new(Code::Invalid, "contains must have 1 to 200 bytes").field("contains")),
+        }
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        text.windows(self.0.len()).any(|part| part.eq_ignore_ascii_case(self.0.as_bytes()))
+    }
 }
 
 impl<T> PageView<T> {
@@ -66,21 +87,30 @@ impl<T> PageView<T> {
     fn of<E>(page: Vec<E>, limit: u32, name: impl Fn(&E) -> &str, view: impl Fn(E) -> Option<T>) -> Self {
         let is_full = page.len() >= limit as usize;
         let next = page.last().filter(|_| is_full).map(|last| name(last).to_owned());
-        Self { items: page.into_iter().filter_map(view).collect(), next }
+        Self { items: page.into_iter().filter_map(view).collect(), next, read: None }
     }
 
     /// The same for entries with payloads, which are read in chunks so that one request cannot fill the server's
-    /// memory.
+    /// memory. With `contains`, the page has those of its entries that have the text in one of `texts`.
     async fn read<E, F: Future<Output = rushgate::Result<Vec<E>>>>(
         whole: Page,
         ask: impl Fn(Page) -> F,
         name: impl Fn(&E) -> &str,
         content: impl Fn(&E) -> &Payload,
+        contains: Option<Contains>,
+        texts: impl Fn(&E) -> Vec<&str>,
         view: impl Fn(E) -> T,
     ) -> Answer<Self> {
         whole.check()?;
+        contains.as_ref().map_or(Ok(()), Contains::check)?;
+        let is_wanted = |entry: &E| {
+            contains.as_ref().is_none_or(|wanted| {
+                let texts = texts(entry);
+                texts.iter().any(|text| wanted.is_in(text.as_bytes())) || wanted.is_in(content(entry).bytes())
+            })
+        };
         let limit = whole.limit;
-        let (mut items, mut weight) = (Vec::new(), 0);
+        let (mut items, mut read, mut weight) = (Vec::new(), 0, 0);
         let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
         let next = loop {
             let entries = ask(part.clone()).await?;
@@ -88,17 +118,18 @@ impl<T> PageView<T> {
                 .last()
                 .filter(|_| entries.len() >= part.limit as usize)
                 .map(|last| name(last).to_owned());
+            read += u32::try_from(entries.len()).unwrap_or(u32::MAX);
             weight += entries.iter().map(|entry| content(entry).bytes().len()).sum::<usize>();
-            items.extend(entries.into_iter().map(&view));
-            let left = limit.saturating_sub(u32::try_from(items.len()).unwrap_or(u32::MAX));
+            items.extend(entries.into_iter().filter(&is_wanted).map(&view));
+            let left = limit.saturating_sub(read);
             let Some(after) = last else { break None };
             if left == 0 || weight >= PAGE_WEIGHT_MAX {
                 break Some(after);
             }
-            let fit = (PAGE_WEIGHT_MAX - weight) / (weight / items.len() + 1) + 1;
+            let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read as usize + 1) + 1;
             part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
         };
-        Ok(Reply::ok(Self { items, next }))
+        Ok(Reply::ok(Self { items, next, read: contains.is_some().then_some(read) }))
     }
 }
 

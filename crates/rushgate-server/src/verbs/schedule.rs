@@ -91,6 +91,8 @@ pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView
         |page| queue.schedules(page),
         |schedule| schedule.id.as_str(),
         |schedule| &schedule.payload,
+        None,
+        |_| Vec::new(),
         ScheduleReport::from,
     )
     .await
