@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build f6cc7a621c5a27ae
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'f6cc7a621c5a27ae'
+-- Rushgate 0.1.0, protocol 1, build b0a49416fb6e00d0
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'b0a49416fb6e00d0'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -4137,7 +4137,7 @@ verb('queue_limit', {}, { 'queue' }, function()
     for at = 1, #found, 2 do
       local id, record = found[at], found[at + 1]
       local t = task_of(id, record, redis.call('HGET', q.runs.key, id))
-      if not has(t, 1) then stand_by_age(q, id, record) end
+      if not has(t, 1) then index(q, id, record) end
     end
     if page[1] == '0' then redis.call('HDEL', q.meta, 'age_cursor') else redis.call('HSET', q.meta, 'age_cursor', page[1]) end
     return page[1] ~= '0'

@@ -37,7 +37,7 @@ local function go_on_by_age(q)
   for at = 1, #found, 2 do
     local id, record = found[at], found[at + 1]
     local t = task_of(id, record, redis.call('HGET', q.runs.key, id))
-    if not has(t, LEASED) then stand_by_age(q, id, record) end
+    if not has(t, LEASED) then index(q, id, record) end
   end
   if page[1] == '0' then redis.call('HDEL', q.meta, 'age_cursor') else redis.call('HSET', q.meta, 'age_cursor', page[1]) end
   return page[1] ~= '0'
