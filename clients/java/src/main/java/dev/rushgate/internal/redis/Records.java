@@ -86,7 +86,7 @@ final class Records {
         Long fence = leased ? claim.number("claim") + claim.number("turn") : null;
         // Claims are numbered by the time.
         Instant claimed = fence == null ? null : Times.instant(fence);
-        long due = claim.number("due");
+        due = claim.number("due");
         Task task = new Task(id, Tickets.write(revision, fence == null ? 0 : fence, due, id), Times.instant(due), revision,
                 fence, claimed, content, priority, claim.small("attempts"), most, key, deadline);
         String worker = rest.text(Contract.WORKER_LENGTH_BYTES);
