@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build b0a49416fb6e00d0
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'b0a49416fb6e00d0'
+-- Rushgate 0.1.0, protocol 1, build 0dbaf4658de32bea
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '0dbaf4658de32bea'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -3336,7 +3336,8 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
         if has_key then t.flags = bit.bor(t.flags, 32) end
         attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), 8 + 1)
       else
-        run = number .. (has_key and before_of_key or before) .. string.sub(record, due_from, due_from + 7 - 1) .. behind
+        run = number .. (has_key and before_of_key or before)
+          .. string.sub(record, due_from, due_from + 7 - 1) .. behind
       end
       add(q.runs, id, run)
       add(q.leases, till_text, number .. id)

@@ -14,6 +14,7 @@ fn used_memory(server: &RedisServer) -> usize {
     answer.strip_prefix(':').and_then(|number| number.parse().ok()).expect("the server says how much it uses")
 }
 
+#[expect(clippy::print_stdout, reason = "the documentation states the figure")]
 async fn a_task_is_light(kind: Kind) {
     let server = RedisSetup::new(kind).start();
     let store = common::open(&server).await;

@@ -53,7 +53,7 @@ export const to = (...parts) => `/${parts.map(path).join('/')}`;
 
 let readAhead = () => undefined;
 /** How long a screen waits for its first answer. If it comes in this time, the browser paints the screen once and not twice. */
-const AHEAD_MS = 50;
+const FIRST_ANSWER_MS = 50;
 
 /** Sets the function that sends the first request of a screen, by its route, and returns the answer. */
 export const onRead = (read) => { readAhead = read; };
@@ -62,7 +62,7 @@ export async function navigate(url, { replace = false } = {}) {
   if (url === location.pathname + location.search) return;
   history[replace ? 'replaceState' : 'pushState'](null, '', url);
   const answer = readAhead(routeOf(url));
-  if (answer) await Promise.race([answer.catch(() => {}), pause(AHEAD_MS)]);
+  if (answer) await Promise.race([answer.catch(() => {}), pause(FIRST_ANSWER_MS)]);
   // The reader may have gone elsewhere.
   if (url !== location.pathname + location.search) return;
   where.value = url;

@@ -51,7 +51,8 @@ local function claim(n, lease, worker)
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
       attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
     else
-      run = number .. (has_key and before_of_key or before) .. string.sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
+      run = number .. (has_key and before_of_key or before)
+        .. string.sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, number .. id)

@@ -72,9 +72,19 @@ impl Inner {
                 asked.push((name, self.driver.command(exists)));
             }
             let is_last = asked.len() < limit;
+            let mut found = Vec::new();
             for (name, exists) in asked {
+                let was_used = exists.await?.int()? == 1;
+                let first = Page::first(1);
+                let workers = (!was_used).then(|| self.driver.call(worker::workers(&name, &first)));
+                found.push((name, workers));
+            }
+            for (name, workers) in found {
                 name.as_str().clone_into(&mut page.after);
-                let is_listed = exists.await?.int()? == 1 || self.has_workers(&name).await?;
+                let is_listed = match workers {
+                    Some(workers) => !worker::read_workers(workers.await?)?.is_empty(),
+                    None => true,
+                };
                 names.extend(is_listed.then_some(name));
             }
             names.truncate(limit);
@@ -82,11 +92,6 @@ impl Inner {
                 return Ok(names);
             }
         }
-    }
-
-    async fn has_workers(&self, queue: &QueueName) -> Result<bool> {
-        let first = self.driver.call(worker::workers(queue, &Page::first(1))).await?;
-        Ok(!worker::read_workers(first)?.is_empty())
     }
 
     /// A page of a directory of names.

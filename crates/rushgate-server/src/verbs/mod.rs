@@ -13,7 +13,8 @@ pub(crate) mod worker;
 use std::time::Duration;
 
 use rushgate::BuyerId;
-use rushgate::queue::Payload;
+use rushgate::queue::{DeadLetter, Payload, TaskInfo, TaskKey};
+use rushgate::schedule::Schedule;
 use rushgate::store::Page;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -77,8 +78,63 @@ impl Contains {
         }
     }
 
-    fn is_in(&self, text: &[u8]) -> bool {
-        text.windows(self.0.len()).any(|part| part.eq_ignore_ascii_case(self.0.as_bytes()))
+    fn is_in(&self, entry: &impl Entry) -> bool {
+        let is_in =
+            |text: &[u8]| text.windows(self.0.len()).any(|part| part.eq_ignore_ascii_case(self.0.as_bytes()));
+        let texts =
+            [Some(entry.id()), entry.payload().kind()].into_iter().chain(entry.more_texts()).flatten();
+        texts.map(str::as_bytes).any(is_in) || is_in(entry.payload().bytes())
+    }
+}
+
+/// An entry of a list that has a payload.
+trait Entry {
+    /// ID by which the list is sorted.
+    fn id(&self) -> &str;
+
+    fn payload(&self) -> &Payload;
+
+    /// What [`Contains`] searches beside ID, kind and payload.
+    fn more_texts(&self) -> [Option<&str>; 3] {
+        [None; 3]
+    }
+}
+
+impl Entry for TaskInfo {
+    fn id(&self) -> &str {
+        self.task.ticket.id.as_str()
+    }
+
+    fn payload(&self) -> &Payload {
+        &self.task.payload
+    }
+
+    fn more_texts(&self) -> [Option<&str>; 3] {
+        [self.task.key.as_ref().map(TaskKey::as_str), self.worker.as_deref(), self.error.as_deref()]
+    }
+}
+
+impl Entry for DeadLetter {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn payload(&self) -> &Payload {
+        &self.payload
+    }
+
+    fn more_texts(&self) -> [Option<&str>; 3] {
+        [self.key.as_ref().map(TaskKey::as_str), Some(&self.error), None]
+    }
+}
+
+impl Entry for Schedule {
+    fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    fn payload(&self) -> &Payload {
+        &self.payload
     }
 }
 
@@ -91,24 +147,16 @@ impl<T> PageView<T> {
     }
 
     /// The same for entries with payloads, which are read in chunks so that one request cannot fill the server's
-    /// memory. With `contains`, the page has those of its entries that have the text in one of `texts`.
-    async fn read<E, F: Future<Output = rushgate::Result<Vec<E>>>>(
+    /// memory. With `contains`, the page has those of its entries that have the text.
+    async fn read<E: Entry, F: Future<Output = rushgate::Result<Vec<E>>>>(
         whole: Page,
-        ask: impl Fn(Page) -> F,
-        name: impl Fn(&E) -> &str,
-        content: impl Fn(&E) -> &Payload,
         contains: Option<Contains>,
-        texts: impl Fn(&E) -> Vec<&str>,
+        ask: impl Fn(Page) -> F,
         view: impl Fn(E) -> T,
     ) -> Answer<Self> {
         whole.check()?;
         contains.as_ref().map_or(Ok(()), Contains::check)?;
-        let is_wanted = |entry: &E| {
-            contains.as_ref().is_none_or(|wanted| {
-                let texts = texts(entry);
-                texts.iter().any(|text| wanted.is_in(text.as_bytes())) || wanted.is_in(content(entry).bytes())
-            })
-        };
+        let is_wanted = |entry: &E| contains.as_ref().is_none_or(|wanted| wanted.is_in(entry));
         let limit = whole.limit;
         let (mut items, mut read, mut weight) = (Vec::new(), 0, 0);
         let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
@@ -117,9 +165,9 @@ impl<T> PageView<T> {
             let last = entries
                 .last()
                 .filter(|_| entries.len() >= part.limit as usize)
-                .map(|last| name(last).to_owned());
+                .map(|last| last.id().to_owned());
             read += u32::try_from(entries.len()).unwrap_or(u32::MAX);
-            weight += entries.iter().map(|entry| content(entry).bytes().len()).sum::<usize>();
+            weight += entries.iter().map(|entry| entry.payload().bytes().len()).sum::<usize>();
             items.extend(entries.into_iter().filter(&is_wanted).map(&view));
             let left = limit.saturating_sub(read);
             let Some(after) = last else { break None };

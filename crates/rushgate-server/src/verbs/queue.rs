@@ -8,8 +8,8 @@ use rushgate::lock::Lease;
 use rushgate::queue::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
     Heartbeat, Listing, NewTask, Over, Payload, QueueLimits, QueueName, Rescheduled, Retried, Retry,
-    Selection, Task, TaskExtended, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState,
-    Ticket, UniqueCleared, Waited, Waits, Why,
+    Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    UniqueCleared, Waited, Waits, Why,
 };
 use rushgate::store::Page;
 use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
@@ -524,7 +524,7 @@ fn given_up(letter: DeadLetter) -> Problem {
 pub(crate) struct TasksQuery {
     /// Only tasks in this state.
     state: Option<TaskState>,
-    /// Only tasks with this text in the ID, kind, key, worker, error or stored payload, in any case of ASCII letters.
+    /// Only tasks with this text, 1 to 200 bytes, in the ID, kind, key, worker, error or stored payload, in any case of ASCII letters.
     /// `limit` is then the number of tasks to search, and the page may be empty before the last one.
     contains: Option<Contains>,
     /// Only IDs greater than this one: the `next` of the previous page.
@@ -539,20 +539,8 @@ pub(crate) struct TasksQuery {
 pub(crate) async fn tasks(call: Call<Nothing, TasksQuery>) -> Answer<PageView<TaskInfo>> {
     let queue = call.queue()?;
     let TasksQuery { state, contains, after, limit } = call.query;
-    PageView::read(
-        Page::after(after, limit),
-        |page| queue.tasks(Listing { state, page }),
-        |info| info.task.ticket.id.as_str(),
-        |info| &info.task.payload,
-        contains,
-        |TaskInfo { task, worker, error, .. }| {
-            let key = task.key.as_ref().map(TaskKey::as_str);
-            let of_some = [task.payload.kind(), key, worker.as_deref(), error.as_deref()];
-            std::iter::once(task.ticket.id.as_str()).chain(of_some.into_iter().flatten()).collect()
-        },
-        |info| info,
-    )
-    .await
+    let ask = |page| queue.tasks(Listing { state, page });
+    PageView::read(Page::after(after, limit), contains, ask, |info| info).await
 }
 
 /// Why a task is not running.
@@ -614,7 +602,7 @@ pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeadQuery {
-    /// Only dead letters with this text in the ID, kind, key, error or stored payload, in any case of ASCII letters.
+    /// Only dead letters with this text, 1 to 200 bytes, in the ID, kind, key, error or stored payload, in any case of ASCII letters.
     /// `limit` is then the number of dead letters to search, and the page may be empty before the last one.
     contains: Option<Contains>,
     /// Only IDs greater than this one: the `next` of the previous page.
@@ -629,19 +617,7 @@ pub(crate) struct DeadQuery {
 pub(crate) async fn dead(call: Call<Nothing, DeadQuery>) -> Answer<PageView<DeadLetter>> {
     let queue = call.queue()?;
     let DeadQuery { contains, after, limit } = call.query;
-    PageView::read(
-        Page::after(after, limit),
-        |page| queue.dead(page),
-        |letter| letter.id.as_str(),
-        |letter| &letter.payload,
-        contains,
-        |letter| {
-            let of_some = [letter.payload.kind(), letter.key.as_ref().map(TaskKey::as_str)];
-            [letter.id.as_str(), &letter.error].into_iter().chain(of_some.into_iter().flatten()).collect()
-        },
-        |letter| letter,
-    )
-    .await
+    PageView::read(Page::after(after, limit), contains, |page| queue.dead(page), |letter| letter).await
 }
 
 /// Selects dead letters.

@@ -86,16 +86,7 @@ fn no_schedule() -> Problem {
 
 pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView<ScheduleReport>> {
     let queue = call.queue()?;
-    PageView::read(
-        (&call.query).into(),
-        |page| queue.schedules(page),
-        |schedule| schedule.id.as_str(),
-        |schedule| &schedule.payload,
-        None,
-        |_| Vec::new(),
-        ScheduleReport::from,
-    )
-    .await
+    PageView::read((&call.query).into(), None, |page| queue.schedules(page), ScheduleReport::from).await
 }
 
 pub(crate) async fn find_schedule(call: Call) -> Answer<ScheduleReport> {
