@@ -41,6 +41,9 @@ pub(crate) struct Profile {
     pub(crate) orders: Option<String>,
     /// File with the API token of the server.
     token_file: Option<PathBuf>,
+    /// Whether the profile is in the file of the user, which may send any token anywhere.
+    #[serde(skip)]
+    is_of_user: bool,
 }
 
 /// The two keys of a file, of which one may be set.
@@ -51,10 +54,20 @@ impl Profile {
     pub(crate) fn place(&self) -> Result<String, Fault> {
         let place = globals::place(self.store.clone(), self.url.clone(), KEYS)?;
         let place = place.ok_or_else(|| Fault::usage("a profile requires `store` or `url`"))?;
-        let Some(file) = &self.token_file else { return Ok(place) };
-        let text = std::fs::read_to_string(file).map_err(|error| {
+        let Some(file) = &self.token_file else {
+            return if self.is_of_user { Ok(place) } else { without_the_users_token(place) };
+        };
+        let unreadable = |error| {
             Fault::usage(format_args!("cannot read the API token from `{}`: {error}", file.display()))
-        })?;
+        };
+        let text = std::fs::read_to_string(file).map_err(unreadable)?;
+        if !self.is_of_user && !is_within_directory(file).map_err(unreadable)? {
+            return Err(Fault::usage(format_args!(
+                "the token file `{}` of a profile in ./{FILE} is outside of its directory",
+                file.display()
+            ))
+            .hint(format_args!("put the profile into {}", place_of_user())));
+        }
         let token = text.trim();
         let is_token = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
         if token.is_empty() || !token.chars().all(is_token) {
@@ -78,7 +91,7 @@ impl Config {
 
     /// URL of the store or of the server.
     pub(crate) fn place(&self) -> Result<Option<String>, Fault> {
-        globals::place(self.store.clone(), self.url.clone(), KEYS)
+        globals::place(self.store.clone(), self.url.clone(), KEYS)?.map(without_the_users_token).transpose()
     }
 
     /// The profile of this name: that of the working directory, or else that of the user.
@@ -86,12 +99,14 @@ impl Config {
         if let Some(profile) = self.profiles.get(name) {
             return Ok(profile.clone());
         }
-        let file = of_user();
-        let config = file.as_deref().map(Self::read).transpose()?.unwrap_or_default();
-        config.profiles.get(name).cloned().ok_or_else(|| {
-            let place = file.map_or(String::new(), |file| format!(" or {}", file.display()));
-            Fault::usage(format_args!("there is no profile `{name}`"))
-                .hint(format_args!("add a section [profiles.{name}] with `store` or `url` to {FILE}{place}"))
+        let config = of_user().as_deref().map(Self::read).transpose()?.unwrap_or_default();
+        let profile =
+            config.profiles.get(name).cloned().map(|profile| Profile { is_of_user: true, ..profile });
+        profile.ok_or_else(|| {
+            let place = place_of_user();
+            Fault::usage(format_args!("there is no profile `{name}`")).hint(format_args!(
+                "add a section [profiles.{name}] with `store` or `url` to {FILE} or {place}"
+            ))
         })
     }
 
@@ -126,6 +141,34 @@ impl Config {
     }
 }
 
+/// The place, unless it is a server that would get the user's token. A directory may be a stranger's, so its file must not
+/// choose who gets the token.
+fn without_the_users_token(place: String) -> Result<String, Fault> {
+    let rest = place.split_once("://").map_or("", |(_, rest)| rest);
+    let has_own = rest.split('/').next().is_some_and(|authority| authority.contains('@'));
+    let is_set = env::var_os("RUSHGATE_TOKEN").is_some_and(|token| !token.is_empty());
+    if !globals::is_http(&place) || has_own || !is_set {
+        return Ok(place);
+    }
+    Err(Fault::usage(format_args!(
+        "./{FILE} names a server, and RUSHGATE_TOKEN is sent only to one that you name"
+    ))
+    .hint(format_args!(
+        "pass --url or set RUSHGATE_URL, or name the server in a profile in {}",
+        place_of_user()
+    )))
+}
+
+/// Whether a file is in the working directory, after links are followed.
+fn is_within_directory(file: &Path) -> std::io::Result<bool> {
+    Ok(file.canonicalize()?.starts_with(Path::new(".").canonicalize()?))
+}
+
+/// The user's file as shown in messages.
+fn place_of_user() -> String {
+    of_user().map_or_else(|| format!("~/.config/rushgate/{FILE}"), |file| file.display().to_string())
+}
+
 /// The user's file: `rushgate/rushgate.toml` in the directory of configuration files.
 fn of_user() -> Option<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -146,15 +189,16 @@ mod tests {
             "[profiles.shop]\nurl = \"https://h\"\ntoken_file = {token:?}\n[profiles.local]\nstore = \"sqlite:a.db\""
         );
         let config = Config::parse(&text).unwrap();
-        assert_eq!(config.profile("shop").unwrap().place().unwrap(), "https://rg_1_2@h");
+        let of_user = || Profile { is_of_user: true, ..config.profile("shop").unwrap() };
+        assert_eq!(of_user().place().unwrap(), "https://rg_1_2@h");
         assert_eq!(config.profile("local").unwrap().place().unwrap(), "sqlite:a.db");
         for (written, words) in [("", "does not contain"), ("two words", "does not contain")] {
             std::fs::write(&token, written).unwrap();
-            let fault = config.profile("shop").unwrap().place().unwrap_err().to_string();
+            let fault = of_user().place().unwrap_err().to_string();
             assert!(fault.contains(words), "{written}: {fault}");
         }
         std::fs::remove_file(&token).unwrap();
-        assert!(config.profile("shop").unwrap().place().unwrap_err().to_string().contains("cannot read"));
+        assert!(of_user().place().unwrap_err().to_string().contains("cannot read"));
     }
 
     #[test]

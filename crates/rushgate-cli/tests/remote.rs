@@ -387,6 +387,41 @@ fn a_profile_names_a_place_and_its_token_and_a_flag_overrides_it() {
     assert!(said.err.contains(&url) && !said.err.contains(token.1), "the token is not shown: {}", said.err);
 }
 
+/// A directory may be a stranger's: its file must not choose who gets the user's token.
+#[test]
+fn a_directory_does_not_choose_who_gets_the_users_token() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let (shop, home) = (Shop::new(), Shop::new());
+    std::fs::write(home.path("secret"), "rg_1_2").unwrap();
+    let linked = shop.path("linked");
+    std::os::unix::fs::symlink(home.path("secret"), &linked).unwrap();
+    let refuses = |file: &str, args: &[&str], token: &str, words: &str| {
+        std::fs::write(shop.path("rushgate.toml"), file).unwrap();
+        let mut command = shop.command(&[args, &["queue", "ls"]].concat());
+        command.env("RUSHGATE_TOKEN", token).env("XDG_CONFIG_HOME", home.path("config"));
+        let said: Said = command.output().unwrap().into();
+        assert!(said.status == 2 && said.err.contains(words), "{file}: {}", said.err);
+        assert!(listener.accept().is_err(), "{file}: the command connected to the server");
+    };
+    let profile = ["--profile", "p"];
+    let token = "RUSHGATE_TOKEN is sent only to one that you name";
+    refuses(&format!("url = {url:?}"), &[], "rg_1_2", token);
+    refuses(&format!("url = \"{url}/@\""), &[], "rg_1_2", token);
+    refuses(&format!("[profiles.p]\nurl = {url:?}"), &profile, "rg_1_2", token);
+    for file in [home.path("secret"), linked] {
+        let file = format!("[profiles.p]\nurl = {url:?}\ntoken_file = {file:?}");
+        refuses(&file, &profile, "", "outside of its directory");
+    }
+    // The completion of names asks the server, too.
+    std::fs::write(shop.path("rushgate.toml"), format!("url = {url:?}")).unwrap();
+    let mut typed = shop.command(&["--", "rushgate", "queue", "stats", ""]);
+    typed.env("RUSHGATE_TOKEN", "rg_1_2").env("RUSHGATE_COMPLETE", "bash").env("_CLAP_COMPLETE_INDEX", "3");
+    assert!(typed.output().unwrap().status.success());
+    assert!(listener.accept().is_err(), "the completion connected to the server");
+}
+
 #[test]
 fn a_command_has_one_place_a_store_or_a_server() {
     let shop = Shop::new();
