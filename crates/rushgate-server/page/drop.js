@@ -37,7 +37,7 @@ function useMoments(id, state) {
   return moments;
 }
 
-const Figure = ({ word, value, more, kind = '' }) => html`<div class="figure ${kind}" data-figure=${word}><dt>${t(word)}</dt><dd><b>${value}</b>${more && html` <span>${more}</span>`}</dd></div>`;
+const Figure = ({ word, value, more, kind = '' }) => html`<div class="figure ${kind}" data-figure=${word}><dt>${t(word)}</dt><dd><b style=${{ '--letters': String(value).length }}>${value}</b>${more && html` <span>${more}</span>`}</dd></div>`;
 
 function auditText(sale) {
   const audit = audits.value.get(sale.id);

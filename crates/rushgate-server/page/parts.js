@@ -225,12 +225,12 @@ export function justBefore(prefix) {
 /** Why the screen lacks something or shows old figures; null without an error. */
 export const Trouble = ({ error }) => (error ? html`<p class="bad" role="status">${error instanceof Problem ? error.message : t('away')}</p>` : null);
 
-const LIST_MAX = 10000;
+export const LIST_MAX = 10000;
 const nameOf = (of) => of.id ?? of.name ?? of.queue;
 
 /**
  * All sales or locks, or the names of all queues: from the snapshot, or from the API if it has not all. Returns them and `note`,
- * which tells the reader what is missing. After the first `LIST_MAX`, only names that start with the text in the search field
+ * which tells the reader what is missing; `isCut` if it is more than `LIST_MAX`. After the first `LIST_MAX`, only names that start with the text in the search field
  * are found.
  */
 export function useAll(word) {
@@ -247,7 +247,7 @@ export function useAll(word) {
   const note = html`<${Trouble} error=${error ?? later.error} />
     ${isMany && !error && (!said || (isLonger && !later.said && !later.error)) && html`<p class="soft">${t('loading')}</p>`}
     ${said?.next && html`<p class="soft">${t('firstListed', number(LIST_MAX))}</p>`}`;
-  return { all, note };
+  return { all, note, isCut: said ? said.next !== undefined : isMany };
 }
 
 /**

@@ -184,7 +184,7 @@ function Groups({ of }) {
     cells: [number(ids.length), html`<span class="clip">${error}</span>`, someOf(ids.slice(0, 3)),
       html`<a href=${withQuery({ group: null, filter: `error:${error.split(/\s+/)[0]}` })}>${t('show')}</a>`],
   }));
-  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>${pager}`;
+  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>${pager}${said.next !== undefined && html`<p class="soft">${t('firstGrouped', number(said.read))}</p>`}`;
 }
 
 function TaskList({ queue, base }) {
@@ -209,7 +209,7 @@ function TaskList({ queue, base }) {
       ${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
       ${tasks.length > 0 && (selected.size ? bulk : html`<${Menu} label=${t('moreVerbs', queue)}>${bulk}<//>`)}</span></div>
     ${error && html`<p class="bad">${error instanceof Problem ? error.message : t('away')}</p>`}
-    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word="nothing" />`}
+    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word=${said.next === undefined ? 'nothing' : 'nothingYet'} />`}
     ${pager || html`<nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null })} rel="first">${t('firstPage')}</a>`}
       ${said?.next !== undefined && !of.order && html`<a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`}`;
 }

@@ -96,13 +96,16 @@ const FAILED_MAX = 20;
 /** How far the ledger is behind, and what it could not record. */
 function Ledger({ sale }) {
   const { orders, seq } = sale;
-  const { said } = usePolled(async () => (orders?.failed ? (await api('GET', `/v1/sales/${path(sale.id)}/orders/failed?limit=${FAILED_MAX}`)).items : []), [sale.id, orders?.failed], 2000);
+  const after = Number(route.value.query.get('failed')) || 0;
+  const { said } = usePolled(() => (orders?.failed ? api('GET', `/v1/sales/${path(sale.id)}/orders/failed?${new URLSearchParams({ limit: FAILED_MAX, after })}`) : null), [sale.id, orders?.failed, after], 2000);
   if (!orders) return null;
   const lag = lagOf(sale);
   return html`<${Card} title=${t('ledger')}>
     <p class="lag ${lag > LAG_LATE_US ? 'bad' : 'soft'}">${orders.behind_since_us === undefined ? t('noLag') : `${t('ledgerLag')} ${spoken(lag)}, ${number(seq - orders.through)} ${t('eventsBehind')}`}</p>
     ${orders.failed > 0 && html`<div class="failures"><p class="bad">${t('failedOrders')}: ${number(orders.failed)}</p>
-      <ul>${(said ?? []).map((entry) => html`<li key=${entry.seq}>${t('failedOrder', entry.seq, entry.reason, number(entry.attempts), relative(entry.retry_at_us, now.value))}</li>`)}</ul></div>`}<//>`;
+      <ul>${(said?.items ?? []).map((entry) => html`<li key=${entry.seq}>${t('failedOrder', entry.seq, entry.reason, number(entry.attempts), relative(entry.retry_at_us, now.value))}</li>`)}</ul>
+      <nav class="pager row" aria-label=${t('failedOrders')}>${after > 0 && html`<a href=${withQuery({ failed: null })} rel="first">${t('firstPage')}</a>`}
+        ${said?.next !== undefined && html`<a href=${withQuery({ failed: said.next })} rel="next">${t('nextPage')}</a>`}</nav></div>`}<//>`;
 }
 
 function Incidents({ id }) {

@@ -26,6 +26,9 @@ const QUANTITY_MAX = 32;
 /** Most units of a SKU that this buyer can choose. */
 const mostOf = (sku) => Math.max(1, Math.min(QUANTITY_MAX, sku.per_buyer || QUANTITY_MAX, sku.free || 1));
 
+/** SKUs that are shown at first, and how many more each time a buyer asks for more. A sale with more has a search. */
+const SKUS_SHOWN = 24;
+
 /** Why the chosen SKU cannot be reserved by any buyer. */
 const CLOSED = { created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
@@ -120,6 +123,8 @@ export function openShop({ place, sale, pay: takePayment, onChange = () => {}, i
   }
 
   let wanted = { sku: null, quantity: 1 };
+  let search = '';
+  let shownMost = SKUS_SHOWN;
 
   /** The chosen SKU: the buyer's choice, or the first one that can be reserved. */
   function chosen() {
@@ -172,6 +177,22 @@ export function openShop({ place, sale, pay: takePayment, onChange = () => {}, i
         ${sku.per_buyer > 0 && sku.per_buyer < QUANTITY_MAX && html`<small class="soft">${t('perBuyer', number(sku.per_buyer))}</small>`}</span>
       <span class="sku-side">${price && html`<b class="sku-price">${money(price)}</b>`}<span class="sku-left">${stockOf(sku)}</span></span>
     </label>`;
+  }
+
+  /** The SKUs to choose from. The chosen one is always among them. */
+  function choices() {
+    const all = state.skus;
+    const text = search.trim().toLowerCase();
+    const found = all.filter(({ sku }) => `${sku} ${titleOf(sku)}`.toLowerCase().includes(text));
+    const [shown, one] = [found.slice(0, shownMost), chosen()];
+    if (one && !shown.includes(one)) shown.unshift(one);
+    const left = found.filter((sku) => !shown.includes(sku)).length;
+    const find = (event) => { search = event.target.value; shownMost = SKUS_SHOWN; draw(); };
+    const more = () => { shownMost += SKUS_SHOWN; draw(); };
+    return html`<fieldset id="choice" disabled=${attempt !== null}><legend class="unseen">${t('chooseSku')}</legend>
+      ${all.length > SKUS_SHOWN && html`<input type="search" id="find" placeholder=${t('findSku')} aria-label=${t('findSku')} value=${search} onInput=${find} />`}
+      ${shown.map(choiceOf)}
+      ${left > 0 && html`<button type="button" id="more" class="plain" onClick=${more}>${t('moreSkus', number(left))}</button>`}</fieldset>`;
   }
 
   function quantityOf(sku) {
@@ -228,7 +249,7 @@ export function openShop({ place, sale, pay: takePayment, onChange = () => {}, i
     return html`<header><${Heading} id="name">${catalog?.title ?? sale}<//><button id="language" class="plain" lang=${code} onClick=${() => { choose(); draw(); }}>${name}</button></header>
     <${Main} class="shop">
       ${catalog?.text && !isMine && html`<p class="about">${catalog.text}</p>`}
-      ${state && !isMine && html`<fieldset id="choice" disabled=${attempt !== null}><legend class="unseen">${t('chooseSku')}</legend>${state.skus.map(choiceOf)}</fieldset>
+      ${state && !isMine && html`${choices()}
         ${!attempt && !(stands in CLOSED) && quantityOf(sku)}`}
       <p id="state" class="state ${isPaid ? 'good' : ''}" role="status" aria-live="polite">${text || (state ? '' : problem)}</p>
       ${clock(stands)}

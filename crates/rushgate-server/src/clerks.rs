@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rushgate::queue::QueueName;
 use rushgate::sale::{DamagedSale, ListedSale, SaleId, SaleState, SaleStatus, Sweeper};
@@ -16,6 +16,8 @@ use crate::shop::Shop;
 
 /// Interval for finding sales and schedules made by other processes.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The interval in multiples of the time that the latest look took: with a million sales it takes seconds.
+const LOOK_SHARE: u32 = 20;
 
 /// Runs the services until `shutdown`, then waits for the work under way.
 pub(crate) async fn run(shop: Arc<Shop>, shutdown: CancellationToken) {
@@ -45,6 +47,7 @@ enum Charge {
 impl Clerks {
     async fn look_after(&mut self) {
         while !self.shutdown.is_cancelled() {
+            let start = Instant::now();
             if let Err(error) = self.send_to_new_sales().await {
                 tracing::warn!(%error, "cannot list the sales; retrying");
             }
@@ -53,7 +56,7 @@ impl Clerks {
             }
             tokio::select! {
                 () = self.shop.more_to_look_after.notified() => {}
-                () = tokio::time::sleep(LOOK_EVERY) => {}
+                () = tokio::time::sleep(LOOK_EVERY.max(LOOK_SHARE * start.elapsed())) => {}
                 Some(left) = self.tasks.join_next() => {
                     // The next poll starts the service again if there is still work.
                     if let Ok(charge) = left {
@@ -66,20 +69,27 @@ impl Clerks {
     }
 
     async fn send_to_new_sales(&mut self) -> Result<()> {
-        let gate = &self.shop.gate;
-        let sales = Page::default().read_all(|page| gate.sales(page), |sale| sale.id().as_str()).await?;
         let mut damaged = HashSet::new();
-        for sale in sales {
-            match sale {
-                ListedSale::Sound(sale) if has_work(&sale) => self.send(sale),
-                ListedSale::Sound(_) => {}
-                ListedSale::Damaged(DamagedSale { id, damage }) => {
-                    if !self.damaged.contains(&id) {
-                        tracing::error!(sale = %id, damage, "cannot look after the sale");
+        let mut page = Page::default();
+        // One page at a time, because all sales together may not fit the memory.
+        loop {
+            let sales = self.shop.gate.sales(page.clone()).await?;
+            let last = sales.last().filter(|_| sales.len() >= page.limit as usize);
+            let next = last.map(|last| last.id().as_str().to_owned());
+            for sale in sales {
+                match sale {
+                    ListedSale::Sound(sale) if has_work(&sale) => self.send(sale),
+                    ListedSale::Sound(_) => {}
+                    ListedSale::Damaged(DamagedSale { id, damage }) => {
+                        if !self.damaged.contains(&id) {
+                            tracing::error!(sale = %id, damage, "cannot look after the sale");
+                        }
+                        damaged.insert(id);
                     }
-                    damaged.insert(id);
                 }
             }
+            let Some(next) = next else { break };
+            page.after = next;
         }
         self.damaged = damaged;
         Ok(())

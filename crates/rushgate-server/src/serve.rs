@@ -300,6 +300,7 @@ impl Server {
             longest_wait: self.longest_wait,
             arrival: self.arrival,
             closing,
+            auditing: Arc::new(Semaphore::new(1)),
             more_to_look_after: Notify::new(),
         });
         let (grace, connections, services) = (self.grace, self.connections, self.services);

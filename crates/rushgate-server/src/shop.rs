@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use hyper::body::Bytes;
 use rushgate::{CancellationToken, Ledger, Rushgate};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::access::Door;
 use crate::audit_log::AuditLog;
@@ -45,6 +45,8 @@ pub(crate) struct Shop {
     pub arrival: Duration,
     /// Canceled when the shutdown starts, to end long waits.
     pub closing: CancellationToken,
+    /// Permit to audit a sale. One audit runs at a time: a sale with a million units takes a gigabyte meanwhile.
+    pub auditing: Arc<Semaphore>,
     /// Notified when there may be a new sale or schedule without a background service.
     pub more_to_look_after: Notify,
 }

@@ -157,6 +157,8 @@ CREATE TABLE dead (
     past         TEXT,
     PRIMARY KEY (queue, id)
 ) WITHOUT ROWID;
+-- For counting: the table has the payloads.
+CREATE INDEX dead_queue ON dead (queue);
 
 -- Retained tasks. `how`: 0 done, 1 discarded, 2 canceled. `result` is NULL if there is none.
 CREATE TABLE finished (

@@ -491,7 +491,15 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
 }
 
 pub(crate) async fn audit(call: Call) -> Answer<Audit> {
-    Ok(Reply::ok(call.sale()?.audit(call.shop.ledger.as_deref()).await?))
+    let (sale, ledger) = (call.sale()?, call.shop.ledger.clone());
+    // The semaphore is never closed.
+    let permit = call.shop.auditing.clone().acquire_owned().await;
+    // A task of its own: an audit cannot stop midway, so it keeps the permit if the caller leaves.
+    let audit = tokio::spawn(async move {
+        let _permit = permit;
+        sale.audit(ledger.as_deref()).await
+    });
+    Ok(Reply::ok(audit.await.map_err(|error| Error::bug("the audit panicked").caused_by(error))??))
 }
 
 /// The recent past of a sale, and the moments that its event log knows.

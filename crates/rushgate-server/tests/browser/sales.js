@@ -583,6 +583,21 @@ async function retryOrders(browser, directory) {
   await page.locator('.failures li').filter({ hasText: 'refused a statement of the ledger' }).first().waitFor();
   assert.match(await page.locator('.failures p').textContent(), /could not record: \d/);
   await picture(page, 'failed-orders');
+  // 24 events of another sale, two of each order, of which a page has 20.
+  await post('/v1/sales', { id: 'blots', skus: [{ sku: 'phone', units: 12, per_buyer: 12 }] });
+  await post('/v1/sales/blots/open', {});
+  for (let n = 0; n < 12; n += 1) {
+    const blot = await post('/v1/sales/blots/reservations', body, { 'idempotency-key': `k${n}` });
+    await post(`/v1/sales/blots/reservations/${blot.id}/confirm`, {});
+  }
+  const blots = await openSale(browser, 'blots');
+  await blots.locator('.failures p', { hasText: ': 24' }).waitFor();
+  const listed = blots.locator('.failures li');
+  await blots.locator('.failures a[rel=next]').click();
+  await blots.waitForFunction(() => document.querySelectorAll('.failures li').length === 4);
+  await blots.locator('.failures a[rel=first]').click();
+  await listed.nth(19).waitFor();
+  await blots.context().close();
   inTheLedger(directory, 'DROP TRIGGER refuse');
   await verb(page, 'Retry orders');
   await confirm(page);

@@ -103,6 +103,28 @@ async function findSku(browser) {
   await row('size-0999').waitFor();
   assert.equal(await page.locator('.skus tbody tr').count(), 1);
   await page.context().close();
+  await findInShop(browser);
+}
+
+/** A shop page shows a part of many SKUs, and always the chosen one. A search finds one of the others. */
+async function findInShop(browser) {
+  const page = await open(browser, '/shop/shelf', { viewport: phone });
+  const shown = page.locator('.sku');
+  await page.locator('#more', { hasText: 'Show more (976 left)' }).waitFor();
+  assert.equal(await shown.count(), 24);
+  await page.click('#more');
+  await page.locator('#more', { hasText: 'Show more (952 left)' }).waitFor();
+  assert.equal(await shown.count(), 48);
+  await page.fill('#find', 'SIZE-0999');
+  await page.waitForFunction(() => document.querySelectorAll('.sku').length === 2);
+  await page.check('input[value=size-0999]');
+  await page.fill('#find', '');
+  await page.waitForFunction(() => document.querySelectorAll('.sku').length === 25);
+  await page.locator('.sku:has(:checked)', { hasText: 'size-0999' }).waitFor();
+  await page.click('#buy');
+  await page.locator('#order').waitFor();
+  assert.match(await page.textContent('#units'), /size-0999/);
+  await page.context().close();
 }
 
 async function lookAtScreens(browser) {

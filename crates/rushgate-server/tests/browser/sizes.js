@@ -80,7 +80,11 @@ async function openTheLast(page) {
   await page.goto(new URL('/sales/sale-0999', state.url).href);
   await page.locator('[data-sku=phone]').waitFor();
   await page.goto(new URL('/', state.url).href);
-  await has(page, 'This screen covers the first 200 sales, queues and locks by name. There are more.');
+  await has(page, 'This screen covers the first 200 queues, and the first 10,000 sales and locks, by name. There are more.');
+  await has(page, 'All 1,000');
+  await post('/v1/sales/sale-0999/open', {});
+  await post('/v1/sales/sale-0999/halt', {});
+  await page.locator('.attention a', { hasText: 'sale-0999' }).waitFor();
   await picture(page, 'overview-1000');
 }
 

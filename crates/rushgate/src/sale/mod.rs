@@ -15,7 +15,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{Durability, LedgerBooks, Meanwhile, Op, Page, Reserve, Result, Verbs};
+use rushgate_core::{Durability, Error, LedgerBooks, Meanwhile, Op, Page, Reserve, Result, Verbs};
 use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
@@ -479,23 +479,27 @@ impl Sale {
     /// The sale may be live: the store is read before the ledger, and changes in between are not compared. The ledger
     /// must have every change that an order worker has delivered, except for [failed](Self::failed_orders) ones. If
     /// the ledger does not know the sale, it must have no orders of it.
+    ///
+    /// It reads all records of the sale into memory: about 1 kB for each unit that is held or sold.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
         loop {
             let books = self.books().await?;
-            let Some(ledger) = ledger else { return Ok(rushgate_core::audit(&books, None)) };
+            let Some(ledger) = ledger else {
+                return audited(move || rushgate_core::audit(&books, None)).await;
+            };
             let orders = match ledger.books(self.id()).await {
                 // A sale without a ledger can be audited with one that is unavailable.
                 Err(error) if error.is_not_found() || !books.spec.ledger => LedgerBooks::default(),
                 orders => orders?,
             };
             if is_of_another_sale(&books, &orders) {
-                return Ok(rushgate_core::audit(&books, None));
+                return audited(move || rushgate_core::audit(&books, None)).await;
             }
             let meanwhile = self.since(books.seq).await?;
             // A rebuild in between has started a new log: read again.
             let now = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
             if now.generation == books.generation {
-                return Ok(rushgate_core::audit_live(&books, Some(&orders), &meanwhile));
+                return audited(move || rushgate_core::audit_live(&books, Some(&orders), &meanwhile)).await;
             }
         }
     }
@@ -528,6 +532,13 @@ impl Sale {
             gate.nudge();
         }
     }
+}
+
+/// Runs an audit on a blocking thread: of a million units it takes seconds.
+async fn audited(audit: impl FnOnce() -> Audit + Send + 'static) -> Result<Audit> {
+    tokio::task::spawn_blocking(audit)
+        .await
+        .map_err(|error| Error::bug("the audit panicked").caused_by(error))
 }
 
 /// True if the sale has no ledger, and the ledger's data belong to other sales.
