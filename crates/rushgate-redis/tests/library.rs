@@ -15,11 +15,15 @@ on_each_kind! {
     calls_stand_while_the_server_loses_the_library_again_and_again
     a_user_who_may_not_install_the_library_is_told_who_must
     a_server_that_accepts_no_writes_gets_the_library_when_it_does
+    the_library_uses_no_global_name_that_the_server_does_not_have
 }
 
 const PROCESSES: u64 = 100;
 /// The rights in docs/servers.md, without that to install the library.
 const RIGHTS: &str = "~rg:* &rg:in:* +@all -@dangerous -function|load +info +config|get";
+
+/// Reads the names of globals from the bytecode of a library.
+const GLOBALS: &str = include_str!("globals.lua");
 
 /// How often the library was installed on the server since it started.
 fn installed(server: &RedisServer) -> u64 {
@@ -116,4 +120,14 @@ async fn a_server_that_accepts_no_writes_gets_the_library_when_it_does(kind: Kin
     limit("0");
     use_lock(&store, 2).await;
     assert_eq!(state(&server).await, State::Older { version: "0.0.1".into() });
+}
+
+/// A misspelled name would be found only by a call that needs it.
+async fn the_library_uses_no_global_name_that_the_server_does_not_have(kind: Kind) {
+    let server = RedisSetup::new(kind).start();
+    let wrong = |code: &str| server.ask(&["EVAL", GLOBALS, "0", code]);
+    assert_eq!(wrong(code()), [""; 0]);
+    let misspelled = code().replacen("local function hand_over(", "local function handover(", 1);
+    let found = wrong(&misspelled);
+    assert!(!found.is_empty() && found.iter().all(|name| name.ends_with(": hand_over")), "{found:?}");
 }
