@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 0dbaf4658de32bea
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '0dbaf4658de32bea'
+-- Rushgate 0.1.0, protocol 1, build ddd40c93ab1c337a
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ddd40c93ab1c337a'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -886,7 +886,7 @@ end
 local function store_lease(lock, moment)
   local expires = keep_until(lock, moment)
   local lease = struct.pack(LEASE, lock.till, lock.expires, lock.ticket, lock.lined and 1 or 0)
-  redis.call('SETRANGE', lock.key, 0, lease)
+  redis.call('SETRANGE', lock.key, '0', lease)
   if expires then redis.call('PEXPIREAT', lock.key, expires) end
 end
 
@@ -932,14 +932,14 @@ local function release_free(key, token)
     or struct.unpack('>I7', row) <= now then
     return false
   end
-  redis.call('SETRANGE', key, 0, RELEASED)
+  redis.call('SETRANGE', key, '0', RELEASED)
   return true
 end
 
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
-  redis.call('SETRANGE', lock.key, 0, RELEASED)
+  redis.call('SETRANGE', lock.key, '0', RELEASED)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.

@@ -96,7 +96,7 @@ end
 local function store_lease(lock, moment)
   local expires = keep_until(lock, moment)
   local lease = struct.pack(LEASE, lock.till, lock.expires, lock.ticket, lock.lined and 1 or 0)
-  redis.call('SETRANGE', lock.key, 0, lease)
+  redis.call('SETRANGE', lock.key, '0', lease)
   if expires then redis.call('PEXPIREAT', lock.key, expires) end
 end
 
@@ -142,14 +142,14 @@ local function release_free(key, token)
     or struct.unpack('>I7', row) <= now then
     return false
   end
-  redis.call('SETRANGE', key, 0, RELEASED)
+  redis.call('SETRANGE', key, '0', RELEASED)
   return true
 end
 
 -- Releases the lock for its holder.
 local function release(lock)
   lock.till = 0
-  redis.call('SETRANGE', lock.key, 0, RELEASED)
+  redis.call('SETRANGE', lock.key, '0', RELEASED)
 end
 
 -- The answer to a release: 1 if the token is among the latest that released the lock.
