@@ -5,13 +5,16 @@ import { clockTime, language, rate, t } from '/page/common.js';
 const dark = matchMedia('(prefers-color-scheme: dark)');
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
+/** Distances of grid lines. All are shown in full, with at most one decimal. */
+const STEPS = [0.5, ...Array.from({ length: 12 }, (_, n) => [1, 2, 5].map((step) => step * 10 ** n)).flat()];
+
 function optionsOf({ lines, height, sync, range }, width, size) {
   const axis = { stroke: color('soft'), grid: { stroke: color('line'), width: 1 }, ticks: { stroke: color('line'), width: 1 }, font: `${size}px system-ui` };
   // Wide enough that labels do not overlap.
   const time = { ...axis, space: 7 * size, size: 2.6 * size, values: (_, moments) => moments.map(clockTime) };
   // Wide enough for the longest number, of which a character takes less than 0.6 of its height.
   const widest = (_, texts) => size * Math.max(4.5, 1.5 + 0.6 * Math.max(0, ...(texts ?? []).map((text) => text.length)));
-  const values = { ...axis, size: widest, values: (_, all) => all.map(rate) };
+  const values = { ...axis, size: widest, incrs: STEPS, values: (_, all) => all.map(rate) };
   const series = lines.map(({ label, name, dash }) => ({
     label, stroke: color(name), dash, width: 2, points: { show: false }, value: (_, value) => (value === null || value === undefined ? '–' : rate(value)),
   }));
