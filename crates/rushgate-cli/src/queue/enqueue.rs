@@ -5,8 +5,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
-use rushgate::queue::{ContentType, Kind, OnDuplicate, Payload, Unmet};
-use rushgate::{Enqueued, Rushgate};
+use rushgate::queue::{ContentType, Kind, OnDuplicate, Payload, TaskId, Unmet};
+use rushgate::{Enqueued, Error, Rushgate};
 use serde::Serialize;
 
 use crate::args::queue::{ContentArgs, EnqueueArgs};
@@ -15,6 +15,11 @@ use crate::output::{Output, moment, word};
 
 pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
+    if let Some(id) = &args.id {
+        let refused =
+            |error: Error| error.hint("the second argument is the ID; pass the payload with --payload");
+        TaskId::new(id).map_err(refused)?;
+    }
     let made = args.id.is_none().then(new_id);
     let mut task = queue
         .enqueue(args.id.as_ref().or(made.as_ref()).map_or("", String::as_str), payload(&args.content)?)
