@@ -36,6 +36,8 @@ fields! {
     MaxAttempts = "the number of attempts", "max_attempts";
     After = "the number of dependencies in one call", "after";
     Limit = "the page limit", "limit";
+    Cursor = "the cursor", "after";
+    Prefix = "the ID prefix", "prefix";
     Concurrency = "the concurrency", "concurrency";
     Events = "the number of events kept", "events";
     RetentionAge = "the retention age", "retention";

@@ -17,6 +17,7 @@ mod field;
 mod file;
 mod ids;
 mod kind;
+mod listing;
 mod lock;
 mod name;
 mod outbox;
@@ -54,6 +55,7 @@ pub use field::{Field, Subject};
 pub use file::create_private;
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
+pub use listing::{Listing, TaskPage};
 pub use lock::{
     Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, Notice, Owner, Queued,
     ReleaseWith, Released, ReleasedWith, WaiterState,
@@ -67,9 +69,9 @@ pub use pass::{BadPass, Pass};
 pub use payload::{Payload, PayloadSpec, PayloadView};
 pub use queue::{
     Cancelled, Claim, Claimed, Completed, Completion, DeadLetter, DeadRequeued, Dequeued, Due, Enqueued,
-    Finish, Finished, Heartbeat, KeyLimits, Listing, NewTask, OnDuplicate, Overflow, PastEnd, PastRun,
-    Priority, QueueLimits, QueueReport, QueueStats, Rate, Rescheduled, Retention, Retried, Retry, Selection,
-    Task, TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
+    Finish, Finished, Heartbeat, KeyLimits, NewTask, OnDuplicate, Overflow, PastEnd, PastRun, Priority,
+    QueueLimits, QueueReport, QueueStats, Rate, Rescheduled, Retention, Retried, Retry, Selection, Task,
+    TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
 };
 pub use receipt::{BadReceipt, Receipt};
 pub use room::{

@@ -542,6 +542,19 @@ pub enum TaskState {
     Done,
 }
 
+impl TaskState {
+    /// Its word, as in JSON.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Scheduled => "scheduled",
+            Self::Ready => "ready",
+            Self::Leased => "leased",
+            Self::Blocked => "blocked",
+            Self::Done => "done",
+        }
+    }
+}
+
 /// A task and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -654,15 +667,6 @@ pub enum PastEnd {
     Lost,
     /// It was released with a delay, which counts as no attempt.
     Snoozed,
-}
-
-/// Which tasks to list.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listing {
-    /// Only tasks in this state.
-    pub state: Option<TaskState>,
-    /// Which of them, by ID.
-    pub page: crate::Page,
 }
 
 /// Counts and limits of a queue.

@@ -11,8 +11,8 @@ use crate::{
     LockState, Log, NewSchedule, NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt,
     Receipt, Relayed, Released, ReleasedWith, Rescheduled, ReservationId, Reserved, Restored, Result,
     Retried, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection,
-    Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskReleased, Ticket,
-    Timestamp, Token, Topic, UniqueCleared, Verdict, WorkerId, WorkerInfo, WorkerMode,
+    Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskPage, TaskReleased,
+    Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict, WorkerId, WorkerInfo, WorkerMode,
 };
 
 verbs! {
@@ -316,13 +316,20 @@ verbs! {
     Read Task task(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<TaskInfo>,
         "read a task";
 
-    /// Lists tasks by ID. Done tasks are listed only when their state is asked for.
+    /// Lists tasks: the live ones, or those in one state. Done tasks are listed only when their state is asked for.
     ///
-    /// Consecutive pages that one client reads list every task that exists throughout exactly once. They may omit tasks
-    /// that other clients add, or move into the state, after the first of these pages. A page that is requested more
-    /// than 5 s after the one before shows all tasks of that moment.
-    Read Tasks tasks(queue: ref '_ QueueName, listing: Listing) -> Vec<TaskInfo>,
-        "list tasks", |v| v.listing.page.check();
+    /// A page has a cursor for the next one, and the listing ends with the page that has none: a page may be short, or
+    /// empty, and have a cursor. A store looks at no more than `limit` or 1,000 entries for a page, whichever is more,
+    /// however many tasks the queue has. The order of the tasks is up to the store.
+    ///
+    /// All pages together list every task of an unchanged queue exactly once. While clients change the queue, a listing
+    /// of the live tasks has every task that is live throughout at least once, and one of a state every task that is in
+    /// the state and unchanged throughout.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a cursor of another store or state.
+    Read Tasks tasks(queue: ref '_ QueueName, listing: Listing) -> TaskPage,
+        "list tasks", |v| v.listing.check();
 
     /// Returns counts by state, and the lag. A queue that was never used is empty.
     Read Stats stats(queue: ref '_ QueueName) -> QueueStats,

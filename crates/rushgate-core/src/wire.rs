@@ -284,7 +284,7 @@ structs! {
     KeyLimits { concurrency rate fifo }
     LedgerOrder { id buyer state generation seq units returned }
     Line { sku quantity }
-    Listing { state page }
+    Listing { state prefix page }
     LockState { name holders waiters }
     NewSchedule { id recurrence payload priority max_attempts next paused as_of }
     NewTask {
@@ -317,6 +317,7 @@ structs! {
     Stocktake { total handed_out ahead }
     Switch { generation grace stock }
     Task { ticket payload priority attempt max_attempts key deadline }
+    TaskPage { tasks next }
     TaskInfo { task state waits not_before lease_until worker progress replaced cancelled error past finished }
     TaskRelease { ticket delay }
     UnitRow { sku unit reservation }
@@ -361,7 +362,6 @@ impl Request {
             Self::List(list) => Some(&mut list.page),
             Self::Queues(queues) => Some(&mut queues.page),
             Self::Sales(sales) => Some(&mut sales.page),
-            Self::Tasks(tasks) => Some(&mut tasks.listing.page),
             Self::Waited(waited) => Some(&mut waited.page),
             Self::Dead(dead) => Some(&mut dead.page),
             Self::Schedules(schedules) => Some(&mut schedules.page),

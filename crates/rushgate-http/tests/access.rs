@@ -216,8 +216,12 @@ async fn a_page_of_large_tasks_comes_in_parts_and_complete() {
     }
     let office = Office::new(&memory);
     let store = office.client(Role::Worker, &["queue:q"]).await;
-    let list = |limit| rushgate_core::Listing { state: None, page: Page::first(limit) };
-    let tasks = store.tasks(&queue("q"), list(1_000)).await.unwrap();
-    assert_eq!(tasks, memory.tasks(&queue("q"), list(1_000)).await.unwrap());
-    assert_eq!(store.tasks(&queue("q"), list(20)).await.unwrap(), tasks[..20]);
+    let list = |limit| rushgate_core::Listing::new(None, Page::first(limit));
+    let all = memory.tasks(&queue("q"), list(1_000)).await.unwrap().tasks;
+    let page = store.tasks(&queue("q"), list(1_000)).await.unwrap();
+    assert!(page.tasks.len() < all.len() && page.next.is_some(), "{} tasks", page.tasks.len());
+    let tasks = list(1_000).read_all(|page| store.tasks(&queue("q"), page)).await.unwrap();
+    assert_eq!(tasks, all);
+    let first = list(20).fill(|page| store.tasks(&queue("q"), page)).await.unwrap();
+    assert_eq!((&first.tasks[..], first.next.is_some()), (&all[..20], true));
 }

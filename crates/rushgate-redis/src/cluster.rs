@@ -149,13 +149,6 @@ impl Cluster {
         }
     }
 
-    /// A pinned connection to the node that serves a key.
-    pub(crate) async fn walk_to(self: &Arc<Self>, key: &[u8]) -> Result<Walk> {
-        let slot = slot(key);
-        let lane = self.state().lane_of(slot);
-        lane.ok_or_else(|| unserved(slot))?.walk().await
-    }
-
     /// A pinned connection to each primary.
     pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
         let lanes: Vec<_> = {

@@ -114,14 +114,6 @@ impl Driver {
         self.send(What::Together(commands))
     }
 
-    /// A pinned connection to the server of a key. Must be called on the store's runtime.
-    pub(crate) async fn walk_to(&self, key: &[u8]) -> Result<Walk> {
-        match &self.servers {
-            Servers::One(lane) => lane.walk().await,
-            Servers::Cluster(cluster) => cluster.walk_to(key).await,
-        }
-    }
-
     /// A pinned connection to each server. Must be called on the store's runtime.
     pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
         match &self.servers {

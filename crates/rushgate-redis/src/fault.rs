@@ -212,6 +212,7 @@ pub(crate) fn refused(refusal: &Refusal) -> Error {
         "NOPERM" => not_allowed(text),
         // Only the server's clock can tell. All other limits are checked before sending.
         "DEADLINE" => Error::invalid(Field::Deadline, text),
+        "CURSOR" => Error::invalid(Field::Cursor, text),
         "WRONGTYPE" => Error::corrupt("a key of Rushgate has the wrong type")
             .hint("let only Rushgate write keys that begin with `rg:`")
             .maybe_happened(),

@@ -83,10 +83,10 @@ functions! {
         QueueRelease = "release"
         QueueClearUnique = "clear_unique"
         QueueLimit = "limit"
+        QueueList = "list"
         QueueListen = "listen"
         QueuePause = "pause"
         QueuePop = "pop"
-        QueueReap = "reap"
         QueueRelay = "relay"
         QueueReplay = "replay" + reads
         QueueRetry = "retry"

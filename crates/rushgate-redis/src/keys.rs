@@ -40,6 +40,7 @@ impl Group {
     }
 
     /// The ends of the keys behind the tag, without the client.
+    #[cfg(test)]
     pub(crate) fn endings(&self) -> &'static [&'static str] {
         self.endings
     }
@@ -146,41 +147,6 @@ pub(crate) fn unique(queue: &QueueName) -> Group {
 /// The key that exists once a queue was used.
 pub(crate) fn queue_meta(name: &QueueName) -> Vec<u8> {
     queue(name).first()
-}
-
-/// The key of the waiting tasks that were due when they were enqueued.
-pub(crate) fn queue_at_once(name: &QueueName) -> Vec<u8> {
-    queue(name).key("at_once")
-}
-
-/// The kinds of sets that hold a queue's other tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum QueueSet {
-    /// Tasks that may be claimed now or later, by due time. One set per priority.
-    Waiting,
-    /// Leased tasks.
-    Leases,
-    /// Waiting tasks with a key, including the first of each key group.
-    Blocked,
-    /// Tasks that wait for others.
-    Held,
-    /// Finished tasks that are kept.
-    Done,
-}
-
-/// The sets that hold a queue's tasks, except for [`queue_at_once`].
-pub(crate) fn queue_sets(name: &QueueName) -> Vec<(Vec<u8>, QueueSet)> {
-    let group = queue(name);
-    let kind = |ending: &str| match ending {
-        "leases" => Some(QueueSet::Leases),
-        "blocked" => Some(QueueSet::Blocked),
-        "held" => Some(QueueSet::Held),
-        "done_ids" => Some(QueueSet::Done),
-        waiting if waiting.starts_with("waiting") => Some(QueueSet::Waiting),
-        _ => None,
-    };
-    let kinds = group.endings().iter().map(|ending| kind(ending));
-    group.all().zip(kinds).filter_map(|(key, kind)| Some((key, kind?))).collect()
 }
 
 /// The replay cache of a client for a queue, in the order of `lua/include/once.lua`.

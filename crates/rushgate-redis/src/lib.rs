@@ -23,7 +23,6 @@
 //! # }
 //! ```
 
-mod ahead;
 mod backoff;
 mod check;
 mod cluster;

@@ -17,7 +17,7 @@ use rushgate_core::{
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
-use crate::keys::{self, QueueSet};
+use crate::keys;
 use crate::reply::{Fields, Packed, Reply, str_of, strange};
 
 pub(crate) use dead::{
@@ -26,8 +26,8 @@ pub(crate) use dead::{
 };
 pub(crate) use event::{events, follow, listen, read_events, read_listening, ring, watch};
 pub(crate) use look::{
-    dependents, limit, read_dependents, read_infos, read_stats, read_waited, read_waits, stats, tasks,
-    waited, waits,
+    dependents, limit, read_dependents, read_stats, read_task, read_task_page, read_waited, read_waits,
+    stats, task, tasks, waited, waits,
 };
 pub(crate) use row::read_tasks;
 
@@ -371,29 +371,6 @@ pub(crate) fn read_closed(reply: Reply) -> Result<Closed> {
     })
 }
 
-pub(crate) fn reap(queue: &QueueName) -> Call {
-    call(Function::QueueReap, queue)
-}
-
 pub(crate) fn set_paused(queue: &QueueName, paused: bool) -> Call {
     call(Function::QueuePause, queue).flag(paused)
-}
-
-impl QueueSet {
-    /// The task ID in a member of the set, behind a prefix of known length: a place (7 bytes), a claim (8), or a key with
-    /// priority, due time and place.
-    pub(crate) fn id(self, member: &[u8]) -> Result<TaskId> {
-        let skipped = match self {
-            Self::Waiting => 7,
-            Self::Leases => 8,
-            Self::Blocked => {
-                let end = member.iter().position(|byte| *byte == 0);
-                end.ok_or_else(|| strange("no key"))? + 16
-            }
-            Self::Held | Self::Done => 0,
-        };
-        let mut member = Packed(member);
-        member.take(skipped)?;
-        TaskId::as_stored(str_of(member.0)?)
-    }
 }

@@ -14,7 +14,6 @@ use rushgate_core::{
     StoreCalls, StoreInfo, Topic, Warning,
 };
 
-use crate::ahead::Ahead;
 use crate::check::Checked;
 use crate::command::Call;
 use crate::driver::Driver;
@@ -47,7 +46,6 @@ pub(crate) struct Inner {
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
     apart: Mutex<Latest>,
-    ahead: Ahead,
 }
 
 impl Drop for Inner {
@@ -87,8 +85,7 @@ impl RedisStore {
         let driver = Driver::start(deployment, Arc::clone(&inbox), Library::Install).await;
         let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let ahead = Ahead::default();
-        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart, ahead });
+        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
         Ok(Self { inner })
@@ -105,23 +102,6 @@ impl RedisStore {
         Box::pin(async move { answer.await.and_then(read).map(reply) })
     }
 
-    /// Sends a call that changes a queue. Listings of the queue then no longer continue with cached IDs.
-    pub(crate) fn change<T: 'static>(
-        &self,
-        queue: &QueueName,
-        call: Call,
-        read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
-        reply: fn(T) -> Answered,
-    ) -> Answer<'static, Answered> {
-        self.inner.ahead.forget(queue);
-        let (inner, changed) = (Arc::clone(&self.inner), queue.clone());
-        let read = move |raw| {
-            inner.ahead.forget(&changed);
-            read(raw)
-        };
-        self.send(call, read, reply)
-    }
-
     /// Sends a call that may be the first use of a queue.
     pub(crate) fn put<T: 'static>(
         &self,
@@ -131,7 +111,7 @@ impl RedisStore {
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
         let entered = self.inner.enter_queue(queue);
-        let answer = self.change(queue, call, read, reply);
+        let answer = self.send(call, read, reply);
         Box::pin(async move {
             let entered = entered.await;
             let answer = answer.await?;

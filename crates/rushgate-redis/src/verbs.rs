@@ -43,9 +43,7 @@ impl RedisStore {
                 self.put(&v.queue, call, queue::read_enqueued, Reply::Enqueue)
             }
             Request::Top(v) => self.send(queue::top(&v.queue, v.n), queue::read_tasks, Reply::Top),
-            Request::Pop(v) => {
-                self.change(&v.queue, queue::pop(v.op, &v.queue, v.n), queue::read_tasks, Reply::Pop)
-            }
+            Request::Pop(v) => self.send(queue::pop(v.op, &v.queue, v.n), queue::read_tasks, Reply::Pop),
             Request::Claim(v) => {
                 let call = queue::claim(v.op, &v.queue, &v.claim);
                 let of = v.queue.clone();
@@ -54,35 +52,35 @@ impl RedisStore {
                     inner.inbox.listeners.saw(&of, wakes);
                     Ok(claimed)
                 };
-                self.change(&v.queue, call, read, Reply::Claim)
+                self.send(call, read, Reply::Claim)
             }
             Request::Complete(v) => {
                 let call = queue::complete(v.op, &v.queue, &v.done);
-                self.change(&v.queue, call, queue::read_completed, Reply::Complete)
+                self.send(call, queue::read_completed, Reply::Complete)
             }
             Request::Retry(v) => {
                 let call = queue::retry(v.op, &v.queue, &v.failed);
-                self.change(&v.queue, call, queue::read_retried, Reply::Retry)
+                self.send(call, queue::read_retried, Reply::Retry)
             }
             Request::ReleaseTasks(v) => {
                 let call = queue::release_tasks(v.op, &v.queue, &v.back);
-                self.change(&v.queue, call, queue::read_tasks_released, Reply::ReleaseTasks)
+                self.send(call, queue::read_tasks_released, Reply::ReleaseTasks)
             }
             Request::ExtendTasks(v) => {
                 let call = queue::extend(&v.queue, &v.beats, v.lease);
-                self.change(&v.queue, call, queue::read_extended, Reply::ExtendTasks)
+                self.send(call, queue::read_extended, Reply::ExtendTasks)
             }
             Request::Dequeue(v) => {
                 let call = queue::dequeue(v.op, &v.queue, &v.ticket);
-                self.change(&v.queue, call, queue::read_dequeued, Reply::Dequeue)
+                self.send(call, queue::read_dequeued, Reply::Dequeue)
             }
             Request::Cancel(v) => {
                 let call = queue::cancel(v.op, &v.queue, &v.id);
-                self.change(&v.queue, call, queue::read_cancelled, Reply::Cancel)
+                self.send(call, queue::read_cancelled, Reply::Cancel)
             }
             Request::Reschedule(v) => {
                 let call = queue::reschedule(v.op, &v.queue, &v.id, v.due);
-                self.change(&v.queue, call, queue::read_rescheduled, Reply::Reschedule)
+                self.send(call, queue::read_rescheduled, Reply::Reschedule)
             }
             Request::UniqueUntil(v) => {
                 let call = queue::unique_until(&v.queue, &v.id);
@@ -95,7 +93,7 @@ impl RedisStore {
             ),
             Request::CloseBatch(v) => {
                 let call = queue::close_batch(v.op, &v.queue, &v.id);
-                self.change(&v.queue, call, queue::read_closed, Reply::CloseBatch)
+                self.send(call, queue::read_closed, Reply::CloseBatch)
             }
             Request::Waits(v) => self.send(queue::waits(&v.queue, &v.id), queue::read_waits, Reply::Waits),
             Request::Waited(v) => {
@@ -106,11 +104,11 @@ impl RedisStore {
                 let call = queue::dependents(&v.queue, &v.id, v.n);
                 self.send(call, queue::read_dependents, Reply::Dependents)
             }
-            Request::Task(v) => {
-                let read = |raw| Ok(queue::read_infos(raw)?.pop());
-                self.send(queue::tasks(&v.queue, false, [&v.id]), read, Reply::Task)
-            }
-            Request::Tasks(v) => self.run(inner.tasks(v.queue, v.listing), Reply::Tasks),
+            Request::Task(v) => self.send(queue::task(&v.queue, &v.id), queue::read_task, Reply::Task),
+            Request::Tasks(v) => match queue::tasks(&v.queue, &v.listing) {
+                Ok(call) => self.send(call, move |raw| queue::read_task_page(&v.listing, raw), Reply::Tasks),
+                Err(error) => Box::pin(async { Err(error) }),
+            },
             Request::Stats(v) => self.send(queue::stats(&v.queue), queue::read_stats, Reply::Stats),
             Request::Queues(v) => self.run(inner.queues(v.page), Reply::Queues),
             Request::Pause(v) => {
@@ -131,11 +129,11 @@ impl RedisStore {
             }
             Request::RequeueDead(v) => {
                 let call = queue::requeue_dead(v.op, &v.queue, &v.which);
-                self.change(&v.queue, call, queue::read_dead_requeued, Reply::RequeueDead)
+                self.send(call, queue::read_dead_requeued, Reply::RequeueDead)
             }
             Request::DeleteDead(v) => {
                 let call = queue::delete_dead(v.op, &v.queue, &v.which);
-                self.change(&v.queue, call, queue::read_dead_deleted, Reply::DeleteDead)
+                self.send(call, queue::read_dead_deleted, Reply::DeleteDead)
             }
             // Schedules
             Request::Schedule(v) => {
@@ -156,7 +154,7 @@ impl RedisStore {
             }
             Request::Fire(v) => {
                 let call = schedule::fire(&v.queue, &v.fire);
-                self.change(&v.queue, call, schedule::read_fired, Reply::Fire)
+                self.send(call, schedule::read_fired, Reply::Fire)
             }
             // Workers
             Request::Announce(v) => {

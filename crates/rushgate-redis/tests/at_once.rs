@@ -93,10 +93,13 @@ impl Desk {
         }
     }
 
+    /// The ready tasks, by ID.
     async fn ready(&self) -> Vec<String> {
-        let listing = Listing { state: Some(TaskState::Ready), page: Page::first(10_000) };
-        let tasks = self.store.tasks(&queue(), listing).await.unwrap();
-        tasks.iter().map(|info| info.task.ticket.id.to_string()).collect()
+        let listing = Listing::new(TaskState::Ready, Page::first(10_000));
+        let tasks = listing.read_all(|page| self.store.tasks(&queue(), page)).await.unwrap();
+        let mut ids: Vec<_> = tasks.iter().map(|info| info.task.ticket.id.to_string()).collect();
+        ids.sort();
+        ids
     }
 
     /// The entries of the list.

@@ -52,7 +52,7 @@ export const View = ({ query, isCurrent, children }) => html`
 
 const PAGE = 50;
 
-/** A part of a list that is in memory, by the page in the URL, and links to the others. */
+/** A part of a list that is in memory, by the page in the URL, links to the others, and whether it is the last. */
 export function paged(all) {
   const last = Math.max(1, Math.ceil(all.length / PAGE));
   const page = Math.min(last, Math.max(1, Number(route.value.query.get('page') ?? 1) || 1));
@@ -61,7 +61,7 @@ export function paged(all) {
     <span class="soft">${t('pageOf', number(page), number(last))}</span>
     ${page < last && html`<a href=${withQuery({ page: page + 1 })} rel="next">${t('nextPage')}</a>`}
   </nav>`;
-  return { shown: all.slice((page - 1) * PAGE, page * PAGE), pager };
+  return { shown: all.slice((page - 1) * PAGE, page * PAGE), pager, isLast: page === last };
 }
 
 /** A search field whose text is in the URL. */

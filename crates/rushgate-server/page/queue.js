@@ -10,8 +10,9 @@ import { Content, TaskVerbs, cancelTask, findIn, reschedule, stateText, steerDea
 
 const STATES = ['current', 'ready', 'scheduled', 'leased', 'blocked', 'done', 'dead'];
 const PAGE = 50;
-/** Tasks that a filter or a bulk verb reads at most. */
+/** Tasks that a filter or a bulk verb reads at most, and requests that it sends at most, because pages may be empty. */
 const SCAN_MAX = 20000;
+const REQUESTS_MAX = 40;
 /** Tasks in the first request of a scan, whose answer is shown while the others are read, and in each of the others. */
 const READ_FIRST = 1000;
 const READ = 5000;
@@ -20,8 +21,11 @@ const SEARCH = 10000;
 
 // ── Finding tasks ───────────────────────────────────────────────────────────────────────────────────────────────────
 
-const listOf = (base, state, after, limit, text = '') => {
+/** Dead letters are sorted by ID. Other lists know the prefix. */
+const listOf = ({ base, state, prefix }, after, limit, text = '') => {
   const query = new URLSearchParams({ limit, after, ...(text && { contains: text }) });
+  if (state === 'dead') query.set('after', after || justBefore(prefix));
+  else if (prefix) query.set('prefix', prefix);
   if (!['current', 'dead'].includes(state)) query.set('state', state);
   return `${base}/${state === 'dead' ? 'dead' : 'tasks'}?${query}`;
 };
@@ -57,8 +61,9 @@ function filterOf(text) {
 /** When a task ends, ended or is due. */
 const timeOf = (task) => task.finished?.at_us ?? task.died_us ?? task.not_before_us ?? task.due_us;
 
-/** Orders of a list other than by ID, by the word of the column: what ended last, or is due first, comes first. */
+/** Orders of a list other than that of the store, by the word of the column: what ended last, or is due first, comes first. */
 const ORDERS = {
+  id: (one, two) => (one.id < two.id ? -1 : 1),
   when: (one, two) => (one.finished || one.died_us ? timeOf(two) - timeOf(one) : timeOf(one) - timeOf(two)),
   tried: (one, two) => (two.attempt ?? two.attempts) - (one.attempt ?? one.attempts),
 };
@@ -71,30 +76,31 @@ function listIn(queue, query) {
   return {
     queue, base: baseOf(queue), state: STATES.includes(query.get('state')) ? query.get('state') : 'current',
     prefix: query.get('q') ?? '', filter: query.get('filter') ?? '', after: order ? '' : query.get('after') ?? '',
-    // The store lists by ID: for another order, all tasks are read.
+    // For another order than that of the store, all tasks are read.
     order, want: order ? SCAN_MAX : PAGE,
   };
 }
 
-/** The first request for a list. One task more than wanted tells whether there is a next page. */
-const firstOf = ({ base, state, prefix, filter, after }, want) =>
-  listOf(base, state, after || justBefore(prefix), Math.min(filter.trim() ? SCAN_MAX : want + 1, READ_FIRST), filterOf(filter).text);
+/** The first request for a list. */
+const firstOf = (of, want) => listOf(of, of.after, Math.min(of.filter.trim() ? SCAN_MAX : want, READ_FIRST), filterOf(of.filter).text);
 
-/** Reads tasks until `want` of them match, or `SCAN_MAX` were read. `progress` gets what was found so far. */
+/**
+ * Reads pages until `want` tasks match, or `SCAN_MAX` were read. All matches of the pages are returned, and the cursor behind
+ * them. `progress` gets what was found so far.
+ */
 async function find(of, want, progress = () => {}) {
-  const { base, state, prefix, filter } = of;
+  const { state, prefix, filter } = of;
   const { matches, text } = filterOf(filter);
   const found = [];
-  for (let [url, read] = [firstOf(of, want), 0]; ;) {
+  for (let [url, read, requests] = [firstOf(of, want), 0, 1]; ; requests += 1) {
     const { items, next, read: searched = items.length } = await readList(url);
     read += searched;
-    const within = items.filter(({ id }) => id.startsWith(prefix));
-    for (const task of within) if (!matches || matches(task)) found.push(state === 'dead' ? { ...task, state: 'dead' } : task);
-    // `next` is the last ID that was read.
-    const isMore = next !== undefined && next.startsWith(prefix);
-    if (found.length > want) return { found: found.slice(0, want), next: found[want - 1].id, read };
-    if (!isMore || read >= SCAN_MAX || found.length === want) return { found, next: isMore ? next : undefined, read };
-    url = listOf(base, state, next, Math.min(matches ? SCAN_MAX : want + 1, text ? SEARCH : READ, SCAN_MAX - read), text);
+    for (const task of items) {
+      if (task.id.startsWith(prefix) && (!matches || matches(task))) found.push(state === 'dead' ? { ...task, state: 'dead' } : task);
+    }
+    const isMore = next !== undefined && (state !== 'dead' || next.startsWith(prefix));
+    if (!isMore || read >= SCAN_MAX || found.length >= want || requests === REQUESTS_MAX) return { found, next: isMore ? next : undefined, read };
+    url = listOf(of, next, Math.min(matches ? SCAN_MAX : want - found.length, text ? SEARCH : READ, SCAN_MAX - read), text);
     progress({ found: [...found], read, isPartial: true });
   }
 }
@@ -198,20 +204,20 @@ function TaskList({ queue, base }) {
   const select = (id) => setSelected((old) => { const all = new Set(old); if (!all.delete(id)) all.add(id); return all; });
   if (query.get('group') === 'error') return html`<p><a href=${withQuery({ group: null })}>${t('ungroup')}</a></p><${Groups} of=${{ ...of, state: 'dead' }} />`;
   const tasks = said?.found ?? [];
-  const { shown, pager } = of.order ? paged(tasks) : { shown: tasks };
+  const { shown, pager, isLast } = paged(tasks);
   // Tasks that are gone are not selected anymore.
   const selected = new Set(tasks.map(({ id }) => id).filter((id) => marked.has(id)));
   const bulk = bulkOf(of.state).map((verb) => html`<${BulkVerb} key=${verb} of=${of} verb=${verb} selected=${selected} />`);
   const count = said && t('found', `${number(tasks.length)}${said.next !== undefined || said.isPartial || of.after ? '+' : ''}`);
   return html`<div class="row found"><${Search} label=${t('search')} /><${Search} name="filter" label=${t('filterTasks')} />
       <span class="soft count" role="status">${count}${(of.filter || of.order) && said ? ` · ${t('scanned', number(said.read))}` : ''}</span>
-      <span class="row ends"><${SortBy} words=${['id', ...Object.keys(ORDERS)]} current=${of.order ?? 'id'} />
+      <span class="row ends"><${SortBy} words=${['stored', ...Object.keys(ORDERS)]} current=${of.order ?? 'stored'} />
       ${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
       ${tasks.length > 0 && (selected.size ? bulk : html`<${Menu} label=${t('moreVerbs', queue)}>${bulk}<//>`)}</span></div>
     ${error && html`<p class="bad">${error instanceof Problem ? error.message : t('away')}</p>`}
-    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word=${said.next === undefined ? 'nothing' : 'nothingYet'} />`}
-    ${pager || html`<nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null })} rel="first">${t('firstPage')}</a>`}
-      ${said?.next !== undefined && !of.order && html`<a href=${withQuery({ after: said.next })} rel="next">${t('nextPage')}</a>`}</nav>`}`;
+    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word=${said.next === undefined || of.order ? 'nothing' : 'nothingYet'} />`}
+    ${pager}${isLast && !of.order && html`<nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null, page: null })} rel="first">${t('firstPage')}</a>`}
+      ${said?.next !== undefined && html`<a href=${withQuery({ after: said.next, page: null })} rel="next">${t('nextPage')}</a>`}</nav>`}`;
 }
 
 // ── Limits, and tasks by hand ───────────────────────────────────────────────────────────────────────────────────────

@@ -4,18 +4,19 @@ import { api, moment, number, path, relative, someOf, spoken, t, timed, took } f
 import { Card, Facts, Nothing, Tag, Text, usePolled, useTitle } from '/page/parts.js';
 import { Name, to } from '/page/router.js';
 import { now } from '/page/state.js';
-import { Content, TaskVerbs, findIn, stateText } from '/page/tasks.js';
+import { Content, TaskVerbs, findIn, stateText, unlessGone } from '/page/tasks.js';
 
 /** A media type without its parameters: `kind=` is shown on its own. */
 const mediaOf = (type) => type?.split(';')[0].trim();
 
-/** A task that is live, dead or retained. */
-async function findTask(base, id) {
-  const live = await findIn(`${base}/tasks`, id);
-  if (live) return live;
-  const dead = await findIn(`${base}/dead`, id);
-  return dead ? { ...dead, state: 'dead', attempt: dead.attempts } : findIn(`${base}/tasks`, id, { state: 'done' });
+/** A task that is live, dead or retained, by the reasons why it is not running. */
+async function findTask(base, id, reasons) {
+  if (reasons.every(({ reason }) => ['unknown', 'unique'].includes(reason))) return null;
+  const dead = reasons.some(({ reason }) => reason === 'dead') ? await findIn(`${base}/dead`, id) : null;
+  return dead ? { ...dead, state: 'dead', attempt: dead.attempts } : readOne(base, id).catch(unlessGone);
 }
+
+const readOne = (base, id) => api('GET', `${base}/tasks/${path(id)}`);
 
 /** Why a task is not running, in words. */
 const WHY = {
@@ -46,7 +47,7 @@ const SHOWN = 6;
 async function readGraph(base, { id, waits: isWaiting }, waited, ids) {
   const waits = isWaiting ? await api('GET', `${base}/tasks/${path(id)}/waits`).catch(() => null) : null;
   const open = await Promise.all((waits?.first ?? []).map(async ({ id: other, error }) => {
-    const live = error === undefined ? await findIn(`${base}/tasks`, other) : null;
+    const live = error === undefined ? await readOne(base, other).catch(() => null) : null;
     return { id: other, state: live?.state ?? 'dead', error };
   }));
   const over = waited.map(({ id: other, end, error }) => ({ id: other, state: end === 'dead' ? 'dead' : 'done', end, error }));
@@ -54,12 +55,13 @@ async function readGraph(base, { id, waits: isWaiting }, waited, ids) {
   return { before, all: waits ? waits.left + waits.over : before.length, over: waits?.over ?? over.length, after: ids };
 }
 
-/** Reads a task and what surrounds it. The requests are sent at once: what is not of its state is left out afterwards. */
+/** Reads a task and what surrounds it. What is not of its state is left out afterwards. */
 async function readTask(base, id) {
   const url = `${base}/tasks/${path(id)}`;
-  const [task, why, waited, dependents] = await Promise.all([
-    findTask(base, id), api('GET', `${url}/why`), api('GET', `${url}/waited?limit=${SHOWN}`), api('GET', `${url}/dependents?n=${SHOWN + 1}`),
+  const [why, waited, dependents] = await Promise.all([
+    api('GET', `${url}/why`), api('GET', `${url}/waited?limit=${SHOWN}`), api('GET', `${url}/dependents?n=${SHOWN + 1}`),
   ]);
+  const task = await findTask(base, id, why.reasons);
   if (!task) return { task: null };
   const [isOver, isDone] = [['done', 'dead'].includes(task.state), task.state === 'done'];
   const graph = await readGraph(base, task, isOver ? [] : waited.items, isDone ? [] : dependents.ids);

@@ -31,14 +31,14 @@ export function Content({ of, label }) {
   return text ? html`<${Text} text=${text} label=${label} />` : html`<p class="soft">${t('none')}</p>`;
 }
 
-/** The task in a list that begins with it. A list has no task of that ID instead of refusing the request. */
-export async function findIn(list, id, query = {}) {
-  const { items: [first] } = await api('GET', `${list}?${new URLSearchParams({ limit: 1, after: justBefore(id), ...query })}`);
+/** The entry of a list that is sorted by ID. Without one of that ID, the request is not refused. */
+export async function findIn(list, id) {
+  const { items: [first] } = await api('GET', `${list}?${new URLSearchParams({ limit: 1, after: justBefore(id) })}`);
   return first?.id === id ? first : null;
 }
 
 /** A task that is already gone counts as done. */
-const unlessGone = (error) => { if (!(error instanceof Problem && error.code === 'not_found')) throw error; };
+export const unlessGone = (error) => { if (!(error instanceof Problem && error.code === 'not_found')) throw error; };
 
 export const cancelTask = (base, id) => api('DELETE', `${base}/tasks/${path(id)}`).catch(unlessGone);
 

@@ -365,6 +365,7 @@ export const zh = {
   soldOutAt: '售罄时间',
   lagOfLedger: '账本延迟',
   sortBy: '排序',
+  stored: '存储顺序',
   throughput: '吞吐',
   failures: '失败',
   lag_ms: '延迟',

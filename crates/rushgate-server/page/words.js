@@ -365,6 +365,7 @@ export const en = {
   soldOutAt: 'Sold out at',
   lagOfLedger: 'Ledger lag',
   sortBy: 'Sort by',
+  stored: 'As stored',
   throughput: 'Throughput',
   failures: 'Failures',
   lag_ms: 'Lag',

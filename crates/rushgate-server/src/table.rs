@@ -132,14 +132,10 @@ fn queue_routes() -> Vec<Route> {
             .key(KeyUse::Answers)
             .body_max(BATCH_MAX)
             .work(queue::enqueue_all),
-        get(
-            "/v1/queues/{queue}/tasks",
-            "tasks",
-            "List a queue's tasks by ID: live ones, or those in one state",
-        )
-        .tagged(&[])
-        .needs(Worker)
-        .work(queue::tasks),
+        get("/v1/queues/{queue}/tasks", "tasks", "List a queue's tasks: live ones, or those in one state")
+            .tagged(&[])
+            .needs(Worker)
+            .work(queue::tasks),
         get(
             "/v1/queues/{queue}/tasks/{task}",
             "task",

@@ -336,21 +336,34 @@ async fn tasks_are_shown_listed_dequeued_and_cancelled() {
         enqueue(&stand, json!({ "id": id, "delay_ms": 60_000 })).await.ok(201);
     }
     let page = stand.get(&format!("{QUEUE}/tasks?limit=2&state=scheduled")).await.ok(200);
-    assert_eq!((&page["items"][1]["id"], &page["next"]), (&json!("b/c"), &json!("b/c")));
-    let rest = stand.get(&format!("{QUEUE}/tasks?limit=2&after=b%2Fc")).await.ok(200);
+    let next = page["next"].as_str().unwrap();
+    assert_eq!((page["items"].as_array().unwrap().len(), &page["items"][1]["id"]), (2, &json!("b/c")));
+    let rest = stand.get(&format!("{QUEUE}/tasks?limit=2&state=scheduled&after={next}")).await.ok(200);
     assert_eq!((rest["items"][0]["id"].as_str(), rest.get("next")), (Some("d"), None));
+    // A cursor belongs to its listing.
+    for other in [format!("after={next}"), "after=b%2Fc".to_owned()] {
+        let refused = stand.get(&format!("{QUEUE}/tasks?{other}")).await;
+        assert_eq!(
+            (refused.code().as_str(), &refused.json()["field"]),
+            ("invalid", &json!("after")),
+            "{other}"
+        );
+    }
 
-    for (query, found, read, next) in [
-        ("contains=B%2FC", vec!["b/c"], 3, None),
-        ("contains=nothing&limit=2", vec![], 2, Some("b/c")),
-        ("contains=d&limit=1&after=b%2Fc", vec!["d"], 1, Some("d")),
-        ("contains=d&state=ready", vec![], 0, None),
+    for (query, found, read, is_last) in [
+        ("contains=B%2FC", vec!["b/c"], 3, true),
+        ("contains=nothing&limit=2", vec![], 2, false),
+        ("contains=d&state=ready", vec![], 0, true),
+        ("contains=b&prefix=b%2F", vec!["b/c"], 1, true),
     ] {
         let page = stand.get(&format!("{QUEUE}/tasks?{query}")).await.ok(200);
         let ids = page["items"].as_array().unwrap().iter().map(|task| task["id"].as_str().unwrap());
         assert_eq!(ids.collect::<Vec<_>>(), found, "{query}");
-        assert_eq!((&page["read"], page["next"].as_str()), (&json!(read), next), "{query}");
+        assert_eq!((&page["read"], page["next"].is_null()), (&json!(read), is_last), "{query}");
     }
+    let found = stand.get(&format!("{QUEUE}/tasks?prefix=b")).await.ok(200);
+    assert_eq!((found["items"].as_array().unwrap().len(), &found["items"][0]["id"]), (1, &json!("b/c")));
+    assert_eq!(stand.get(&format!("{QUEUE}/tasks?prefix={}", "a".repeat(201))).await.code(), "invalid");
     for text in ["", &"a".repeat(201)] {
         assert_eq!(stand.get(&format!("{QUEUE}/tasks?contains={text}")).await.code(), "invalid");
     }

@@ -216,8 +216,8 @@ impl Scene {
 
     /// All live tasks in the store.
     async fn look(&self) -> BTreeMap<String, TaskInfo> {
-        let all = Listing { state: None, page: Page::first(1_000) };
-        let tasks = self.queue.tasks(all).await.unwrap();
+        let all = Listing::new(None, Page::first(1_000));
+        let tasks = all.read_all(|page| self.queue.tasks(page)).await.unwrap();
         tasks.into_iter().map(|info| (info.task.ticket.id.to_string(), info)).collect()
     }
 

@@ -364,9 +364,9 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     // The heartbeat comes at a third of the lease, or at a quarter if the last one was not answered by then.
     assert!(start.elapsed() >= lease / 4 * BEATS as u32, "{BEATS} calls in {:?}", start.elapsed());
     assert_eq!(running.load(SeqCst), HANDLERS);
-    let listing = Listing { state: Some(TaskState::Leased), page: Page::first(1_000) };
+    let listing = Listing::new(TaskState::Leased, Page::first(1_000));
     let leases: Vec<_> =
-        queue.tasks(listing).await.unwrap().into_iter().map(|task| task.lease_until.unwrap()).collect();
+        queue.tasks(listing).await.unwrap().tasks.into_iter().map(|task| task.lease_until.unwrap()).collect();
     assert_eq!(leases.len() as u64, HANDLERS, "all tasks are leased");
     assert_eq!(leases.iter().collect::<HashSet<_>>().len(), 1, "one call extended all leases");
     shutdown.cancel();

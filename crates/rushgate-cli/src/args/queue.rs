@@ -501,7 +501,7 @@ pub(crate) struct ImportArgs {
     pub(crate) file: PathBuf,
 }
 
-/// List the tasks of a queue by ID, or all queues.
+/// List the tasks of a queue, or all queues.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate queue ls mail --state leased")]
 pub(crate) struct LsArgs {
@@ -510,11 +510,11 @@ pub(crate) struct LsArgs {
     /// Only tasks in this state.
     #[arg(long, value_parser = words::task_state(), requires = "queue")]
     pub(crate) state: Option<TaskState>,
-    /// Page size.
+    /// Maximum number of tasks.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only IDs after this one.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    /// Continue a listing: the cursor that the previous page names.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "CURSOR")]
     pub(crate) after: String,
 }
 
@@ -692,10 +692,10 @@ fn retention(text: &str) -> Result<Limit<Retention>, String> {
 pub(crate) struct PageArgs {
     /// Name of the queue.
     pub(crate) queue: String,
-    /// Page size.
+    /// Maximum number of tasks.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-    /// Only IDs after this one.
-    #[arg(long, default_value = "", hide_default_value = true, value_name = "ID")]
+    /// Continue a listing: the cursor that the previous page names.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "CURSOR")]
     pub(crate) after: String,
 }

@@ -5,16 +5,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use rushgate::Queue;
-use rushgate::queue::{DeadLetter, Listing, Payload, TaskInfo, TaskState};
+use rushgate::queue::{DeadLetter, Listing, Payload, TaskInfo, TaskPage, TaskState};
 use rushgate::store::Page;
 
 use crate::args::queue::FilterArgs;
 use crate::output::{CLEAR_LINE, Output};
 
-/// Initial and maximum page size. A store may scan all IDs for each page, so a few large pages are best; the
-/// limit in bytes keeps them small enough.
-const PAGE_FIRST: u32 = 1_000;
-const PAGE_MAX: u32 = 10_000;
+/// Maximum page size.
+const PAGE_MAX: u32 = 1_000;
 /// Approximate maximum size of a page.
 const PAGE_BYTES: usize = 16 << 20;
 /// Interval of progress reports: on a terminal, and elsewhere.
@@ -26,7 +24,7 @@ pub(super) struct Chosen<'a> {
     queue: &'a Queue,
     filter: &'a FilterArgs,
     state: Option<TaskState>,
-    /// ID after which the next page starts; `None` after the last page.
+    /// Where the next page starts; `None` after the last page.
     after: Option<String>,
     page: u32,
     pub(super) looked: u64,
@@ -34,41 +32,44 @@ pub(super) struct Chosen<'a> {
 
 impl<'a> Chosen<'a> {
     pub(super) fn new(queue: &'a Queue, filter: &'a FilterArgs, state: Option<TaskState>) -> Self {
-        let prefix = filter.id_prefix.as_deref().unwrap_or_default();
-        // The greatest string below all IDs with this prefix.
-        let mut after = prefix.to_owned();
-        after.pop();
-        Self { queue, filter, state, after: Some(after), page: PAGE_FIRST, looked: 0 }
+        Self { queue, filter, state, after: Some(String::new()), page: PAGE_MAX, looked: 0 }
     }
 
     /// Matching tasks of the next page; `None` after the last.
     pub(super) async fn tasks(&mut self) -> Result<Option<Vec<TaskInfo>>> {
         let Some(after) = self.after.take() else { return Ok(None) };
-        let page =
-            self.queue.tasks(Listing { state: self.state, page: Page::after(after, self.page) }).await?;
-        self.turn(page.iter().map(|info| (info.task.ticket.id.as_str(), &info.task.payload)));
+        let prefix = self.filter.id_prefix.clone().unwrap_or_default();
+        let listing = Listing { state: self.state, prefix, page: Page::after(after, self.page) };
+        let TaskPage { tasks, next } = self.queue.tasks(listing).await?;
+        self.after = next;
+        self.weigh(tasks.iter().map(|info| &info.task.payload));
         let chosen = |info: &TaskInfo| self.filter.takes(info.task.ticket.id.as_str(), &info.task.payload);
-        Ok(Some(page.into_iter().filter(chosen).collect()))
+        Ok(Some(tasks.into_iter().filter(chosen).collect()))
     }
 
-    /// Matching dead letters of the next page; `None` after the last.
+    /// Matching dead letters of the next page; `None` after the last. They are listed by ID.
     pub(super) async fn dead(&mut self) -> Result<Option<Vec<DeadLetter>>> {
-        let Some(after) = self.after.take() else { return Ok(None) };
-        let page = self.queue.dead(Page::after(after, self.page)).await?;
-        self.turn(page.iter().map(|letter| (letter.id.as_str(), &letter.payload)));
-        Ok(Some(
-            page.into_iter()
-                .filter(|letter| self.filter.takes(letter.id.as_str(), &letter.payload))
-                .collect(),
-        ))
+        let Some(mut after) = self.after.take() else { return Ok(None) };
+        let prefix = self.filter.id_prefix.as_deref().unwrap_or_default();
+        if after.is_empty() {
+            // The greatest string below all IDs with this prefix.
+            prefix.clone_into(&mut after);
+            after.pop();
+        }
+        let letters = self.queue.dead(Page::after(after, self.page)).await?;
+        let last = letters.last().map(|letter| letter.id.as_str());
+        let last = last.filter(|_| letters.len() == self.page as usize);
+        self.after = last.filter(|last| last.starts_with(prefix) || *last < prefix).map(str::to_owned);
+        self.weigh(letters.iter().map(|letter| &letter.payload));
+        let chosen = |letter: &DeadLetter| self.filter.takes(letter.id.as_str(), &letter.payload);
+        Ok(Some(letters.into_iter().filter(chosen).collect()))
     }
 
-    fn turn<'p>(&mut self, page: impl ExactSizeIterator<Item = (&'p str, &'p Payload)> + Clone) {
-        self.looked += page.len() as u64;
-        let prefix = self.filter.id_prefix.as_deref().unwrap_or_default();
-        let last = page.clone().last().map(|(id, _)| id).filter(|_| page.len() == self.page as usize);
-        self.after = last.filter(|last| last.starts_with(prefix) || *last < prefix).map(str::to_owned);
-        let each = page.clone().map(|(_, payload)| payload.bytes().len()).sum::<usize>() / page.len().max(1);
+    /// Counts the entries of a page, and chooses the size of the next one.
+    fn weigh<'p>(&mut self, page: impl ExactSizeIterator<Item = &'p Payload>) {
+        let n = page.len();
+        self.looked += n as u64;
+        let each = page.map(|payload| payload.bytes().len()).sum::<usize>() / n.max(1);
         self.page = u32::try_from(PAGE_BYTES / each.max(1)).unwrap_or(PAGE_MAX).clamp(10, PAGE_MAX);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::queue::{Listing, QueueName, TaskId, TaskInfo, TaskState, Waits};
+use rushgate::queue::{Listing, QueueName, TaskId, TaskInfo, TaskPage, TaskState, Waits};
 use rushgate::store::Page;
 use rushgate::wire::QueueReport;
 use serde::Serialize;
@@ -52,9 +52,10 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     };
     let state = args.state;
     let filtered = state.is_some() || !args.after.is_empty();
-    let tasks = gate.queue(&queue)?.tasks(Listing { state, page: Page::after(args.after, args.n) }).await?;
-    if let Some(last) = tasks.last().filter(|_| tasks.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.task.ticket.id));
+    let (of, listing) = (gate.queue(&queue)?, Listing::new(state, Page::after(args.after, args.n)));
+    let TaskPage { tasks, next } = listing.fill(|listing| of.tasks(listing)).await?;
+    if let Some(next) = next {
+        output.note(format_args!("there may be more; continue with --after {next}"));
     }
     if tasks.is_empty() {
         output.remark(format_args!("no {} in `{queue}`", if filtered { "such tasks" } else { "tasks" }));

@@ -164,17 +164,13 @@ fn tries(task: &Task) -> String {
 
 fn state(info: &TaskInfo) -> &'static str {
     match info.state {
-        TaskState::Scheduled => "scheduled",
-        TaskState::Ready => "ready",
-        TaskState::Blocked => "blocked",
         TaskState::Leased if info.cancelled => "leased, cancel requested",
         TaskState::Leased if info.replaced => "leased, replaced",
-        TaskState::Leased => "leased",
-        TaskState::Done => match info.finished.as_ref().map(|finished| finished.how) {
+        other => match info.finished.as_ref().map(|finished| finished.how) {
             Some(Finish::Cancelled) => "done, canceled",
             Some(Finish::Discarded) => "done, discarded",
             Some(Finish::Dropped) => "done, dropped",
-            _ => "done",
+            _ => other.word(),
         },
     }
 }

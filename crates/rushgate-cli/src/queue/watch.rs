@@ -102,8 +102,8 @@ async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate
     let now = Instant::now();
     let (mut workers, mut progress) = (BTreeMap::new(), Vec::new());
     if stats.leased > 0 {
-        let leased = Listing { state: Some(TaskState::Leased), page: Page::first(LEASES) };
-        for info in queue.tasks(leased).await? {
+        let leased = Listing::new(TaskState::Leased, Page::first(LEASES));
+        for info in leased.fill(|leased| queue.tasks(leased)).await?.tasks {
             *workers.entry(info.worker.unwrap_or_default()).or_default() += 1;
             let id = info.task.ticket.id;
             progress.extend(info.progress.map(|progress| Run { id: id.to_string(), progress }));

@@ -792,26 +792,28 @@ local function finish_task(q, t, at, how, result, wake)
   q.finished = true
 end
 
--- Counts the finished tasks that are kept, up to a moment.
-local function count_finished(q, till)
-  return redis.call('ZCOUNT', q.done_ids, '-inf', till and int(till) or '+inf')
-end
+-- Finished tasks that are kept.
+local finished = {
+  -- Counts them, up to a moment.
+  count = function(q, till)
+    return redis.call('ZCOUNT', q.done_ids, '-inf', till and int(till) or '+inf')
+  end,
+  -- The entry of a task, if the retention still covers it.
+  entry = function(q, id)
+    local kept = q.keep_n and redis.call('HGET', q.done, id)
+    return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
+  end,
+}
 
--- Deletes the finished tasks that exceed the retention. True if more are left than one call deletes.
-local function forget_finished(q, most)
-  local n = count_finished(q)
-  if q.keep_n then n = math.max(n - q.keep_n, count_finished(q, now - q.keep_us)) end
+-- Deletes those that exceed the retention. True if more are left than one call deletes.
+function finished.forget(q, most)
+  local n = finished.count(q)
+  if q.keep_n then n = math.max(n - q.keep_n, finished.count(q, now - q.keep_us)) end
   if n == 0 then return false end
   local first = redis.call('ZRANGE', q.done_ids, 0, math.min(n, most) - 1)
   in_chunks('HDEL', q.done, first)
   redis.call('ZREMRANGEBYRANK', q.done_ids, 0, #first - 1)
   return n > most
-end
-
--- The entry of a finished task, if the retention still covers it.
-local function finished_task(q, id)
-  local kept = q.keep_n and redis.call('HGET', q.done, id)
-  return kept and struct.unpack('>I7', kept) > now - q.keep_us and kept
 end
 
 -- What all tasks of a call with the same terms have in common.
@@ -1059,7 +1061,7 @@ end
 local function finish(q)
   -- Too many dependents for one call: a process is woken, whose call continues.
   if settle(q) then q.woken = q.woken + 1 end
-  if q.finished then forget_finished(q, FORGOTTEN_MAX) end
+  if q.finished then finished.forget(q, FORGOTTEN_MAX) end
   events.write(q)
   if q.latest_event then events.tell(q, '', 'E' .. int(q.latest_event)) end
   if q.dropped then redis.call('HINCRBY', q.meta, 'dropped', q.dropped) end

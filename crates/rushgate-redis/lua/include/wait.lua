@@ -4,7 +4,7 @@
 -- What is known of an id: whether it is known at all; and of a task that has ended when, how, and its result or error.
 local function what_is_known(q, id)
   if read(q.records, id) then return true end
-  local kept, letter = finished_task(q, id), redis.call('HGET', q.dead, id)
+  local kept, letter = finished.entry(q, id), redis.call('HGET', q.dead, id)
   if kept and letter and struct.unpack('>I7', letter) > struct.unpack('>I7', kept) then kept = nil end
   if kept then
     local at, how, length, from = struct.unpack('>I7I1I4', kept)

@@ -69,10 +69,10 @@ end
 
 -- Delete first what the old retention no longer covers, so that the new one does not bring it back.
 local told = q.keep_n
-local more = told and forget_finished(q, FORGOTTEN_MAX)
+local more = told and finished.forget(q, FORGOTTEN_MAX)
 if not more then
   q.keep_us, q.keep_n = tonumber(ARGV[9]), tonumber(ARGV[10])
-  more = forget_finished(q, FORGOTTEN_MAX)
+  more = finished.forget(q, FORGOTTEN_MAX)
 end
 if more then
   finish(q)

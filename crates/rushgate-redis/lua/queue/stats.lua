@@ -23,12 +23,11 @@ for priority = 0, 9 do
     oldest = math.min(oldest, tonumber(redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]) or now)
   end
 end
-local finished = q.keep_n and count_finished(q) or 0
-local forgotten = q.keep_n and count_finished(q, now - q.keep_us) or 0
+local done = q.keep_n and finished.count(q) - finished.count(q, now - q.keep_us) or 0
 return {
   ready, all - ready, redis.call('ZCARD', q.leases.key),
   redis.call('ZCARD', q.blocked) + redis.call('ZCARD', q.held) - q.lines_waiting,
-  redis.call('ZCARD', q.dead_ids), finished - forgotten, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
+  redis.call('ZCARD', q.dead_ids), done, tonumber(redis.call('HGET', q.meta, 'dropped') or 0),
   math.max(now - oldest, 0), free > now and int(free) or '',
   int(q.claim), q.paused and 1 or 0, q.bound and int(q.bound) or '',
   redis.call('HGET', q.meta, 'limits') or '',

@@ -12,7 +12,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: queue
+-- include: look
 local q = queue_keys(1)
 if reap(q) then return AGAIN end
 finish(q)
@@ -22,16 +22,10 @@ for at = 2, #ARGV do
   local id = ARGV[at]
   local record, run, moment = ARGV[1] == '0' and read(q.records, id), '', 0
   if record then
-    run = read(q.runs, id) or ''
-    local t = task_of(id, record, run ~= '' and run)
-    if t.held then
-      moment = ''
-    elseif t.key and not has(t, LEASED) then
-      local line = read_line(q, line_name(t.key, t.priority))
-      moment = line.first == stand_of(t) and line.moment > 0 and int(line.moment - 1) or ''
-    end
+    run = read(q.runs, id)
+    run, moment = run or '', moment_shown(q, id, record, run)
   else
-    record, run = '', finished_task(q, id)
+    record, run = '', finished.entry(q, id)
   end
   if run then
     answer[#answer + 1], answer[#answer + 2], answer[#answer + 3], answer[#answer + 4] = id, record, run, moment

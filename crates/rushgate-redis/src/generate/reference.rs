@@ -12,8 +12,7 @@ use crate::function::Function;
 use crate::keys::{self, Group};
 
 /// Called by Rushgate's own services, and by programs with a ledger of their own. Clients do not need them.
-const FOR_SERVICES: [Function; 12] = [
-    Function::QueueReap,
+const FOR_SERVICES: [Function; 11] = [
     Function::QueueRelay,
     Function::SaleBeginRebuild,
     Function::SaleCountAttempts,

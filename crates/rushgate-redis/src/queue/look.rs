@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Coded, Finished, KeyLimits, Page, QueueLimits, QueueName, QueueStats, Rate, Result, Retention, TaskEnd,
-    TaskId, TaskInfo, TaskState, Timestamp, Waited, Waits, WaitsFor,
+    Coded, Finished, KeyLimits, Listing, Page, QueueLimits, QueueName, QueueStats, Rate, Result, Retention,
+    TaskEnd, TaskId, TaskInfo, TaskPage, TaskState, Timestamp, Waited, Waits, WaitsFor,
 };
 
 use super::row::unpack_row;
@@ -12,7 +12,7 @@ use super::{MOMENT_MAX, call, optional, read_body};
 use crate::command::Call;
 use crate::command::micros;
 use crate::function::Function;
-use crate::reply::{Packed, Reply, coded, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, str_of, strange};
 
 pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
     call(Function::QueueWaits, queue).arg(id.as_str())
@@ -76,14 +76,37 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
     Ok(all)
 }
 
-/// `over` restricts the answer to finished tasks.
-pub(crate) fn tasks<'a>(queue: &QueueName, over: bool, ids: impl IntoIterator<Item = &'a TaskId>) -> Call {
-    ids.into_iter().fold(call(Function::QueueTasks, queue).flag(over), |call, id| call.arg(id.as_str()))
+pub(crate) fn task(queue: &QueueName, id: &TaskId) -> Call {
+    call(Function::QueueTasks, queue).flag(false).arg(id.as_str())
 }
 
-pub(crate) fn read_infos(reply: Reply) -> Result<Vec<TaskInfo>> {
+pub(crate) fn read_task(reply: Reply) -> Result<Option<TaskInfo>> {
     let mut fields = reply.list()?;
     let now = Timestamp::from_micros(fields.int()?);
+    Ok(read_infos(now, fields)?.pop())
+}
+
+/// Names the positions of this store in cursors.
+const STORE: &str = "redis";
+/// The most tasks that one call lists. The server can do nothing else meanwhile.
+const LISTED_MAX: u32 = 500;
+
+pub(crate) fn tasks(queue: &QueueName, listing: &Listing) -> Result<Call> {
+    let position = listing.position(STORE)?;
+    let state = listing.state.map_or("", TaskState::word);
+    let limit = listing.page.limit.min(LISTED_MAX);
+    Ok(call(Function::QueueList, queue).arg(state).arg(&listing.prefix).number(limit.into()).arg(position))
+}
+
+pub(crate) fn read_task_page(listing: &Listing, reply: Reply) -> Result<TaskPage> {
+    let mut fields = reply.list()?;
+    let now = Timestamp::from_micros(fields.int()?);
+    let position = fields.bytes()?;
+    let next = (!position.is_empty()).then(|| listing.cursor(STORE, &position));
+    Ok(TaskPage { tasks: read_infos(now, fields)?, next })
+}
+
+fn read_infos(now: Timestamp, mut fields: Fields) -> Result<Vec<TaskInfo>> {
     let mut infos = Vec::new();
     while !fields.is_empty() {
         let id = TaskId::as_stored(fields.text()?)?;

@@ -87,7 +87,6 @@ impl Inner {
         put: Call,
     ) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
-        self.ahead.forget(&queue);
         let grant = lock::read_held(self.driver.call(lock::held(&name, token)).await?)?;
         let (holds, fence) = (grant.is_some(), grant.map(|grant| grant.fence));
         let known = self.apart().get(op);
@@ -103,7 +102,6 @@ impl Inner {
                 }
                 self.enter_queue(&queue).await?;
                 let answers = self.driver.call(put).await?;
-                self.ahead.forget(&queue);
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         self.forget_replay(op, &queue).await?;

@@ -26,6 +26,8 @@ use crate::reply::{Answer, Reply};
 const PAGE_WEIGHT_MAX: usize = 8 << 20;
 /// Entries in the first read, which shows how large they are.
 const FIRST_READ: u32 = 16;
+/// The most parts of a page, because parts may be empty.
+const PARTS_MAX: u32 = 100;
 
 /// Page of a long list.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -55,9 +57,9 @@ impl From<&PageQuery> for Page {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub(crate) struct PageView<T> {
-    /// The entries, sorted by name.
+    /// The entries, sorted by name. Tasks have no order.
     items: Vec<T>,
-    /// Pass it as `after` to get the next page. Absent on the last page.
+    /// Pass it as `after` to get the next page. Absent on the last page. A page may be short, or empty, and have it.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
     /// With `contains`: the number of entries that were searched.
@@ -88,8 +90,7 @@ impl Contains {
 }
 
 /// An entry of a list that has a payload.
-trait Entry {
-    /// ID by which the list is sorted.
+pub(super) trait Entry {
     fn id(&self) -> &str;
 
     fn payload(&self) -> &Payload;
@@ -97,6 +98,47 @@ trait Entry {
     /// What [`Contains`] searches beside ID, kind and payload.
     fn more_texts(&self) -> [Option<&str>; 3] {
         [None; 3]
+    }
+}
+
+/// A part of a page of a list.
+pub(super) struct Part<E> {
+    pub(super) entries: Vec<E>,
+    /// Where the next part begins.
+    pub(super) next: Option<String>,
+}
+
+impl<E: Entry> Part<E> {
+    /// A part of a list by ID, for which up to `limit` entries were read.
+    pub(super) fn by_id(entries: Vec<E>, limit: u32) -> Self {
+        let last = entries.last().filter(|_| entries.len() >= limit as usize);
+        Self { next: last.map(|last| last.id().to_owned()), entries }
+    }
+
+    /// Reads a page in parts, so that one request cannot fill the server's memory.
+    pub(super) async fn of_page<Why, F: Future<Output = Result<Self, Why>>>(
+        whole: Page,
+        ask: impl Fn(Page) -> F,
+    ) -> Result<Self, Why> {
+        let (limit, mut asked, mut weight) = (whole.limit, 0, 0);
+        let mut page = Self { entries: Vec::new(), next: None };
+        let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
+        loop {
+            let Self { entries, next } = ask(part.clone()).await?;
+            asked += 1;
+            weight += entries.iter().map(|entry| entry.payload().bytes().len()).sum::<usize>();
+            page.entries.extend(entries);
+            let read = page.entries.len();
+            let left = limit.saturating_sub(u32::try_from(read).unwrap_or(u32::MAX));
+            let is_full = left == 0 || weight >= PAGE_WEIGHT_MAX || asked == PARTS_MAX;
+            match next {
+                Some(after) if !is_full => {
+                    let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read.max(1) + 1) + 1;
+                    part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
+                }
+                next => return Ok(Self { next, ..page }),
+            }
+        }
     }
 }
 
@@ -146,9 +188,8 @@ impl<T> PageView<T> {
         Self { items: page.into_iter().filter_map(view).collect(), next, read: None }
     }
 
-    /// The same for entries with payloads, which are read in chunks so that one request cannot fill the server's
-    /// memory. With `contains`, the page has those of its entries that have the text.
-    async fn read<E: Entry, F: Future<Output = rushgate::Result<Vec<E>>>>(
+    /// The same for entries with payloads. With `contains`, the page has those of its entries that have the text.
+    async fn read<E: Entry, F: Future<Output = rushgate::Result<Part<E>>>>(
         whole: Page,
         contains: Option<Contains>,
         ask: impl Fn(Page) -> F,
@@ -156,28 +197,11 @@ impl<T> PageView<T> {
     ) -> Answer<Self> {
         whole.check()?;
         contains.as_ref().map_or(Ok(()), Contains::check)?;
+        let Part { entries, next } = Part::of_page(whole, ask).await?;
+        let read = contains.as_ref().map(|_| u32::try_from(entries.len()).unwrap_or(u32::MAX));
         let is_wanted = |entry: &E| contains.as_ref().is_none_or(|wanted| wanted.is_in(entry));
-        let limit = whole.limit;
-        let (mut items, mut read, mut weight) = (Vec::new(), 0, 0);
-        let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
-        let next = loop {
-            let entries = ask(part.clone()).await?;
-            let last = entries
-                .last()
-                .filter(|_| entries.len() >= part.limit as usize)
-                .map(|last| last.id().to_owned());
-            read += u32::try_from(entries.len()).unwrap_or(u32::MAX);
-            weight += entries.iter().map(|entry| entry.payload().bytes().len()).sum::<usize>();
-            items.extend(entries.into_iter().filter(&is_wanted).map(&view));
-            let left = limit.saturating_sub(read);
-            let Some(after) = last else { break None };
-            if left == 0 || weight >= PAGE_WEIGHT_MAX {
-                break Some(after);
-            }
-            let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read as usize + 1) + 1;
-            part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
-        };
-        Ok(Reply::ok(Self { items, next, read: contains.is_some().then_some(read) }))
+        let items = entries.into_iter().filter(is_wanted).map(view).collect();
+        Ok(Reply::ok(Self { items, next, read }))
     }
 }
 

@@ -8,8 +8,8 @@ use rushgate::lock::Lease;
 use rushgate::queue::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
     Heartbeat, Listing, NewTask, Over, Payload, QueueLimits, QueueName, Rescheduled, Retried, Retry,
-    Selection, Task, TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
-    UniqueCleared, Waited, Waits, Why,
+    Selection, Task, TaskExtended, TaskInfo, TaskPage, TaskProgress, TaskRelease, TaskReleased, TaskState,
+    Ticket, UniqueCleared, Waited, Waits, Why,
 };
 use rushgate::store::Page;
 use rushgate::wire::{PayloadSpec, QueueReport, TaskSpec};
@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{Contains, EventsQuery, PageQuery, PageView};
+use super::{Contains, EventsQuery, PageQuery, PageView, Part};
 use crate::call::{Call, Nothing};
 use crate::events;
 use crate::history::{HistoryQuery, HistoryView};
@@ -524,13 +524,17 @@ fn given_up(letter: DeadLetter) -> Problem {
 pub(crate) struct TasksQuery {
     /// Only tasks in this state.
     state: Option<TaskState>,
+    /// Only tasks whose ID begins with this text: at most 200 bytes.
+    #[serde(default)]
+    #[schemars(length(max = 200))]
+    prefix: String,
     /// Only tasks with this text, 1 to 200 bytes, in the ID, kind, key, worker, error or stored payload, in any case of ASCII letters.
     /// `limit` is then the number of tasks to search, and the page may be empty before the last one.
     contains: Option<Contains>,
-    /// Only IDs greater than this one: the `next` of the previous page.
+    /// The `next` of the previous page, for the same `state`.
     #[serde(default)]
     after: String,
-    /// Page size: 1 to 10,000. Default: 1,000.
+    /// Page size: 1 to 10,000. Default: 1,000. A page may be smaller; `next` says whether more tasks follow.
     #[serde(default = "super::page_limit")]
     #[schemars(range(min = 1, max = 10_000))]
     limit: u32,
@@ -538,8 +542,12 @@ pub(crate) struct TasksQuery {
 
 pub(crate) async fn tasks(call: Call<Nothing, TasksQuery>) -> Answer<PageView<TaskInfo>> {
     let queue = call.queue()?;
-    let TasksQuery { state, contains, after, limit } = call.query;
-    let ask = |page| queue.tasks(Listing { state, page });
+    let TasksQuery { state, prefix, contains, after, limit } = call.query;
+    let ask = async |page| {
+        let TaskPage { tasks: entries, next } =
+            queue.tasks(Listing { state, prefix: prefix.clone(), page }).await?;
+        Ok(Part { entries, next })
+    };
     PageView::read(Page::after(after, limit), contains, ask, |info| info).await
 }
 
@@ -617,7 +625,11 @@ pub(crate) struct DeadQuery {
 pub(crate) async fn dead(call: Call<Nothing, DeadQuery>) -> Answer<PageView<DeadLetter>> {
     let queue = call.queue()?;
     let DeadQuery { contains, after, limit } = call.query;
-    PageView::read(Page::after(after, limit), contains, |page| queue.dead(page), |letter| letter).await
+    let ask = async |page: Page| {
+        let limit = page.limit;
+        Ok(Part::by_id(queue.dead(page).await?, limit))
+    };
+    PageView::read(Page::after(after, limit), contains, ask, |letter| letter).await
 }
 
 /// Selects dead letters.

@@ -2,6 +2,7 @@
 
 use rushgate::queue::{ContentType, Kind, NewTask, Payload, Priority};
 use rushgate::schedule::{Missed, Scheduled};
+use rushgate::store::Page;
 use rushgate::wire::{PayloadSpec, RecurrenceSpec, ScheduleReport};
 use rushgate::{Enqueued, Recurrence};
 use schemars::JsonSchema;
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::queue::{PausedView, entered};
-use super::{PageQuery, PageView};
+use super::{PageQuery, PageView, Part};
 use crate::call::{Call, Nothing};
 use crate::openapi::exactly_one;
 use crate::problem::{Code, Problem};
@@ -86,7 +87,11 @@ fn no_schedule() -> Problem {
 
 pub(crate) async fn schedules(call: Call<Nothing, PageQuery>) -> Answer<PageView<ScheduleReport>> {
     let queue = call.queue()?;
-    PageView::read((&call.query).into(), None, |page| queue.schedules(page), ScheduleReport::from).await
+    let ask = async |page: Page| {
+        let limit = page.limit;
+        Ok(Part::by_id(queue.schedules(page).await?, limit))
+    };
+    PageView::read((&call.query).into(), None, ask, ScheduleReport::from).await
 }
 
 pub(crate) async fn find_schedule(call: Call) -> Answer<ScheduleReport> {

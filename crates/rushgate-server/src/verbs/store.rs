@@ -6,14 +6,14 @@ use std::borrow::Cow;
 use futures_util::FutureExt;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::lock::{LockState, Token};
-use rushgate::queue::Ticket;
+use rushgate::queue::{Listing, TaskPage};
 use rushgate::store::{Effect, Log, Reply as Replied, Request, Topic, WIRE_VERSION, verb};
 use rushgate::{Error, Rushgate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{FIRST_READ, PAGE_WEIGHT_MAX};
+use super::{FIRST_READ, PAGE_WEIGHT_MAX, Part};
 use crate::access::{Caller, Role};
 use crate::body::Body;
 use crate::call::{Call, PathParams};
@@ -124,9 +124,10 @@ pub(crate) async fn step(call: Call<Fields>) -> Answer<SteppedView> {
     let Call { shop, caller, path, body: Fields(fields), .. } = call;
     let mut request = Request::from_wire(path.get("verb"), fields.into())?;
     permit(&caller, &request)?;
-    let stepped = match request.page_mut().is_some() {
-        true => page(&shop.gate, &caller, request).await?,
-        false => {
+    let stepped = match (request.page_mut().is_some(), request) {
+        (true, request) => page(&shop.gate, &caller, request).await?,
+        (false, Request::Tasks(listing)) => tasks(&shop.gate, listing).await?,
+        (false, request) => {
             let answer = hidden(&caller, pass_on(&shop.gate, request).await?).to_wire();
             SteppedView { answer, next: None }
         }
@@ -194,6 +195,21 @@ async fn page(gate: &Rushgate, caller: &Caller, mut request: Request) -> Result<
     Ok(SteppedView { answer: items.into(), next })
 }
 
+/// Reads a page of tasks in parts. It may be short, and its cursor continues it.
+async fn tasks(gate: &Rushgate, listing: verb::Tasks) -> Result<SteppedView, Problem> {
+    let verb::Tasks { queue, listing } = listing;
+    listing.check()?;
+    let ask =
+        async |page| match pass_on(gate, Request::tasks(queue.clone(), Listing { page, ..listing.clone() }))
+            .await?
+        {
+            Replied::Tasks(TaskPage { tasks: entries, next }) => Ok(Part { entries, next }),
+            _ => Err(Problem::from(Error::bug("the answer of another verb"))),
+        };
+    let Part { entries: tasks, next } = Part::of_page(listing.page.clone(), ask).await?;
+    Ok(SteppedView { answer: Replied::Tasks(TaskPage { tasks, next }).to_wire(), next: None })
+}
+
 /// Name of an entry of a listing, in the order of the listing.
 fn name_of(listing: &Request, entry: &Value) -> Option<String> {
     let name = match listing {
@@ -203,10 +219,6 @@ fn name_of(listing: &Request, entry: &Value) -> Option<String> {
             Some(sound) => &sound["spec"]["id"],
             None => &entry["Damaged"]["id"],
         },
-        Request::Tasks(_) => {
-            let ticket: Ticket = entry["task"]["ticket"].as_str()?.parse().ok()?;
-            return Some(ticket.id.to_string());
-        }
         _ => &entry["id"],
     };
     name.as_str().map(str::to_owned)

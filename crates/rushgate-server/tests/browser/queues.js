@@ -92,7 +92,7 @@ async function pageThroughMany(page) {
   await found(page, '50+');
   assert.equal(await page.locator('tbody tr').count(), 50);
   await page.click('text=Next page');
-  await page.waitForURL(/after=many-049/);
+  await page.waitForURL(/after=/);
   await has(page, 'many-050');
   await page.click('text=Next page');
   await has(page, 'many-129');

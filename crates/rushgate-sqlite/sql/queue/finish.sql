@@ -30,11 +30,13 @@ SELECT no, id, priority, due_us, revision, attempts, max_attempts, content_type,
 FROM finished JOIN (SELECT id AS of, keep_us FROM queue WHERE name = ?1) ON queue = of
 WHERE id = ?2 AND finished_us + keep_us > ?3;
 
+-- The next tasks by ID, between two IDs. The last column tells whether the retention still covers the task.
 -- name: many
 SELECT no, id, priority, due_us, revision, attempts, max_attempts, content_type, payload, key,
-       claim, worker, error, past, finished_us, how, result_type, result, deadline_us
+       claim, worker, error, past, finished_us, how, result_type, result, deadline_us,
+       (finished_us + keep_us > ?5) IS TRUE
 FROM finished JOIN (SELECT id AS of, keep_us FROM queue WHERE name = ?1) ON queue = of
-WHERE id > ?2 AND finished_us + keep_us > ?3
+WHERE id >= ?2 AND id <= ?3
 ORDER BY id LIMIT ?4;
 
 -- Whether a task with this ID is live, in a queue that publishes the end of its tasks.

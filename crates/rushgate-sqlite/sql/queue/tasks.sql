@@ -5,17 +5,24 @@ SELECT arrival, id, priority, due_us, revision, attempts, max_attempts, content_
        past, progress_percent, progress_note, deadline_us, held IS NOT NULL
 FROM task WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id = ?2;
 
--- `?3`: 0 all, 1 scheduled, 2 ready, 3 leased, 4 blocked.
+-- The next tasks by ID, between two IDs.
 -- name: many
 SELECT arrival, id, priority, due_us, revision, attempts, max_attempts, content_type, payload,
        ifnull(key, nullif(held, '')),
        claim, lease_until_us, worker, replaced, cancelled, error, at_us,
        past, progress_percent, progress_note, deadline_us, held IS NOT NULL
 FROM task
-WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id > ?2
-  AND (?3 = 0 OR (?3 = 1 AND claim = 0 AND at_us > ?4) OR (?3 = 2 AND claim = 0 AND at_us <= ?4)
-       OR (?3 = 3 AND claim > 0) OR (?3 = 4 AND claim = 0 AND at_us IS NULL))
-ORDER BY id LIMIT ?5;
+WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id >= ?2 AND id <= ?3
+ORDER BY id LIMIT ?4;
+
+-- The next IDs, and whether the task is in a state. `?5`: 1 scheduled, 2 ready, 3 leased, 4 blocked.
+-- name: next
+SELECT id,
+       CASE ?5 WHEN 1 THEN claim = 0 AND at_us > ?6 WHEN 2 THEN claim = 0 AND at_us <= ?6 WHEN 3 THEN claim > 0
+               ELSE claim = 0 AND at_us IS NULL END IS TRUE
+FROM task
+WHERE queue = (SELECT id FROM queue WHERE name = ?1) AND id >= ?2 AND id <= ?3
+ORDER BY id LIMIT ?4;
 
 -- The IDs of tasks that may be in one state, in any order, at most `?3` of them. Each index makes this cheap, even if they
 -- are few of a million. The second column tells whether the task is in that state.

@@ -1,12 +1,13 @@
 //! Retention of finished tasks and of unsuccessful runs.
 
 use rushgate_core::{
-    Coded, Error, Fence, Finished, Page, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId,
+    Coded, Error, Fence, Finished, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId,
     TaskInfo, TaskState, Timestamp,
 };
 use rusqlite::{Row, params};
 
 use super::claim::read_task;
+use super::look::IdRange;
 use super::{Failure, Queue, Run, payload};
 use crate::fault::Result;
 use crate::read::Reader;
@@ -150,9 +151,15 @@ pub(super) fn finished(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> R
     reader.row(sql!("queue/finish", "one"), params, read_finished)
 }
 
-pub(super) fn all_finished(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<TaskInfo>> {
-    let params = (queue.as_str(), &page.after, stored(reader.now), page.limit);
-    reader.rows(sql!("queue/finish", "many"), params, read_finished)
+/// The next finished tasks by ID, and whether the retention still covers each.
+pub(super) fn next_finished(
+    reader: &Reader<'_>,
+    queue: &QueueName,
+    range: &IdRange,
+    n: usize,
+) -> Result<Vec<(TaskInfo, bool)>> {
+    let params = (queue.as_str(), &range.from, &range.to, n, stored(reader.now));
+    reader.rows(sql!("queue/finish", "many"), params, |row| Ok((read_finished(row)?, row.get(19)?)))
 }
 
 /// Whether a task with this ID is live and its end is published.

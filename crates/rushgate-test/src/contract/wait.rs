@@ -100,8 +100,8 @@ pub(super) async fn a_task_runs_when_all_that_it_waits_for_are_done(desk: Desk) 
     let info = desk.info("c").await;
     assert_eq!((info.state, info.not_before), (TaskState::Blocked, None));
     assert_eq!(desk.store.stats(&q()).await.unwrap().blocked, 1);
-    let blocked = Listing { state: Some(TaskState::Blocked), page: Page::first(10) };
-    assert_eq!(desk.store.tasks(&q(), blocked).await.unwrap().len(), 1);
+    let blocked = Listing::new(TaskState::Blocked, Page::first(10));
+    assert_eq!(desk.store.tasks(&q(), blocked).await.unwrap().tasks.len(), 1);
     let expected = Waits { open: false, if_dead: IfDead::Wait, left: 2, over: 0, dead: 0, first: Vec::new() };
     assert_eq!(waits(&desk, "c").await.map(|waits| Waits { first: Vec::new(), ..waits }), Some(expected));
     assert_eq!(left(&desk, "c").await, ["a", "b"]);

@@ -1,5 +1,6 @@
 use rushgate_core::{
-    Followed, Hold, OrderBatch, Reply, Request, Reserved, Schedule, Store, Task, Ticket, UnitRange, Verbs,
+    Followed, Hold, Listing, OrderBatch, QueueName, Reply, Request, Reserved, Result, Schedule, Store, Task,
+    TaskPage, Ticket, UnitRange, Verbs, verb,
 };
 
 /// An answer as text, for comparison, with the tickets, schedules, hold and orders in it, for later calls.
@@ -14,10 +15,23 @@ pub(super) struct Answer {
 
 /// Sends a request. The same value is sent to the model, to the backend, and again after a lost reply.
 pub(super) async fn send(store: &dyn Store, request: &Request) -> Answer {
-    match store.carry_out(request.clone()).await {
+    let answer = match request {
+        Request::Tasks(verb::Tasks { queue, listing }) => {
+            all_tasks(store, queue, listing.clone()).await.map(Reply::Tasks)
+        }
+        other => store.carry_out(other.clone()).await,
+    };
+    match answer {
         Ok(reply) => Answer::of(reply),
         Err(error) => Answer { text: format!("error: {}", error.code()), ..Answer::default() },
     }
+}
+
+/// All tasks of a listing by ID, because each store has its own order and pages.
+async fn all_tasks(store: &dyn Store, queue: &QueueName, listing: Listing) -> Result<TaskPage> {
+    let mut tasks = listing.read_all(|listing| store.tasks(queue, listing)).await?;
+    tasks.sort_by(|a, b| a.task.ticket.id.cmp(&b.task.ticket.id));
+    Ok(TaskPage { tasks, next: None })
 }
 
 impl Answer {

@@ -143,7 +143,7 @@ impl Plan {
         ];
         calls.extend(LOCKS.iter().map(|name| Request::show(lock(name))));
         for name in QUEUES {
-            let all = Listing { state: None, page: Page::first(10_000) };
+            let all = Listing::new(None, Page::first(10_000));
             let done = Listing { state: Some(TaskState::Done), ..all.clone() };
             calls.extend([Request::tasks(queue(name), all), Request::tasks(queue(name), done)]);
             calls.extend([Request::stats(queue(name)), Request::dead(queue(name), Page::first(10_000))]);
@@ -516,7 +516,7 @@ impl Plan {
                     TaskState::Done,
                 ];
                 let state = states.choose(&mut self.rng).copied();
-                Request::tasks(name, Listing { state, page: Page::after("b".into(), n) })
+                Request::tasks(name, Listing::new(state, Page::first(n)))
             }
         }
     }

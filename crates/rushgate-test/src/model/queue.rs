@@ -6,8 +6,8 @@ use rushgate_core::{
     Fence, Finish, Finished, Heartbeat, Lease, Listing, NewTask, OnDuplicate, Op, OutboxId, Overflow, Page,
     PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Reply, Rescheduled,
     Result, Retried, Retry, Revision, Schedule, ScheduleId, Selection, Task, TaskChange, TaskEnd,
-    TaskExtended, TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
-    Timestamp, UniqueCleared, WorkerId, WorkerInfo,
+    TaskExtended, TaskId, TaskInfo, TaskKey, TaskPage, TaskProgress, TaskRelease, TaskReleased, TaskState,
+    Ticket, Timestamp, UniqueCleared, WorkerId, WorkerInfo,
 };
 
 use super::{Model, Planted};
@@ -26,6 +26,9 @@ mod worker;
 use event::Events;
 use line::{Line, Seat};
 use wait::{Ended, Waiting};
+
+/// Names the positions of the model in cursors. A position is an ID.
+const STORE: &str = "memory";
 
 /// All queues ever used, and the answers to calls with an [`Op`].
 #[derive(Clone, Debug, Default)]
@@ -672,17 +675,25 @@ impl Model {
         Ok(live.or_else(|| queue.done.get(id).cloned()))
     }
 
-    /// See [`Verbs::tasks`](rushgate_core::Verbs::tasks).
-    pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<Vec<TaskInfo>> {
+    /// See [`Verbs::tasks`](rushgate_core::Verbs::tasks). Lists by ID.
+    pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<TaskPage> {
         let queue = self.queue(now, name);
-        if listing.state == Some(TaskState::Done) {
-            let after = queue.done.into_iter().filter(|(id, _)| id.as_str() > listing.page.after.as_str());
-            return Ok(after.map(|(_, info)| info).take(listing.page.limit as usize).collect());
-        }
-        let after = queue.records.iter().filter(|(id, _)| id.as_str() > listing.page.after.as_str());
-        let infos = after.map(|(id, record)| queue.info(id, record, now));
-        let wanted = infos.filter(|info| listing.state.is_none_or(|state| state == info.state));
-        Ok(wanted.take(listing.page.limit as usize).collect())
+        let after = listing.id_position(STORE)?;
+        let live = queue.records.iter().map(|(id, record)| queue.info(id, record, now));
+        let all: Vec<_> = match listing.state {
+            Some(TaskState::Done) => queue.done.values().cloned().collect(),
+            state => live.filter(|info| state.is_none_or(|state| state == info.state)).collect(),
+        };
+        let is_wanted = |info: &TaskInfo| {
+            let id = info.task.ticket.id.as_str();
+            id > after.as_str() && id.starts_with(&listing.prefix)
+        };
+        let mut tasks: Vec<_> = all.into_iter().filter(is_wanted).collect();
+        let limit = listing.page.limit as usize;
+        let last = tasks.get(limit - 1).filter(|_| tasks.len() > limit);
+        let next = last.map(|last| listing.cursor(STORE, last.task.ticket.id.as_str().as_bytes()));
+        tasks.truncate(limit);
+        Ok(TaskPage { tasks, next })
     }
 
     /// Whether a task with this ID is live and its end is published.

@@ -24,8 +24,8 @@ pub use rushgate_core::{
     Enqueued, Finish, Finished, Heartbeat, IfDead, KeyLimits, Kind, Listing, NewTask, OnDuplicate, Overflow,
     PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, QueueStats, Rate, Rescheduled, Retention,
     Retried, Retry, Revision, Selection, Task, TaskChange, TaskEnd, TaskEvent, TaskEvents, TaskExtended,
-    TaskId, TaskInfo, TaskKey, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, TraceParent,
-    UniqueCleared, Unmet, Waited, Waits, WaitsFor, WorkerId, WorkerInfo, WorkerMode,
+    TaskId, TaskInfo, TaskKey, TaskPage, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket,
+    TraceParent, UniqueCleared, Unmet, Waited, Waits, WaitsFor, WorkerId, WorkerInfo, WorkerMode,
 };
 pub use why::{KeyRun, Why};
 
@@ -408,9 +408,41 @@ impl<T> Queue<T> {
         self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
     }
 
-    /// Tasks by ID: the live ones, or those in the requested state. While other processes change the queue, consecutive
-    /// pages may omit tasks that came after the first page.
-    pub async fn tasks(&self, listing: Listing) -> Result<Vec<TaskInfo>> {
+    /// A page of the tasks: the live ones, or those in the requested state, in the order of the store.
+    ///
+    /// A page may be short or empty although more follow: only a page without [`next`](TaskPage::next) is the last. One
+    /// call costs the store a few milliseconds at most, however many tasks the queue has. [`Listing::fill`] reads on until
+    /// it has as many tasks as were asked for, and [`Listing::read_all`] to the end.
+    ///
+    /// All pages of an unchanged queue list each task once. While the queue changes, every task that is live throughout is
+    /// listed at least once, if all states are asked for. Of one state, every task is that is in it and unchanged
+    /// throughout.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> rushgate::Result<()> {
+    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// use rushgate::queue::{Listing, TaskState};
+    /// use rushgate::store::Page;
+    ///
+    /// let queue = gate.queue("mail")?;
+    /// # queue.enqueue("welcome", "hi".into()).send().await?;
+    /// let mut ready = Listing::new(TaskState::Ready, Page::first(100));
+    /// loop {
+    ///     let page = queue.tasks(ready.clone()).await?;
+    ///     for info in page.tasks {
+    ///         println!("{}", info.task.ticket.id);
+    ///     }
+    ///     let Some(next) = page.next else { break };
+    ///     ready.page.after = next;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) for the cursor of another listing.
+    pub async fn tasks(&self, listing: Listing) -> Result<TaskPage> {
         self.gate.ask(|| self.gate.store().tasks(&self.name, listing.clone())).await
     }
 

@@ -305,7 +305,8 @@ impl<T> Queue<T> {
     }
 
     async fn in_state(&self, state: TaskState, limit: u32) -> Result<Vec<TaskInfo>> {
-        self.tasks(Listing { state: Some(state), page: Page::first(limit) }).await
+        let listing = Listing::new(state, Page::first(limit));
+        Ok(listing.fill(|listing| self.tasks(listing)).await?.tasks)
     }
 }
 
