@@ -19,12 +19,17 @@ pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> 
     }
 }
 
+const STORE_HINT: &str = "pass --store redis://HOST:PORT, or set RUSHGATE_STORE or `store` in rushgate.toml";
+
 /// Connects to a server. A SQLite store has no functions.
 async fn connect(globals: &Globals) -> Result<Functions> {
     let url = globals.store_url();
-    if url.starts_with("sqlite:") || is_http(url) {
+    if is_http(url) {
+        return Err(Fault::usage("`functions` requires a store, not a server").hint(STORE_HINT).into());
+    }
+    if url.starts_with("sqlite:") {
         return Err(Fault::usage("this store has no function library; only Redis and Valkey do")
-            .hint("pass --store redis://HOST:PORT, or set RUSHGATE_STORE or `store` in rushgate.toml")
+            .hint(STORE_HINT)
             .into());
     }
     Ok(Functions::connect(url).await?)

@@ -444,7 +444,7 @@ fn a_command_has_one_place_a_store_or_a_server() {
     refused(&[], &["--url", "redis://:secret@h", "queue", "ls"], "for a store, set --store (RUSHGATE_STORE)");
     refused(&[], &["--url", "127.0.0.1:7979", "rush"], "use https://HOST[:PORT]");
     refused(&[("RUSHGATE_URL", url)], &["serve"], "`serve` requires a store");
-    refused(&[("RUSHGATE_URL", url)], &["functions", "check"], "has no function library");
+    refused(&[("RUSHGATE_URL", url)], &["functions", "check"], "requires a store, not a server");
     std::fs::write(shop.path("rushgate.toml"), "store = \"sqlite:a.db\"\nurl = \"https://h\"\n").unwrap();
     refused(&[], &["queue", "ls"], "`store` and `url` exclude each other");
     std::fs::write(shop.path("rushgate.toml"), "store = \"https://secret@h\"\n").unwrap();

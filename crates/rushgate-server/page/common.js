@@ -98,12 +98,24 @@ export function readAhead(url) {
   return answer;
 }
 
-/** Yields the events of a stream, and closes it when the reader stops. Uses fetch because EventSource cannot send a token. */
-export async function* events(path, until) {
-  const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: until });
-  if (!response.ok) throw new Problem(await response.json());
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+const untilShown = () => (document.hidden ? new Promise((resolve) => { document.addEventListener('visibilitychange', resolve, { once: true }); }) : null);
+
+/**
+ * Yields the events of a stream, and closes it when the reader stops. Uses fetch because EventSource cannot send a token.
+ *
+ * The stream of a hidden page ends, and one that is opened begins when the page is shown: a browser has only six connections
+ * to a server, for all pages together.
+ */
+export async function* events(path, until = new AbortController().signal) {
+  await untilShown();
+  const hidden = new AbortController();
+  const hide = () => { if (document.hidden) hidden.abort(); };
+  document.addEventListener('visibilitychange', hide);
+  let reader;
   try {
+    const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: AbortSignal.any([until, hidden.signal]) });
+    if (!response.ok) throw new Problem(await response.json());
+    reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ''; ;) {
       const { value, done } = await reader.read();
       if (done) return;
@@ -114,8 +126,11 @@ export async function* events(path, until) {
         if (data) yield JSON.parse(data.slice(6));
       }
     }
+  } catch (error) {
+    if (!hidden.signal.aborted) throw error;
   } finally {
-    reader.cancel().catch(() => {}); // it may have failed already
+    document.removeEventListener('visibilitychange', hide);
+    reader?.cancel().catch(() => {}); // it may have failed already
   }
 }
 

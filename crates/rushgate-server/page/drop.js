@@ -7,7 +7,7 @@ import { to } from '/page/router.js';
 import { AttemptsChart, StockChart } from '/page/sale.js';
 import { Bar, sums } from '/page/sales.js';
 import { attemptsOf, audits, connection, isFollowed, isStale, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
-import { stateOf, waitIn } from '/page/verbs.js';
+import { isAdmitting, stateOf, waitIn } from '/page/verbs.js';
 
 const WINDOW_S = 600;
 /** A ledger this far behind is an alarm, in microseconds. */
@@ -18,7 +18,7 @@ function alarmsOf(sale) {
   const audit = audits.value.get(sale.id);
   const lag = lagOf(sale);
   return [
-    !connection.value.on && t('alarmAway', clockTime(connection.value.since / 1000)),
+    !connection.value.on && t(connection.value.isStoreDown ? 'alarmStore' : 'alarmAway', clockTime(connection.value.since / 1000)),
     audit && !audit.ok && t('alarmAudit', clockTime(audit.at)),
     sale.halted && t(`halted_${sale.halted.reason}`),
     lag > LAG_MAX && t('alarmLedger', spoken(lag)),
@@ -56,7 +56,7 @@ export function Drop({ sale: id }) {
   if (!sale) return html`<h1>${id}</h1>${error ? html`<${Trouble} error=${error} />` : html`<p>${t(isLoading ? 'loading' : 'noSuchSale')}</p>`}`;
   const of = sums(sale);
   const groups = answersOf(history, attemptsOf(id)?.answers);
-  const demand = groups.reduce((sum, { rates }) => sum + latestOf(rates), 0);
+  const demand = groups.reduce((sum, { rates }) => sum + latestOf(history, rates), 0);
   const room = roomOf(id);
   const waiting = room ? waitingIn(room) : 0;
   const lag = lagOf(sale);
@@ -76,12 +76,12 @@ export function Drop({ sale: id }) {
     <dl class="drop-figures">
       <${Figure} word="held" value=${number(of.held)} more=${sale.next_expiry_us > sale.now_us ? `${t('nextExpiryIn')} ${countdown(sale.next_expiry_us - sale.now_us)}` : ''} />
       <${Figure} word="free" value=${number(of.free)} />
-      <${Figure} word="unitsPerSecond" value=${history ? rate(latestOf(risesOf(history, 'confirmed'))) : '–'} />
+      <${Figure} word="unitsPerSecond" value=${history ? rate(latestOf(history, risesOf(history, 'confirmed'))) : '–'} />
       <${Figure} word="attemptsPerSecondNow" value=${isFollowed('sale', id) ? rate(demand) : '–'} />
       ${opens ? html`<${Figure} word="opensIn" value=${countdown(opens - now.value)} />`
     : html`<${Figure} word="sinceOpening" value=${opened ? countdown((soldOut ?? now.value) - opened) : '–'} more=${opened ? t('openedAt', clockTime(opened / 1e6)) : ''} />`}
       <${Figure} word="soldOutAt" value=${soldOut ? clockTime(soldOut / 1e6) : '–'} />
-      ${room && html`<${Figure} word="waitingNow" value=${number(waiting)} more=${waiting ? `${t('waitNow')}: ${spoken(waitIn(room))}` : ''} />`}
+      ${room && html`<${Figure} word="waitingNow" value=${number(waiting)} more=${waiting && isAdmitting(room) ? `${t('waitNow')}: ${spoken(waitIn(room))}` : ''} />`}
       ${sale.orders && html`<${Figure} word="lagOfLedger" value=${lag ? spoken(lag) : t('none')} kind=${lag > LAG_MAX ? 'bad' : ''} />`}
       <${Figure} word="doAudit" value=${audit} more=${auditAt} kind=${audits.value.get(id)?.ok === false ? 'bad' : ''} />
     </dl>

@@ -27,21 +27,21 @@ const TABS = [['/', 'overview'], ['/sales', 'sales'], ['/queues', 'queues'], ['/
 function Header() {
   const { pathname } = route.value;
   const { code, name, choose } = otherLanguage();
-  const { on } = connection.value;
+  const { on, isStoreDown } = connection.value;
   const isHere = (url) => (url === '/' ? pathname === '/' : pathname === url || pathname.startsWith(`${url}/`));
   return html`<a class="skip" href="#screen" onClick=${(event) => { event.preventDefault(); document.getElementById('screen').focus(); }}>${t('skip')}</a>
   <header>
     <a class="brand" href="/">Rushgate</a>
     <nav aria-label=${t('screens')}>${TABS.map(([url, word]) => html`<a key=${url} href=${url} aria-current=${isHere(url) ? 'page' : undefined}>${t(word)}</a>`)}
       <a href="/docs">${t('reference')}</a></nav>
-    <span id="lamp" class="lamp ${on ? 'on' : ''}" role="status">${t(on ? 'live' : refused.value ? 'shut' : snapshot.value ? 'away' : 'connecting')}</span>
+    <span id="lamp" class="lamp ${on ? 'on' : ''}" role="status">${t(on ? 'live' : refused.value ? 'shut' : isStoreDown ? 'storeDown' : snapshot.value ? 'away' : 'connecting')}</span>
     <button id="language" class="plain" lang=${code} onClick=${choose}>${name}</button>
   </header>`;
 }
 
 /** Says that the figures are not current. */
 const Away = () => (isAway.value && !refused.value
-  ? html`<p class="away" role="alert">${t('awaySince', clockTime(connection.value.since / 1000), clockTime(now.value / 1e6))}</p>` : null);
+  ? html`<p class="away" role="alert">${t(connection.value.isStoreDown ? 'storeDownSince' : 'awaySince', clockTime(connection.value.since / 1000), clockTime(snapshot.value.now_us / 1e6))}</p>` : null);
 
 /** Asks for a token. */
 function Door() {
@@ -55,7 +55,7 @@ function Door() {
 function Screen() {
   const { screen, names, pathname } = route.value;
   if (refused.value) return html`<${Door} key=${refused.value} />`;
-  if (!snapshot.value) return html`<${Nothing} word="loading" />`;
+  if (!snapshot.value) return html`<${Nothing} word=${connection.value.isStoreDown ? 'storeDownNow' : 'loading'} />`;
   const Shown = SCREENS[screen];
   // The views of a sale or a queue are one screen, so that its frame stays.
   const key = [Sale, Queue].includes(Shown) ? Object.values(names)[0] : pathname;

@@ -8,10 +8,17 @@ import { now } from '/page/state.js';
 
 export const who = ({ label, host, pid }) => label || `${host}:${pid}`;
 
+/** The longest rest of the lease of each grant that this page has seen: locks do not tell the length of their lease. */
+const longest = new Map();
+const GRANTS_MAX = 10000;
+
 /** The part of the lease that is left. */
 export function Lease({ holder }) {
-  const [left, whole] = [Math.max(0, holder.lease_until_us - now.value), Math.max(1, holder.lease_until_us - holder.since_us)];
-  const share = Math.min(100, 100 * left / whole);
+  const [left, grant] = [Math.max(0, holder.lease_until_us - now.value), `${holder.fence} ${holder.since_us}`];
+  if (longest.size > GRANTS_MAX) longest.clear();
+  const whole = Math.max(1, left, longest.get(grant) ?? 0);
+  longest.set(grant, whole);
+  const share = 100 * left / whole;
   return html`<span class="lease"><span class="meter" role="img" aria-label=${`${Math.round(share)} %`}><span class=${share < 20 ? 'low' : ''} style=${{ width: `${share}%` }}></span></span> ${spoken(left)}</span>`;
 }
 

@@ -16,8 +16,8 @@ export function Log() {
   const { said, error } = usePolled(() => api('GET', `/v1/audit-log?${new URLSearchParams({ limit: PAGE, ...(before && { before }) })}`, { cache: 'no-cache' }), [before], 2000);
   const rows = (said?.items ?? []).map((entry, n) => ({
     key: `${entry.at_us} ${n}`, class: entry.status >= 400 ? 'refused' : '',
-    cells: [moment(entry.at_us), entry.who, entry.from, entry.verb, html`<code>${inParts(decodeURI(entry.path))}</code>`,
-      entry.body === undefined ? `${entry.body_bytes} B` : html`<code class="clip">${JSON.stringify(entry.body)}</code>`, outcomeOf(entry), took(entry.took_us)],
+    cells: [moment(entry.at_us), entry.who === 'open' ? t('noTokens') : entry.who, entry.from, entry.verb, html`<code>${inParts(decodeURI(entry.path))}</code>`,
+      entry.body === undefined ? `${entry.body_bytes} B` : html`<code class="clip" title=${JSON.stringify(entry.body)}>${JSON.stringify(entry.body)}</code>`, outcomeOf(entry), took(entry.took_us)],
   }));
   const heads = [['when'], ['operator'], ['from'], ['verb'], ['path', 'wrap'], ['request', 'wrap'], ['outcome'], ['latency', 'n']];
   return html`<div class="row head"><h1>${t('log')}</h1></div><p class="soft">${t('logSays')}</p>

@@ -165,7 +165,7 @@ function TaskRows({ of, tasks, selected, select, worker }) {
   const at = now.value;
   const columns = [
     select && [['select', 'pick'], (task) => html`<input type="checkbox" aria-label=${t('selectTask', task.id)} checked=${selected.has(task.id)} onChange=${() => select(task.id)} />`],
-    [['name'], (task) => html`<${Name} to=${['queues', of.queue, 'tasks', task.id]} />`],
+    [['id'], (task) => html`<${Name} to=${['queues', of.queue, 'tasks', task.id]} />`],
     [['state'], stateText],
     [['kind'], (task) => task.kind ?? '–'],
     [['tried', 'n'], (task) => `${task.attempt ?? task.attempts}/${task.max_attempts}`],
@@ -190,7 +190,7 @@ function Groups({ of }) {
     cells: [number(ids.length), html`<span class="clip">${error}</span>`, someOf(ids.slice(0, 3)),
       html`<a href=${withQuery({ group: null, filter: `error:${error.split(/\s+/)[0]}` })}>${t('show')}</a>`],
   }));
-  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['name'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>${pager}${said.next !== undefined && html`<p class="soft">${t('firstGrouped', number(said.read))}</p>`}`;
+  return html`<div class="card"><${Table} heads=${[['tasks', 'n'], ['error', 'wrap'], ['id'], ['verbs', 'verbs']]} rows=${rows} label=${t('byError')} /></div>${pager}${said.next !== undefined && html`<p class="soft">${t('firstGrouped', number(said.read))}</p>`}`;
 }
 
 function TaskList({ queue, base }) {
@@ -226,7 +226,7 @@ const parsed = (text) => { try { return [JSON.parse(text), null]; } catch (error
 
 function EnqueueVerb({ queue, base }) {
   const fields = [
-    { name: 'id', kind: 'text', label: t('name'), max: 200, value: `by-hand-${Date.now().toString(36)}` },
+    { name: 'id', kind: 'text', label: t('id'), max: 200, value: `by-hand-${Date.now().toString(36)}` },
     { name: 'payload', kind: 'area', label: t('payloadJson'), value: '{}' },
     { name: 'kind', kind: 'text', label: t('kind'), optional: true }, { name: 'key', kind: 'text', label: t('key'), optional: true },
     { name: 'delay', label: t('delaySeconds'), min: 0, value: 0 },

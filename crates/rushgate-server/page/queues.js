@@ -23,7 +23,7 @@ export function Recent({ queue, word, counts, children }) {
   const label = `${t(word)}: ${queue.queue}`;
   const isUnknown = counts && !(queue.limits.events && isFollowed('queue', queue.queue));
   return html`<span class="recent">${!isUnknown && html`<${Spark} at=${history?.at_ms} values=${values ?? []} label=${label} kind=${word} />`}
-    <span>${children ?? (counts ? (history && !isUnknown ? `${rate(latestOf(values))}${t('perS')}` : '–') : number(queue[word]))}</span></span>`;
+    <span>${children ?? (counts ? (history && !isUnknown ? `${rate(latestOf(history, values))}${t('perS')}` : '–') : number(queue[word]))}</span></span>`;
 }
 
 /** How long the latest tasks waited or ran: median and 99th percentile. */

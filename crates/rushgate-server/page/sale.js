@@ -8,12 +8,12 @@ import { Card, Copy, EVENTS_MAX, Facts, Nothing, Search, Table, Tag, Trouble, Vi
 import { navigate, route, to, withQuery } from '/page/router.js';
 import { AuditMark, Bar, PLACES, headline, sums } from '/page/sales.js';
 import { LAG_LATE_US, attemptsOf, incidents, isFollowed, lagOf, latestOf, now, risesOf, roomOf, saleOf, useHistory, waitingIn } from '/page/state.js';
-import { RoomVerbs, SaleVerbs, StockVerbs, isOver, save, setRoom, stateOf, waitIn } from '/page/verbs.js';
+import { RoomVerbs, SaleVerbs, StockVerbs, isAdmitting, isOver, save, setRoom, stateOf, waitIn } from '/page/verbs.js';
 
-const WINDOWS = [['300', '5 min'], ['900', '15 min'], ['3600', '1 h'], ['14400', '4 h']];
-const windowOf = () => Number(WINDOWS.find(([s]) => s === route.value.query.get('window'))?.[0] ?? 900);
+const WINDOWS = ['300', '900', '3600', '14400'];
+const windowOf = () => Number(WINDOWS.find((s) => s === route.value.query.get('window')) ?? 900);
 const Windows = () => html`<nav class="views row" aria-label=${t('window')}>
-  ${WINDOWS.map(([s, text]) => html`<${View} key=${s} query=${{ window: s === '900' ? null : s }} isCurrent=${String(windowOf()) === s}>${text}<//>`)}</nav>`;
+  ${WINDOWS.map((s) => html`<${View} key=${s} query=${{ window: s === '900' ? null : s }} isCurrent=${String(windowOf()) === s}>${t(`window_${s}`)}<//>`)}</nav>`;
 
 /** The lines of the stock chart. */
 const UNITS = [['confirmed', 'sold'], ['held', 'held'], ['free', 'soft', [8, 4]]];
@@ -48,7 +48,7 @@ function Attempts({ sale, groups, history }) {
     sale.ledger && `${t('withoutLedger')} ${percent(all - reserved, all)}`,
     attempts.p50_us !== undefined && `${t('answeredIn')} ${took(attempts.p50_us)} (p50), ${took(attempts.p99_us)} (p99)`,
   ].filter(Boolean);
-  const cells = ({ rates, all: count }) => [latestOf(rates), Math.max(0, ...rates), count];
+  const cells = ({ rates, all: count }) => [history ? latestOf(history, rates) : 0, Math.max(0, ...rates), count];
   return html`<p class="soft facts-line">${facts.join(' · ')}</p>
     <div class="scroll" role="region" tabindex="0" aria-label=${t('attempts')}><table class="attempts">
       <thead><tr>${['answer', 'perSecondNow', 'perSecondMost', 'inAll'].map((word, n) => html`<th key=${word} scope="col" class=${n ? 'n' : ''}>${t(word)}</th>`)}</tr></thead>
@@ -72,7 +72,7 @@ function RateSlider({ id, room }) {
   const shown = at === null ? perSecond : RATES[at];
   const text = shown < 1 ? `${rate(60 * shown)}${t('perMin')}` : `${number(Number(shown.toPrecision(3)))}${t('perS')}`;
   const send = async (event) => {
-    await carryOut(() => setRoom(id, RATES[event.target.value], room));
+    await carryOut(() => setRoom(id, { n: RATES[event.target.value], per_ms: 1000 }, room));
     hold(null);
   };
   return html`<label class="row rate">${t('rate')}
@@ -87,7 +87,7 @@ function RoomCard({ sale }) {
   if (!room) return null;
   const waiting = waitingIn(room);
   return html`<${Card} title=${html`<a href=${to('sales', sale.id, 'room')}>${t('room')}</a>`}>
-    <${Facts} of=${[['waitingNow', number(waiting)], ['waitNow', waiting ? spoken(waitIn(room)) : null], ['served', number(room.served)], ['orderOfAdmission', orderOf(room)]]} />
+    <${Facts} of=${[['waitingNow', number(waiting)], ['waitNow', waiting && isAdmitting(room) ? spoken(waitIn(room)) : null], ['served', number(room.served)], ['orderOfAdmission', orderOf(room)]]} />
     ${!isOver(sale) && html`<${RateSlider} id=${sale.id} room=${room} />`}<//>`;
 }
 
@@ -151,7 +151,7 @@ function Room({ sale, history, window_s }) {
   const waiting = waitingIn(room);
   return html`<${Card} title=${t('room')} class="room" aside=${verbs}>
       <${Facts} of=${[
-    ['orderOfAdmission', orderOf(room)], ['waitingNow', number(waiting)], ['waitNow', waiting ? spoken(waitIn(room)) : null],
+    ['orderOfAdmission', orderOf(room)], ['waitingNow', number(waiting)], ['waitNow', waiting && isAdmitting(room) ? spoken(waitIn(room)) : null],
     ['joined', number(room.joined)], ['served', number(room.served)], ['admissionTokens', number(room.admitted)], ['tokenLifetime', exactly(room.pass_ms)],
     ['admitsFrom', room.from_us > now.value && timed(room.from_us, now.value)], ['roomOpened', timed(room.opened_us, now.value)],
   ]} />
@@ -282,7 +282,7 @@ export function Sale({ sale: id }) {
       <span class="row ends"><a class="button" href=${to('sales', id, 'drop')}>${t('dropView')}</a><a class="button" href=${`/shop/${path(id)}`}>${t('shop')}</a><${SaleVerbs} sale=${sale} /></span></div>
     <${Trouble} error=${error} />
     <p class="figures big"><b>${number(of.confirmed)}</b> / ${number(of.total)} ${t('soldUnits')} <span class="soft">(${percent(of.confirmed, of.total)})
-      ${history && of.confirmed ? ` · ${rate(latestOf(risesOf(history, 'confirmed')))}${t('perS')}` : ''}</span></p>
+      ${history && of.confirmed ? ` · ${rate(latestOf(history, risesOf(history, 'confirmed')))}${t('perS')}` : ''}</span></p>
     <p class="soft line">${[headline(sale), sale.generation > 1 && `${t('generation')} ${sale.generation}`].filter(Boolean).join(' · ')}</p>
     <nav class="views row" data-tabs aria-label=${t('views')}>${tab('sale', to('sales', id))}${tab('room', to('sales', id, 'room'), room && waitingIn(room))}${tab('saleEvents', to('sales', id, 'events'), sale.seq)}</nav>
     <${Shown} key=${`${screen} ${sale.generation}`} sale=${sale} history=${history} window_s=${window_s} />

@@ -46,7 +46,7 @@ export function headline(sale) {
 export function SaleRow({ sale }) {
   const of = sums(sale);
   const history = useHistory('sale', sale.id);
-  const speed = history ? latestOf(risesOf(history, 'confirmed')) : 0;
+  const speed = history ? latestOf(history, risesOf(history, 'confirmed')) : 0;
   return html`<article class="sale-row">
     <div class="row"><h2><a href=${to('sales', sale.id)}>${sale.id}</a></h2><${Tag} kind=${stateOf(sale)}>${t(stateOf(sale))}<//>
       <a class="soft drop-link" href=${to('sales', sale.id, 'drop')}>${t('dropView')}</a></div>

@@ -6,8 +6,11 @@ import { Problem, api, bearer, events, path, pause, setBearer } from '/page/comm
 export const snapshot = signal(null);
 let cameAt = 0;
 
-/** Whether snapshots arrive, and since when (milliseconds of this machine's clock). */
-export const connection = signal({ on: false, since: Date.now() });
+/**
+ * Whether snapshots arrive, since when they do or do not (milliseconds of this machine's clock), and whether they do not because
+ * the server cannot read its store.
+ */
+export const connection = signal({ on: false, since: Date.now(), isStoreDown: false });
 
 /** Why the token was refused, as the name of a text; null if it was not. */
 export const refused = signal(null);
@@ -15,7 +18,6 @@ export const refused = signal(null);
 /** An estimate of the server's clock, in microseconds. It is updated every second, also while no snapshot arrives. */
 export const now = signal(Date.now() * 1000);
 const estimate = () => (snapshot.value ? snapshot.value.now_us + Math.round((performance.now() - cameAt) * 1000) : Date.now() * 1000);
-setInterval(() => { if (!connection.value.on) now.value = estimate(); }, 1000);
 
 /** Whether there are more sales, queues or locks than the snapshot has. */
 export const isTruncated = (word) => snapshot.value.truncated.includes(word);
@@ -160,11 +162,17 @@ export function ratesOf(history, words) {
 export const risesOf = ({ at_ms: at, gauges }, word) => at.map((ms, n) =>
   (n ? 1000 * Math.max(0, gauges[word][n] - gauges[word][n - 1]) / Math.max(ms - at[n - 1], 1) : 0));
 
-/** The average of the latest five points: what a reader calls "now". */
-export const latestOf = (rates) => {
-  const latest = rates.slice(-5);
-  return latest.reduce((sum, one) => sum + one, 0) / Math.max(latest.length, 1);
-};
+const NOW_MS = 5000;
+/** The average of the latest five seconds: what a reader calls "now". A stretch without changes has only two points. */
+export function latestOf({ at_ms: at }, rates) {
+  const from = at.at(-1) - NOW_MS;
+  let [sum, whole] = [0, 0];
+  for (let n = at.length - 1; n > 0 && at[n] > from; n -= 1) {
+    const ms = at[n] - Math.max(at[n - 1], from);
+    [sum, whole] = [sum + rates[n] * ms, whole + ms];
+  }
+  return whole ? sum / whole : 0;
+}
 
 // ── Audits, and incidents that this page has seen ────────────────────────────────────────────────────────────────────
 
@@ -216,8 +224,36 @@ function note(sale) {
 
 // ── The stream ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
+/** The server sends a snapshot every second. Without one for so long, the figures are not current. */
+const STALE_MS = 5000;
+/** After so long without one, the stream is opened again. */
+const LOST_MS = 20000;
+let stream = new AbortController();
+let openedAt = 0;
+
 function setOn(on) {
-  if (connection.value.on !== on) connection.value = { on, since: Date.now() };
+  if (connection.value.on !== on) connection.value = { on, since: Date.now(), isStoreDown: false };
+}
+
+setInterval(() => {
+  const silent = document.hidden ? 0 : performance.now() - Math.max(cameAt, openedAt);
+  if (silent > STALE_MS) setOn(false);
+  if (silent > LOST_MS) stream.abort();
+  if (!connection.value.on) now.value = estimate();
+}, 1000);
+
+/** Finds out whether snapshots do not arrive because of the store. */
+async function findWhy() {
+  let isStoreDown = false;
+  try { await api('GET', '/readyz'); } catch (error) { isStoreDown = error instanceof Problem && error.code === 'unavailable'; }
+  if (!connection.value.on) connection.value = { ...connection.value, isStoreDown };
+}
+
+async function keepFindingWhy() {
+  for (; ;) {
+    if (!connection.value.on && !refused.value && !document.hidden) await findWhy();
+    await pause(2000);
+  }
 }
 
 /** Waits for another token. */
@@ -229,10 +265,13 @@ export function enter(token) {
 }
 
 export async function watch() {
+  keepFindingWhy();
   for (; ;) {
     let before = null;
+    stream = new AbortController();
+    openedAt = performance.now();
     try {
-      for await (const next of events('/v1/events')) {
+      for await (const next of events('/v1/events', stream.signal)) {
         snapshot.value = next;
         cameAt = performance.now();
         now.value = next.now_us;
@@ -249,6 +288,7 @@ export async function watch() {
         continue;
       }
     }
+    if (document.hidden) continue;
     setOn(false);
     await pause(1000);
   }

@@ -89,6 +89,8 @@ function runsOfTask(task, at) {
   const runs = task.past.map(({ attempt, began_us: from, ended_us: until, how, worker, error }) => ({
     kind: how, when: moment(from), what: `${t('attempt', attempt)} · ${t(`run_${how}`)}`, worker, us: until - from, error,
   }));
+  const first = task.past[0]?.attempt;
+  if (first > 1) runs.unshift({ kind: 'next', what: t('pastFrom', number(first)) });
   if (task.state === 'leased') runs.push({ kind: 'leased', when: moment(task.claimed_us), what: `${t('attempt', task.attempt)} · ${t('leased')}`, worker: task.worker, us: Math.max(0, at - task.claimed_us) });
   if (task.finished) runs.push({ kind: task.finished.how, when: moment(task.finished.at_us), what: [task.claimed_us && t('attempt', task.attempt), t(`end_${task.finished.how}`)].filter(Boolean).join(' · '), worker: task.worker, us: task.claimed_us && task.finished.at_us - task.claimed_us });
   if (task.state === 'dead') runs.push({ kind: 'dead', when: moment(task.died_us), what: t('givenUp', task.attempts), error: runs.length ? undefined : task.error });

@@ -3,13 +3,16 @@ import { html } from '/page/vendor/preact.js';
 import { api, number, path, percent, randomId, standing, t } from '/page/common.js';
 import { Verb, ask } from '/page/dialogs.js';
 import { Menu } from '/page/parts.js';
-import { attemptsOf, auditSale, roomOf, sumOf, waitingIn } from '/page/state.js';
+import { attemptsOf, auditSale, now, roomOf, sumOf, waitingIn } from '/page/state.js';
 
 /** The status of a sale, as a word: `stopped` if it is halted. */
 export const stateOf = (sale) => (sale.halted ? 'stopped' : standing(sale, sale.now_us));
 export const isOver = (sale) => ['over', 'ended'].includes(standing(sale, sale.now_us));
 
 /** The estimated wait of the last buyer in a waiting room, in microseconds. */
+const isDrawn = ({ order, beacon }) => order !== 'draw' || beacon !== undefined;
+/** Whether the front of the line moves: not before a draw, nor before the time that was set. */
+export const isAdmitting = (room) => isDrawn(room) && !(room.from_us > now.value);
 export const waitIn = ({ rate: { n, per_ms: ms }, ...room }) => 1000 * ms * waitingIn(room) / n;
 
 const post = (id, word, body = {}) => api('POST', `/v1/sales/${path(id)}/${word}`, { body });
@@ -41,16 +44,17 @@ const AuditButton = ({ sale }) => html`<button type="button" onClick=${() => aud
 function RoomVerb({ sale }) {
   const room = roomOf(sale.id);
   const fields = [
-    { name: 'n', label: t('perSecond'), max: 1000000, value: room ? Math.max(1, Math.round(room.rate.n * 1000 / room.rate.per_ms)) : 50 },
+    { name: 'n', label: t('buyersAdmitted'), max: 1000000, value: room?.rate.n ?? 50 },
+    { name: 'per_ms', label: t('everyMs'), max: 86400000, value: room?.rate.per_ms ?? 1000 },
     ...(room ? [] : [{ name: 'draw', kind: 'check', label: t('byDraw') }]),
   ];
-  const work = ({ n, draw }) => setRoom(sale.id, n, draw ? { order: 'draw' } : room);
+  const work = ({ n, per_ms: ms, draw }) => setRoom(sale.id, { n, per_ms: ms }, draw ? { order: 'draw' } : room);
   return html`<${Verb} word=${room ? 'doRate' : 'doRoom'} title=${sale.id} fields=${fields} work=${work}
     says=${() => t(room ? 'rateSays' : 'roomSays')} />`;
 }
 
-export const setRoom = (id, n, { order } = {}) =>
-  api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate: { n, per_ms: 1000 }, ...(order && { order }) } });
+export const setRoom = (id, rate, { order } = {}) =>
+  api('PUT', `/v1/sales/${path(id)}/room`, { body: { rate, ...(order && { order }) } });
 
 /** The verbs of a sale's waiting room. Without a room: the one that opens it. */
 export function RoomVerbs({ sale }) {

@@ -72,7 +72,7 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
             };
             let workers = match leased {
                 0 if *due_for >= NOBODY_AFTER => {
-                    let since = last_claim.map_or("ever".to_owned(), |at| format!("since {}", moment(at)));
+                    let since = last_claim.map_or("yet".to_owned(), |at| format!("since {}", moment(at)));
                     format!(
                         "; no worker has claimed from this queue {since}. Start one: `rushgate work {queue}`"
                     )

@@ -7,7 +7,7 @@ use rushgate::Rushgate;
 use rushgate::sale::Audit;
 
 use crate::args::sale::AuditArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::output::{Output, Paint};
 
@@ -19,6 +19,11 @@ pub(super) async fn audit(gate: &Rushgate, args: AuditArgs, globals: &Globals) -
             Err(_) if !sale.state().await?.spec.ledger => None,
             ledger => Some(ledger?),
         },
+        false if sale.state().await?.spec.ledger => {
+            return Err(Fault::usage("the sale has a ledger, which the audit must read")
+                .hint("pass --orders URL, or set RUSHGATE_ORDERS or `orders` in rushgate.toml")
+                .into());
+        }
         false => None,
     };
     let audit = sale.audit(ledger.as_deref()).await;

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::sale::{DamagedSale, Event, ListedSale, OrdersState, SaleState, SkuState};
+use rushgate::sale::{DamagedSale, Event, ListedSale, OrdersState, SaleState, SaleStatus, SkuState};
 use rushgate::store::{Page, Spoken};
 
 use crate::args::sale::{EventsArgs, LsArgs, ShowArgs};
@@ -28,13 +28,13 @@ fn text(state: &SaleState) -> String {
     let moments = moments.iter().filter_map(|(words, at)| Some(format!(", {words} {}", moment((*at)?))));
     let orders = if spec.ledger { "orders go to a ledger" } else { "no ledger" };
     format!(
-        "{} is {}{}\nholds last {}; {orders}; generation {}, {} events\n{}{}",
+        "{} is {}{}\nholds last {}; {orders}; generation {}, {}\n{}{}",
         spec.id,
-        word(&state.status),
+        standing(state),
         moments.collect::<String>(),
         Spoken(spec.hold.get()),
         state.generation,
-        state.seq,
+        counted(state.seq, "event"),
         state.orders.map(|orders| delivery(state, orders)).unwrap_or_default(),
         stock(&state.skus),
     )
@@ -84,7 +84,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         };
         [
             state.spec.id.to_string(),
-            word(&state.status),
+            standing(state),
             state.skus.len().to_string(),
             sum(|sku| sku.total),
             sum(|sku| sku.free),
@@ -100,6 +100,17 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         }
     }
     Ok(Exit::Done)
+}
+
+/// The status in a word, also of an open sale in which nobody can buy now.
+pub(crate) fn standing(state: &SaleState) -> String {
+    match state.status {
+        _ if state.halted.is_some() => "halted".to_owned(),
+        SaleStatus::Open if state.spec.opens_at.is_some_and(|opens| opens > state.now) => {
+            "scheduled".to_owned()
+        }
+        status => word(&status),
+    }
 }
 
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {

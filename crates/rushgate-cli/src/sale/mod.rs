@@ -12,6 +12,7 @@ mod room;
 mod stock;
 
 pub(crate) use audit::audit_text;
+pub(crate) use look::standing;
 
 use anyhow::Result;
 

@@ -13,8 +13,9 @@ use rushgate::sale::ListedSale;
 use rushgate::store::StoreInfo;
 
 use super::look::Look;
-use crate::output::{moment, word};
+use crate::output::moment;
 use crate::queue::rounded;
+use crate::sale::standing;
 
 /// A queue with tasks that are ready for longer than this has no worker, or too few.
 const LATE: Duration = Duration::from_secs(60);
@@ -171,7 +172,7 @@ impl View {
             sale.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
         };
         let failed = sale.orders.map_or(0, |orders| orders.failed);
-        let status = if sale.halted.is_some() { "halted".to_owned() } else { word(&sale.status) };
+        let status = standing(sale);
         let row = Row::new([
             sale.spec.id.to_string(),
             status,

@@ -57,6 +57,8 @@ pub(crate) enum LedgerWord {
     Down,
 }
 
+/// Time limit of the store check: below that of most probes, which must get the answer and its reason.
+const STORE_MAX: Duration = Duration::from_secs(2);
 /// Time limit of the ledger check.
 const LEDGER_MAX: Duration = Duration::from_secs(1);
 
@@ -73,7 +75,8 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
         return Err(Problem::plain(Code::Closing));
     }
     // The cheapest call that every store must answer itself.
-    call.shop.gate.sales(Page::first(1)).await?;
+    let asked = timeout(STORE_MAX, call.shop.gate.sales(Page::first(1))).await;
+    asked.map_err(|_| Error::unavailable("the store did not answer within 2 s"))??;
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",

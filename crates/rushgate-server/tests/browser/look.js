@@ -166,6 +166,8 @@ async function main() {
     await shop.handOver(browser);
     await shop.changeBuyers(browser);
     server = await sales.loseTheWay(browser, directory, server, unitOf);
+    await sales.loseTheStore(browser);
+    await sales.hide(browser);
     await sales.countAttempts(browser);
     await sales.watchItSellOut(browser);
     await sales.steer(browser);

@@ -1,8 +1,9 @@
 // Sales as operators see them: lists, status, verbs, waiting rooms, attempts, the drop view, and what goes wrong.
 'use strict';
 const {
-  accessible, assert, at, confirm, desk, end, fits, has, join, open, patience, phone, picture, post, press, put, readFileSync, refuse, rushgate, serve, spawn, spawnSync, state, titled,
+  accessible, assert, at, confirm, desk, end, fits, has, join, open, patience, phone, picture, post, press, put, readFileSync, refuse, rushgate, serve, spawn, spawnSync, state, titled, mkdtempSync, rmSync, start, tmpdir,
 } = require('./stand.js');
+const { createServer } = require('node:net');
 
 const openSale = (browser, id, options = { viewport: desk }) => open(browser, `/sales/${id}`, options);
 const verb = (page, name) => press(page.locator('.sale > .head'), name);
@@ -220,7 +221,9 @@ async function waitInLine(browser, shopHas) {
   await operator.locator('.facts dt', { hasText: 'Estimated wait' }).waitFor();
   await operator.waitForSelector('.u-wrap canvas');
   await picture(operator, 'room-tab');
-  await roomVerb(operator, 'Admission rate');
+  await roomVerb(operator, 'Set admission rate');
+  assert.equal(await operator.inputValue('dialog input[name=per_ms]'), '3600000', 'the rate as it is');
+  await operator.fill('dialog input[name=per_ms]', '1000');
   await confirm(operator);
   await shopHas(buyers[1], 'phone', 2);
   await roomVerb(operator, 'Close waiting room');
@@ -387,6 +390,69 @@ async function loseTheWay(browser, directory, server, unitOf) {
   assert.equal(await unitOf(buyer), promised, 'what was promised outlives the server');
   for (const page of [operator, wall, buyer]) await page.context().close();
   return next;
+}
+
+/** A Redis server on this port, which has no data. */
+async function startRedis(port, directory) {
+  const args = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', directory];
+  const redis = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  await new Promise((resolve) => { redis.stdout.on('data', (text) => { if (String(text).includes('Ready to accept')) resolve(); }); });
+  return redis;
+}
+
+const freePort = () => new Promise((resolve) => {
+  const probe = createServer().listen(0, '127.0.0.1', () => { const { port } = probe.address(); probe.close(() => resolve(port)); });
+});
+
+/** While the server hangs, or cannot read its store, no page says that it is live. */
+async function loseTheStore(browser) {
+  const [directory, port, main] = [mkdtempSync(join(tmpdir(), 'rushgate-')), await freePort(), state.url];
+  let redis = await startRedis(port, directory);
+  const { server, address } = await start(directory, '127.0.0.1:0', [], `redis://127.0.0.1:${port}`);
+  state.url = address;
+  try {
+    await post('/v1/sales', { id: 'gone', skus: [{ sku: 'phone', units: 3 }] });
+    const wall = await open(browser, '/sales/gone/drop', { viewport: { width: 1920, height: 1080 } });
+    await wall.waitForSelector('.lamp.on');
+    state.away = true;
+    server.kill('SIGSTOP');
+    await wall.locator('.alarm').getByText('Disconnected since').waitFor();
+    server.kill('SIGCONT');
+    await wall.waitForSelector('.lamp.on');
+    await end(redis, 'SIGKILL');
+    await wall.locator('.alarm').getByText('Store unavailable since').waitFor();
+    await picture(wall, 'drop-store-away');
+    const operator = await open(browser, '/', { viewport: desk });
+    await has(operator, 'The server cannot read its store now.');
+    redis = await startRedis(port, directory);
+    for (const page of [operator, wall]) await page.waitForSelector('.lamp.on');
+    state.away = false;
+    for (const page of [operator, wall]) await page.context().close();
+  } finally {
+    server.kill('SIGCONT');
+    await end(server, 'SIGTERM');
+    await end(redis, 'SIGTERM');
+    state.url = main;
+    rmSync(directory, { recursive: true });
+  }
+}
+
+/** A hidden page has no stream, because a browser has six connections to a server, and a page that is shown again has one. */
+async function hide(browser) {
+  const page = await open(browser, '/', { viewport: desk });
+  await page.waitForSelector('.lamp.on');
+  const turn = (isHidden) => page.evaluate((hidden) => {
+    Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, isHidden);
+  const ended = page.waitForEvent('requestfailed', (request) => request.url().endsWith('/v1/events'));
+  await turn(true);
+  await ended;
+  const opened = page.waitForRequest((request) => request.url().endsWith('/v1/events'));
+  await turn(false);
+  await opened;
+  await page.waitForSelector('.lamp.on');
+  await page.context().close();
 }
 
 /** The README's load simulation, smaller: buyers use the API, and an operator watches the sale sell out on the wall. */
@@ -630,5 +696,5 @@ async function raiseAlarms(browser, directory) {
 }
 
 module.exports = {
-  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, followEvents, hasCell, lookAtLog, lookAtSales, loseTheWay, openSale, raiseAlarms, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
+  beOnAnotherMachine, countAttempts, drawLots, fitTheScreen, follow, followEvents, hasCell, hide, lookAtLog, lookAtSales, loseTheStore, loseTheWay, openSale, raiseAlarms, retryOrders, stock, steer, tellHowSalesStand, verb, waitInLine, watchItSellOut,
 };

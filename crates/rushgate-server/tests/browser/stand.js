@@ -20,8 +20,8 @@ const elsewhere = 'shop.test';
 const state = { away: false, url: undefined };
 
 /** Starts a server in this directory, and returns it with its address. */
-async function start(directory, listen, more = []) {
-  const args = ['serve', '--quiet', '--listen', listen, '--store', 'sqlite:shop.db', '--orders', 'sqlite:orders.db', ...more];
+async function start(directory, listen, more = [], store = 'sqlite:shop.db') {
+  const args = ['serve', '--quiet', '--listen', listen, '--store', store, '--orders', 'sqlite:orders.db', ...more];
   const server = spawn(rushgate, args, { cwd: directory, stdio: ['ignore', 'pipe', 'inherit'] });
   const address = await new Promise((resolve, reject) => {
     server.stdout.once('data', (line) => resolve(String(line).trim()));
