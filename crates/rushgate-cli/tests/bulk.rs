@@ -43,6 +43,31 @@ fn tasks_are_cancelled_by_filter_and_a_dry_run_changes_nothing() {
 }
 
 #[test]
+fn a_listing_continues_at_the_cursor_that_it_names() {
+    let shop = Shop::new();
+    for id in ["a", "b", "c", "d", "e"] {
+        push(&shop, id, &[]);
+    }
+    let mut listed = Vec::new();
+    let mut after = String::new();
+    while listed.len() < 5 {
+        let page = shop.run(&["--json", "queue", "ls", "mail", "-n", "2", "--after", &after]);
+        let tasks: Vec<Value> = serde_json::from_str(&page.out).unwrap();
+        listed.extend(tasks.iter().map(|task| task["id"].as_str().unwrap().to_owned()));
+        after = page.err.rsplit("--after ").next().unwrap().trim().to_owned();
+        assert_eq!(page.err.contains("continue with --after"), listed.len() < 5, "{}", page.err);
+    }
+    listed.sort();
+    assert_eq!(listed, ["a", "b", "c", "d", "e"]);
+    let refused = shop.run(&["queue", "ls", "mail", "--after", "b"]);
+    assert!(
+        refused.status == 2 && refused.err.contains("the cursor is not of this listing"),
+        "{}",
+        refused.err
+    );
+}
+
+#[test]
 fn many_more_than_a_page_are_cancelled() {
     let shop = Shop::new();
     let line = |n: u32| {

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build bb34ff4fa03eaefb
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'bb34ff4fa03eaefb'
+-- Rushgate 0.1.0, protocol 1, build ee05d7376c6cf1fc
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ee05d7376c6cf1fc'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -4303,7 +4303,7 @@ verb('queue_list', { 'allow-oom' }, { 'queue' }, function()
 
   -- How many entries the call may read next.
   local function room()
-    return bytes < BYTES_MAX and math.min(STEP, most - n, LOOKED_MAX - looked) or 0
+    return bytes < BYTES_MAX and math.max(math.min(STEP, most - n, LOOKED_MAX - looked), 0) or 0
   end
 
   local function has_prefix(id)

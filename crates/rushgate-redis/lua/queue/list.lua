@@ -33,7 +33,7 @@ local answer, n, looked, bytes = { now, '' }, 0, 0, 0
 
 -- How many entries the call may read next.
 local function room()
-  return bytes < BYTES_MAX and math.min(STEP, most - n, LOOKED_MAX - looked) or 0
+  return bytes < BYTES_MAX and math.max(math.min(STEP, most - n, LOOKED_MAX - looked), 0) or 0
 end
 
 local function has_prefix(id)

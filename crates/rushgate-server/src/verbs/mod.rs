@@ -57,7 +57,7 @@ impl From<&PageQuery> for Page {
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "{T}Page")]
 pub(crate) struct PageView<T> {
-    /// The entries, sorted by name. Tasks have no order.
+    /// The entries, sorted by name. Tasks are in the order of the store.
     items: Vec<T>,
     /// Pass it as `after` to get the next page. Absent on the last page. A page may be short, or empty, and have it.
     #[serde(skip_serializing_if = "Option::is_none")]

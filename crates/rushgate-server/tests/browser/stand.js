@@ -72,7 +72,7 @@ async function open(browser, path, { refusals = [], ...options } = {}) {
   context.setDefaultTimeout(patience);
   if (pagesFrom) await context.route(/\/page\/[^?]+$/, fromDirectory);
   const page = await context.newPage();
-  const complains = (line) => ['error', 'warning'].includes(line.type()) && !(state.away && line.text().includes('ERR_'));
+  const complains = (line) => ['error', 'warning'].includes(line.type()) && !(state.away && /ERR_|503/.test(line.text()));
   // Refusals are expected, and browsers log each of them.
   const isRefusal = (line) => [409, ...refusals].some((status) => line.text().includes(`status of ${status}`));
   page.on('console', (line) => complains(line) && !isRefusal(line) && faults.push(`${path}: ${line.text()}`));
