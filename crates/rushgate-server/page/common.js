@@ -176,9 +176,12 @@ export function exactly(ms) {
 /** A latency in microseconds: in milliseconds below one second. */
 export const took = (us) => (us < 1e6 ? `${number(Number((us / 1e3).toPrecision(2)))} ms` : spoken(us));
 
-/** A countdown in microseconds, as hours, minutes and seconds. */
+/**
+ * A countdown in microseconds, as hours, minutes and seconds. It begins at the full time, although a page knows the server's
+ * clock only to some tenths of a second.
+ */
 export function countdown(us) {
-  const s = Math.max(0, Math.ceil(us / 1e6));
+  const s = Math.max(0, Math.ceil(us / 1e6 - 0.25));
   const two = (n) => String(n).padStart(2, '0');
   const hours = Math.floor(s / 3600);
   return `${hours ? `${hours}:` : ''}${two(Math.floor(s / 60) % 60)}:${two(s % 60)}`;

@@ -30,7 +30,7 @@ const mostOf = (sku) => Math.max(1, Math.min(QUANTITY_MAX, sku.per_buyer || QUAN
 const SKUS_SHOWN = 24;
 
 /** Why the chosen SKU cannot be reserved by any buyer. */
-const CLOSED = { created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
+const CLOSED = { halted: 'saleHaltedNow', created: 'notOpen', opensLater: 'notOpen', sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
 
 /** What the button says when there is nothing to reserve anymore. */
 const BUY = { sold: 'soldOut', over: 'saleEnded', ended: 'saleEnded' };
@@ -132,7 +132,10 @@ export function openShop({ place, sale, pay: takePayment, onChange = () => {}, i
     return all.find(({ sku }) => sku === (attempt?.sku ?? wanted.sku)) ?? all.find(({ free, held }) => free || held) ?? all[0];
   }
 
-  const standingOf = (sku) => sku && standing({ ...state, skus: [sku] }, now());
+  function standingOf(sku) {
+    const stands = sku && standing({ ...state, skus: [sku] }, now());
+    return stands && state.halted && !(stands in CLOSED) ? 'halted' : stands;
+  }
 
   /** Title, text, price and picture of a SKU, as far as the metadata has them. An amount that is no integer is no price. */
   function about(sku) {

@@ -87,6 +87,7 @@ export const zh = {
   limitReached: '您已达到每人限购数量。',
   notOpen: '尚未开售。',
   saleEnded: '销售已结束。',
+  saleHaltedNow: '销售已暂停。恢复后此页面将继续。',
   saleHalted: '销售暂时停止，正在重试……',
   lostWay: '连接已断开，您的请求不会丢失，正在重试……',
   expired: '付款超时，预留已释放。',

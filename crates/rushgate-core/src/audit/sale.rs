@@ -45,7 +45,8 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     if books.since.is_some() != rebuilt || (books.receipts_until.is_some() && !rebuilt) {
         offenders.push("two records disagree on whether the sale was rebuilt".into());
     }
-    let figures = format!("{:?}, generation {}", books.status, books.generation);
+    let status = format!("{:?}", books.status).to_lowercase();
+    let figures = format!("{status}, generation {}", books.generation);
     check("sale_matches_the_log", "the status of the sale matches its event log", figures, offenders)
 }
 

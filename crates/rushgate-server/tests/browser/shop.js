@@ -394,6 +394,11 @@ async function sellTheLastOne(browser) {
   await has(operator, 'Buyers can reserve from now on');
   await confirm(operator);
   await Promise.all(buyers.map((page) => page.waitForSelector('#buy:not([disabled])')));
+  await post('/v1/sales/last/halt', {});
+  await has(buyers[0], 'The sale is halted.');
+  await buyers[0].waitForSelector('#buy[disabled]');
+  await post('/v1/sales/last/rebuild', {});
+  await Promise.all(buyers.map((page) => page.waitForSelector('#buy:not([disabled])')));
   await Promise.all(buyers.map((page) => page.click('#buy')));
   const got = async (page) => Boolean(await page.waitForFunction(() => {
     const shown = document.body.innerText;
