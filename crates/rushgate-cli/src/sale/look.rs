@@ -30,7 +30,8 @@ fn text(state: &SaleState) -> String {
     format!(
         "{} is {}{}\nholds last {}; {orders}; generation {}, {}\n{}{}",
         spec.id,
-        standing(state),
+        // The moments say that it is halted.
+        if state.halted.is_some() { word(&state.status) } else { standing(state) },
         moments.collect::<String>(),
         Spoken(spec.hold.get()),
         state.generation,
