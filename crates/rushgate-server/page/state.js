@@ -224,9 +224,9 @@ function note(sale) {
 
 // ── The stream ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/** The server sends a snapshot every second. Without one for so long, the figures are not current. */
+/** The server sends a snapshot every second. Without one for this time, the figures are not current. */
 const STALE_MS = 5000;
-/** After so long without one, the stream is opened again. */
+/** Without one for this time, the stream is opened again. */
 const LOST_MS = 20000;
 let stream = new AbortController();
 let openedAt = 0;

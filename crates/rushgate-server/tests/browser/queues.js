@@ -138,7 +138,7 @@ async function filterByField(page) {
 async function enqueueByHand(page) {
   await page.getByRole('button', { name: 'Enqueue' }).click();
   const dialog = page.locator('dialog[open]');
-  await dialog.getByLabel('Name').fill('by-hand');
+  await dialog.getByLabel('ID', { exact: true }).fill('by-hand');
   await dialog.getByLabel('Payload').fill('{"to": ');
   await dialog.locator('.ends button').last().click();
   await has(page, 'This is not JSON');
@@ -327,7 +327,7 @@ async function followTheGraph(page) {
   await picture(page, 'graph');
   await post('/v1/queues/build/complete', { ticket: tasks[0].ticket });
   await node('compile').filter({ hasText: 'done' }).waitFor();
-  await has(page, '1 of 2 tasks have finished.');
+  await has(page, 'Finished tasks: 1 of 2.');
   await node('ship').click();
   await at(page, '/queues/build/tasks/ship');
   await node('test').filter({ hasText: 'blocked' }).waitFor();
