@@ -48,7 +48,7 @@ function Attempts({ sale, groups, history }) {
     sale.ledger && `${t('withoutLedger')} ${percent(all - reserved, all)}`,
     attempts.p50_us !== undefined && `${t('answeredIn')} ${took(attempts.p50_us)} (p50), ${took(attempts.p99_us)} (p99)`,
   ].filter(Boolean);
-  const cells = ({ rates, all: count }) => [history ? latestOf(history, rates) : 0, Math.max(0, ...rates), count];
+  const cells = ({ rates, all: count }) => [latestOf(history, rates), Math.max(0, ...rates), count];
   return html`<p class="soft facts-line">${facts.join(' · ')}</p>
     <div class="scroll" role="region" tabindex="0" aria-label=${t('attempts')}><table class="attempts">
       <thead><tr>${['answer', 'perSecondNow', 'perSecondMost', 'inAll'].map((word, n) => html`<th key=${word} scope="col" class=${n ? 'n' : ''}>${t(word)}</th>`)}</tr></thead>

@@ -163,8 +163,12 @@ export const risesOf = ({ at_ms: at, gauges }, word) => at.map((ms, n) =>
   (n ? 1000 * Math.max(0, gauges[word][n] - gauges[word][n - 1]) / Math.max(ms - at[n - 1], 1) : 0));
 
 const NOW_MS = 5000;
-/** The average of the latest five seconds: what a reader calls "now". A stretch without changes has only two points. */
-export function latestOf({ at_ms: at }, rates) {
+/**
+ * The average of the latest five seconds: what a reader calls "now"; 0 without a history. A stretch without changes has only two
+ * points.
+ */
+export function latestOf(history, rates) {
+  const at = history?.at_ms ?? [];
   const from = at.at(-1) - NOW_MS;
   let [sum, whole] = [0, 0];
   for (let n = at.length - 1; n > 0 && at[n] > from; n -= 1) {

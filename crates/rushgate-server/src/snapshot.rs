@@ -254,7 +254,11 @@ impl Live {
                     number += 1;
                     self.latest.send_replace((number, is_watched.then(|| Arc::new(snapshot))));
                 }
-                Err(error) => tracing::debug!(%error, "cannot read the store"),
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read the store");
+                    // A watcher that comes now must not take the latest snapshot for the present.
+                    self.latest.send_replace((number, None));
+                }
             }
             tokio::select! {
                 () = sleep_until(next) => {}

@@ -392,9 +392,9 @@ async function loseTheWay(browser, directory, server, unitOf) {
   return next;
 }
 
-/** A Redis server on this port, which has no data. */
+/** A Redis server on this port, with its data in a directory. */
 async function startRedis(port, directory) {
-  const args = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'no', '--dir', directory];
+  const args = ['--bind', '127.0.0.1', '--port', String(port), '--save', '', '--appendonly', 'yes', '--appendfsync', 'always', '--dir', directory];
   const redis = spawn('redis-server', args, { stdio: ['ignore', 'pipe', 'inherit'] });
   await new Promise((resolve) => { redis.stdout.on('data', (text) => { if (String(text).includes('Ready to accept')) resolve(); }); });
   return redis;
@@ -423,7 +423,7 @@ async function loseTheStore(browser) {
     await wall.locator('.alarm').getByText('Store unavailable since').waitFor();
     await picture(wall, 'drop-store-away');
     const operator = await open(browser, '/', { viewport: desk });
-    await has(operator, 'The server cannot read its store now.');
+    await has(operator, 'The server cannot read its store');
     redis = await startRedis(port, directory);
     for (const page of [operator, wall]) await page.waitForSelector('.lamp.on');
     state.away = false;
