@@ -142,6 +142,7 @@ async function lookAtScreens(browser) {
         const what = `${name}, ${look}`;
         await page.goto(new URL(path, address).href);
         await page.locator(`:is(main, #shop, body) ${shown}`).first().waitFor({ state: 'attached' });
+        await page.locator('h1').first().waitFor({ state: 'attached' }); // while a page loads, it has none
         await fits(page, what);
         assert.ok(await page.evaluate(() => [...document.querySelectorAll('main .scroll')].every((table) => table.scrollWidth <= table.clientWidth)), `${what}: a column is out of sight`);
         if (options.reducedMotion) assert.equal(await page.evaluate(() => document.getAnimations().length), 0, what);
