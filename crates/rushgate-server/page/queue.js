@@ -215,7 +215,7 @@ function TaskList({ queue, base }) {
       ${of.state === 'dead' && html`<a href=${withQuery({ group: 'error' })}>${t('byError')}</a>`}
       ${tasks.length > 0 && (selected.size ? bulk : html`<${Menu} label=${t('moreVerbs', queue)}>${bulk}<//>`)}</span></div>
     ${error && html`<p class="bad">${error instanceof Problem ? error.message : t('away')}</p>`}
-    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word=${said.next === undefined || of.order ? 'nothing' : 'nothingYet'} />`}
+    ${!error && (!said || (said.isPartial && !tasks.length)) ? html`<p class="soft">${t('loading')}</p>` : tasks.length ? html`<div class="card"><${TaskRows} of=${of} tasks=${shown} selected=${selected} select=${select} /></div>` : html`<${Nothing} word=${said?.next === undefined || of.order ? 'nothing' : 'nothingYet'} />`}
     ${pager}${isLast && !of.order && html`<nav class="pager row" aria-label=${t('pages')}>${of.after && html`<a href=${withQuery({ after: null, page: null })} rel="first">${t('firstPage')}</a>`}
       ${said?.next !== undefined && html`<a href=${withQuery({ after: said.next, page: null })} rel="next">${t('nextPage')}</a>`}</nav>`}`;
 }
