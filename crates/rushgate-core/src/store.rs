@@ -161,25 +161,30 @@ impl<K> Page<K> {
 }
 
 impl Page {
+    /// The page after this one, whose entries are passed; `None` if they were fewer than `limit`. `name` returns an entry's
+    /// name.
+    #[must_use]
+    pub fn next<T>(&self, entries: &[T], name: impl Fn(&T) -> &str) -> Option<Self> {
+        let last = entries.last().filter(|_| entries.len() >= self.limit as usize)?;
+        Some(Self::after(name(last).to_owned(), self.limit))
+    }
+
     /// Reads this page and all that follow, while `read` returns full pages. `name` returns an entry's name.
     ///
     /// # Errors
     /// The first error of `read`. What was read before it is lost.
     pub async fn read_all<T, F: Future<Output = Result<Vec<T>>>>(
-        mut self,
+        self,
         read: impl Fn(Self) -> F,
         name: impl Fn(&T) -> &str,
     ) -> Result<Vec<T>> {
-        let mut all = Vec::new();
-        loop {
-            let some = read(self.clone()).await?;
-            let is_last = some.len() < self.limit as usize;
+        let (mut all, mut next) = (Vec::new(), Some(self));
+        while let Some(page) = next {
+            let some = read(page.clone()).await?;
+            next = page.next(&some, &name);
             all.extend(some);
-            match all.last() {
-                Some(last) if !is_last => name(last).clone_into(&mut self.after),
-                _ => return Ok(all),
-            }
         }
+        Ok(all)
     }
 }
 

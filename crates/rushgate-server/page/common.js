@@ -106,14 +106,14 @@ const untilShown = () => (document.hidden ? new Promise((resolve) => { document.
  * The stream of a hidden page ends, and one that is opened begins when the page is shown: a browser has only six connections
  * to a server, for all pages together.
  */
-export async function* events(path, until = new AbortController().signal) {
+export async function* events(path, until) {
   await untilShown();
   const hidden = new AbortController();
   const hide = () => { if (document.hidden) hidden.abort(); };
   document.addEventListener('visibilitychange', hide);
   let reader;
   try {
-    const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: AbortSignal.any([until, hidden.signal]) });
+    const response = await fetch(server + path, { headers: headers(token), cache: 'no-store', signal: AbortSignal.any([hidden.signal, until].filter(Boolean)) });
     if (!response.ok) throw new Problem(await response.json());
     reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let text = ''; ;) {

@@ -70,12 +70,11 @@ impl Clerks {
 
     async fn send_to_new_sales(&mut self) -> Result<()> {
         let mut damaged = HashSet::new();
-        let mut page = Page::default();
+        let mut next = Some(Page::default());
         // One page at a time, because all sales together may not fit the memory.
-        loop {
+        while let Some(page) = next {
             let sales = self.shop.gate.sales(page.clone()).await?;
-            let last = sales.last().filter(|_| sales.len() >= page.limit as usize);
-            let next = last.map(|last| last.id().as_str().to_owned());
+            next = page.next(&sales, |sale| sale.id().as_str());
             for sale in sales {
                 match sale {
                     ListedSale::Sound(sale) if has_work(&sale) => self.send(sale),
@@ -88,8 +87,6 @@ impl Clerks {
                     }
                 }
             }
-            let Some(next) = next else { break };
-            page.after = next;
         }
         self.damaged = damaged;
         Ok(())

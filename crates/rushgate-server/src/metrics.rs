@@ -223,35 +223,27 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
 
 /// The first sales that the caller may see.
 async fn sales_of(gate: &Rushgate, caller: &Caller) -> Result<Vec<ListedSale>> {
-    let (mut seen, mut page) = (Vec::new(), Page::default());
-    loop {
+    let (mut seen, mut next) = (Vec::new(), Some(Page::default()));
+    while let Some(page) = next.filter(|_| seen.len() < THINGS_MAX) {
         let sales = gate.sales(page.clone()).await?;
-        let is_full = sales.len() == page.limit as usize;
-        if let Some(last) = sales.last() {
-            page.after = last.id().to_string();
-        }
+        next = page.next(&sales, |sale| sale.id().as_str());
         seen.extend(sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id().as_str())));
-        if !is_full || seen.len() >= THINGS_MAX {
-            seen.truncate(THINGS_MAX);
-            return Ok(seen);
-        }
     }
+    seen.truncate(THINGS_MAX);
+    Ok(seen)
 }
 
 async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
     let held = Gauge::<u64, AtomicU64>::default();
     let waiters = Gauge::<u64, AtomicU64>::default();
-    let mut page = Page::default();
+    let mut next = Some(Page::default());
     // Counted page by page: there may be a million.
-    loop {
+    while let Some(page) = next {
         let locks = gate.locks(page.clone()).await?;
         let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
         held.inc_by(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
         waiters.inc_by(seen().map(|lock| lock.waiters.len() as u64).sum());
-        match locks.last() {
-            Some(last) if locks.len() == page.limit as usize => page.after = last.name.to_string(),
-            _ => break,
-        }
+        next = page.next(&locks, |lock| lock.name.as_str());
     }
     registry.register("locks_held", "Locks held", held);
     registry.register("lock_waiters", "Clients waiting for locks", waiters);

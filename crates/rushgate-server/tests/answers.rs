@@ -296,7 +296,9 @@ async fn a_store_that_is_away_is_said_to_be_and_nothing_is_changed() {
         code == "unavailable"
     };
     eventually(away).await;
-    assert_eq!(stand.get("/readyz").await.status, 503);
+    let ready = stand.get("/readyz").await;
+    assert_eq!((ready.status, ready.code()), (503, "unavailable".to_owned()), "{ready:?}");
+    assert!(ready.json()["detail"].as_str().unwrap().contains("did not answer within 2 s"), "{ready:?}");
     let metrics = async || String::from_utf8(stand.get("/metrics").await.body.to_vec()).unwrap();
     let away = metrics().await;
     assert!(away.contains("\nrushgate_store_up 0\n") && !away.contains("rushgate_queue_tasks{"), "{away}");

@@ -76,7 +76,7 @@ pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
     }
     // The cheapest call that every store must answer itself.
     let asked = timeout(STORE_MAX, call.shop.gate.sales(Page::first(1))).await;
-    asked.map_err(|_| Error::unavailable("the store did not answer within 2 s"))??;
+    asked.map_err(|_| Problem::new(Code::Unavailable, "the store did not answer within 2 s"))??;
     let info = call.shop.gate.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",

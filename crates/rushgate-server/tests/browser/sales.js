@@ -423,7 +423,7 @@ async function loseTheStore(browser) {
     await wall.locator('.alarm').getByText('Store unavailable since').waitFor();
     await picture(wall, 'drop-store-away');
     const operator = await open(browser, '/', { viewport: desk });
-    await has(operator, 'The server cannot read its store');
+    await operator.locator('.lamp', { hasText: 'store unavailable' }).waitFor();
     redis = await startRedis(port, directory);
     for (const page of [operator, wall]) await page.waitForSelector('.lamp.on');
     state.away = false;
