@@ -26,14 +26,14 @@ function alarmsOf(sale) {
   ].filter(Boolean);
 }
 
-/** When the sale opened, and when it was sold out; read again when its state changes. */
+/** When the sale opened, and when it was sold out; read again when its state changes, and after a time without connection. */
 function useMoments(id, state) {
   const [moments, setMoments] = useState({});
   useEffect(() => {
     let isOver = false;
     api('GET', `/v1/sales/${path(id)}/history?window_s=1&points=2`).then((said) => { if (!isOver) setMoments(said); }, () => {});
     return () => { isOver = true; };
-  }, [id, state]);
+  }, [id, state, connection.value.on]);
   return moments;
 }
 
