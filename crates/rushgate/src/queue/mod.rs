@@ -426,7 +426,7 @@ impl<T> Queue<T> {
     /// use rushgate::store::Page;
     ///
     /// let queue = gate.queue("mail")?;
-    /// # queue.enqueue("welcome", "hi".into()).send().await?;
+    /// # queue.enqueue("welcome", rushgate::queue::Payload::empty()).send().await?;
     /// let mut ready = Listing::new(TaskState::Ready, Page::first(100));
     /// loop {
     ///     let page = queue.tasks(ready.clone()).await?;
