@@ -177,17 +177,18 @@ export const EVENTS_MAX = 100;
 const EVENTS_MS = 250;
 
 /**
- * The events of a stream, newest first, as they happen: the latest `EVENTS_MAX` that are wanted. The stream begins after the event
- * with the number `from`, or with the next event if it is null. It ends while `isOn` is false.
+ * The events of a stream after the number `from`, newest first, as they happen: the latest `EVENTS_MAX` that are wanted. The
+ * stream stops while `isOn` is false, and then continues where it stopped.
  */
 export function useTail(url, from, isWanted, isOn) {
   const [list, setList] = useState([]);
   const wanted = useRef();
   wanted.current = isWanted;
+  const last = useRef(from);
   useEffect(() => {
     if (!isOn) return undefined;
     const stop = new AbortController();
-    let [after, fresh, timer] = [from, [], 0];
+    let [fresh, timer] = [[], 0];
     const show = () => {
       const latest = fresh.reverse();
       [fresh, timer] = [[], 0];
@@ -196,9 +197,9 @@ export function useTail(url, from, isWanted, isOn) {
     const follow = async () => {
       while (!stop.signal.aborted) {
         try {
-          for await (const event of events(`${url}${after === null ? '' : `?after=${after}`}`, stop.signal)) {
+          for await (const event of events(`${url}?after=${last.current}`, stop.signal)) {
             if (event.seq === undefined) continue; // some events were missed
-            after = event.seq;
+            last.current = event.seq;
             if (!wanted.current(event)) continue;
             fresh.push(event);
             if (fresh.length > EVENTS_MAX) fresh.shift();
@@ -209,8 +210,12 @@ export function useTail(url, from, isWanted, isOn) {
       }
     };
     follow();
-    return () => { stop.abort(); clearTimeout(timer); };
-  }, [url, from, isOn]);
+    return () => {
+      stop.abort();
+      if (timer) show();
+      clearTimeout(timer);
+    };
+  }, [url, isOn]);
   return list.filter(isWanted);
 }
 

@@ -356,6 +356,9 @@ function ScheduleVerbs({ base, queue, schedule: { id, paused }, small }) {
   }} />`;
 }
 
+/** The browser's time zone. */
+const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
+
 /** The next occurrence of a schedule, and those after it on request. */
 const Upcoming = ({ schedule: { upcoming_us: [next, ...more] }, at }) => (next === undefined ? '–' : html`<details class="upcoming"><summary>${relative(next, at)}</summary>
   <ol class="plain">${[next, ...more].map((us) => html`<li key=${us}>${moment(us)}</li>`)}</ol></details>`);
@@ -387,7 +390,7 @@ export function Schedule({ queue, schedule: id }) {
       ${said && !isGone && html`<span class="row ends"><${ScheduleVerbs} base=${base} queue=${queue} schedule=${said} /></span>`}</div>
     ${isGone ? html`<${Nothing} word="gone" />` : said === undefined ? html`<p class="soft">${t('loading')}</p>` : html`<div class="grid two">
       <${Card} title=${t('facts')}><${Facts} of=${[['pattern', said.when], ['previous', said.previous_us && timed(said.previous_us, at)], ['kind', said.kind], ['priority', said.priority], ['maxAttempts', said.max_attempts]]} /><//>
-      <${Card} title=${t('upcoming')}>${said.upcoming_us.length ? html`<ol class="plain">${said.upcoming_us.map((us) => html`<li key=${us}>${timed(us, at)}</li>`)}</ol>` : html`<${Nothing} word=${said.paused ? 'pausedSchedule' : 'neverAgain'} />`}<//>
+      <${Card} title=${t('upcoming')}>${said.upcoming_us.length ? html`<p class="soft">${t('timesIn', ZONE)}</p><ol class="plain">${said.upcoming_us.map((us) => html`<li key=${us}>${timed(us, at)}</li>`)}</ol>` : html`<${Nothing} word=${said.paused ? 'pausedSchedule' : 'neverAgain'} />`}<//>
       <${Card} title=${t('payload')}><${Content} of=${said} label=${t('payload')} /><//></div>`}`;
 }
 
@@ -395,23 +398,30 @@ export function Schedule({ queue, schedule: id }) {
 
 const FAILURES = ['failed', 'lost', 'dead', 'dropped'];
 
-/** The events of the queue's tasks, as they happen. */
-function Events({ queue: name, base }) {
-  const [isOn, setOn] = useState(true);
-  const keeps = queueOf(name)?.limits.events;
-  const matches = hasWords(route.value.query.get('q') ?? '');
+/** The kept events that match `filter`, and later ones as they happen. */
+function EventList({ queue: name, base, filter, isOn }) {
+  const matches = hasWords(filter);
   const isWanted = ({ event, id, worker = '', error = '' }) => matches(`${t(`change_${event}`)} ${id} ${worker} ${error}`);
-  const list = useTail(`${base}/events`, null, isWanted, isOn && Boolean(keeps));
-  if (!keeps) return html`<p class="soft">${t('noEvents')}</p>${queueOf(name) && html`<${KeepEventsVerb} queue=${queueOf(name)} base=${base} />`}`;
+  const list = useTail(`${base}/events`, 0, isWanted, isOn);
   const rows = list.map((event) => ({
     key: event.seq, class: FAILURES.includes(event.event) ? 'refused' : '',
     cells: [clockTime(event.at_us / 1e6), t(`change_${event.event}`), html`<${Name} to=${['queues', name, 'tasks', event.id]} />`, event.attempt ?? '–', event.error ?? event.worker ?? '–'],
   }));
+  return rows.length ? html`<div class="card"><${Table} heads=${[['when'], ['event'], ['name'], ['attemptNumber', 'n'], ['details', 'wrap']]} rows=${rows} label=${t('events')} /></div>`
+    : html`<${Nothing} word=${filter ? 'noSuchEvent' : 'noEventYet'} />`;
+}
+
+/** The events of the queue's tasks. */
+function Events({ queue: name, base }) {
+  const [isOn, setOn] = useState(true);
+  const queue = queueOf(name);
+  const filter = route.value.query.get('q') ?? '';
+  if (!queue?.limits.events) return html`<p class="soft">${t('noEvents')}</p>${queue && html`<${KeepEventsVerb} queue=${queue} base=${base} />`}`;
+  // A new filter reads the kept events again.
   return html`<div class="row found"><${Search} label=${t('filterEvents')} />
       <span class="soft count">${t(isOn ? 'eventsFollow' : 'eventsStopped', number(EVENTS_MAX))}</span>
       <span class="row ends"><button type="button" class="small" aria-pressed=${!isOn} onClick=${() => setOn(!isOn)}>${t(isOn ? 'stopFollowing' : 'follow')}</button></span></div>
-    ${rows.length ? html`<div class="card"><${Table} heads=${[['when'], ['event'], ['name'], ['attemptNumber', 'n'], ['details', 'wrap']]} rows=${rows} label=${t('events')} /></div>`
-    : html`<${Nothing} word="noEventYet" />`}`;
+    <${EventList} key=${filter} queue=${name} base=${base} filter=${filter} isOn=${isOn} />`;
 }
 
 // ── The screen ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -22,6 +22,7 @@ mod check;
 mod clerks;
 mod conditional;
 mod cors;
+mod curl;
 mod events;
 mod example;
 mod history;

@@ -8,6 +8,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::{Map, Value, json};
 
+use crate::curl;
 use crate::events::EVENT_STREAM;
 use crate::example::Examples;
 use crate::problem::{Code, PROBLEM_JSON, ProblemView};
@@ -39,7 +40,12 @@ pub(crate) fn describe(routes: &[Route]) -> Value {
     let bodies: BTreeSet<_> = routes.iter().filter_map(|route| route.body).map(name_of).collect();
     schemas.retain(|name, _| !queries.contains(name) || bodies.contains(name));
     let examples = Examples(&schemas);
-    paths.values_mut().flat_map(Map::values_mut).for_each(|operation| add_examples(operation, &examples));
+    for (path, operations) in &mut paths {
+        for (method, operation) in operations {
+            add_examples(operation, &examples);
+            curl::add(path, method, operation);
+        }
+    }
     let shared = share_refusals(&mut paths);
     let mut described = json!({
         "openapi": "3.1.0",
@@ -80,10 +86,13 @@ fn name_of(of: SchemaOf) -> String {
 fn add_examples(operation: &mut Value, examples: &Examples<'_>) {
     let has_body = operation.get("requestBody").is_some();
     let body = has_body.then(|| &mut operation["requestBody"]["content"]["application/json"]);
-    body.into_iter().for_each(|body| body["example"] = examples.of(&body["schema"]));
+    let add = |content: &mut Value| {
+        content["examples"] = json!({ "typical": { "value": examples.of(&content["schema"]) } })
+    };
+    body.into_iter().for_each(add);
     for (status, response) in operation["responses"].as_object_mut().into_iter().flatten() {
         let content = response.pointer_mut("/content/application~1json").filter(|_| status.starts_with('2'));
-        content.into_iter().for_each(|content| content["example"] = examples.of(&content["schema"]));
+        content.into_iter().for_each(add);
     }
 }
 

@@ -17,18 +17,37 @@ const STYLE: &str = "text/css; charset=utf-8";
 const SHOP_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: https:; \
     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
+/// The renderer of the API reference styles its elements in the elements.
+const REFERENCE_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+    img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
 /// One file of the pages.
 #[derive(Clone, Copy)]
 pub(crate) struct File {
     name: &'static str,
     media: &'static str,
-    content: &'static str,
+    content: &'static [u8],
 }
 
 macro_rules! file {
     ($name:literal, $media:expr) => {
-        File { name: $name, media: $media, content: include_str!(concat!("../page/", $name)) }
+        File { name: $name, media: $media, content: include_bytes!(concat!("../page/", $name)) }
     };
+}
+
+impl File {
+    /// A large vendored file is compressed. Every browser can read it.
+    fn is_gzip(self) -> bool {
+        self.name.ends_with(".gz")
+    }
+
+    fn policy(self) -> &'static str {
+        match self.name {
+            "shop.html" => SHOP_POLICY,
+            "reference.html" => REFERENCE_POLICY,
+            _ => POLICY,
+        }
+    }
 }
 
 const LIVE: File = file!("live.html", HTML);
@@ -73,6 +92,7 @@ const FILES: &[File] = &[
     file!("vendor/preact.js", SCRIPT),
     file!("vendor/uPlot.iife.min.js", SCRIPT),
     file!("vendor/uPlot.min.css", STYLE),
+    file!("vendor/rapidoc-min.js.gz", SCRIPT),
 ];
 
 /// All files with their paths: the screens of the operator console, the shop page of each sale at `/shop/{sale}`, the
@@ -96,7 +116,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
 
 /// Serves the file, or 304 if the browser has it.
 pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
-    let tag = conditional::tag(file.content.as_bytes());
+    let tag = conditional::tag(file.content);
     let has_it = Known::of(headers).has(&tag);
     let mut response = Response::new(if has_it { Body::empty() } else { Body::from(file.content) });
     if has_it {
@@ -105,14 +125,25 @@ pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let headers = response.headers_mut();
     for (name, value) in [
         (header::CONTENT_TYPE, file.media),
-        (header::CONTENT_SECURITY_POLICY, if file.name == SHOP.name { SHOP_POLICY } else { POLICY }),
+        (header::CONTENT_SECURITY_POLICY, file.policy()),
         (header::REFERRER_POLICY, "no-referrer"),
         // Browsers revalidate the file on each load.
         (header::CACHE_CONTROL, "no-cache"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if file.is_gzip() {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     headers.extend(HeaderValue::from_str(&tag).ok().map(|tag| (header::ETAG, tag)));
+    response
+}
+
+/// The console, which shows that it has no such screen.
+pub(crate) fn not_found() -> Response<Body> {
+    let mut response = show(LIVE, &HeaderMap::new());
+    *response.status_mut() = StatusCode::NOT_FOUND;
+    response.headers_mut().remove(header::ETAG);
     response
 }
 
@@ -120,29 +151,34 @@ pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
 mod tests {
     use super::*;
 
+    /// Our own files, with their text.
+    fn own() -> impl Iterator<Item = (File, &'static str)> {
+        let files =
+            FILES.iter().chain(&[LIVE, SHOP, REFERENCE]).filter(|file| !file.name.starts_with("vendor/"));
+        files.map(|file| (*file, std::str::from_utf8(file.content).unwrap()))
+    }
+
     #[test]
     fn pages_load_nothing_from_elsewhere_and_only_what_there_is() {
-        for page in [LIVE, SHOP, REFERENCE] {
-            let loaded = page.content.split(['"', '\'']).filter(|part| part.starts_with("/page/"));
+        for (page, content) in own().filter(|(file, _)| file.media == HTML) {
+            let loaded = content.split(['"', '\'']).filter(|part| part.starts_with("/page/"));
             for path in loaded {
                 let name = path.trim_start_matches("/page/");
                 assert!(FILES.iter().any(|file| file.name == name), "{}: {path}", page.name);
             }
         }
-        for file in
-            FILES.iter().chain(&[LIVE, SHOP, REFERENCE]).filter(|file| !file.name.starts_with("vendor/"))
-        {
-            let content = file.content.replace("http://www.w3.org/2000/svg", "");
-            assert!(!content.contains("://"), "{} names another server", file.name);
+        for (file, content) in own() {
+            let names_another = content.replace("http://www.w3.org/2000/svg", "").contains("://");
+            assert!(!names_another, "{} names another server", file.name);
             for forbidden in [
                 "innerHTML",
                 "insertAdjacentHTML",
                 "dangerouslySetInnerHTML",
                 "eval(",
                 "onclick=",
-                "style=\"",
+                " style=\"",
             ] {
-                assert!(!file.content.contains(forbidden), "{} has {forbidden}", file.name);
+                assert!(!content.contains(forbidden), "{} has {forbidden}", file.name);
             }
         }
     }
@@ -150,7 +186,7 @@ mod tests {
     #[test]
     fn every_word_of_the_pages_is_there_in_both_languages() {
         let keys = |name: &str| {
-            let text = FILES.iter().find(|file| file.name == name).unwrap().content;
+            let (_, text) = own().find(|(file, _)| file.name == name).unwrap();
             let words = text.lines().filter(|line| line.starts_with("  "));
             let lines = words.filter_map(|line| line.trim().split_once(": ").map(|(key, _)| key.to_owned()));
             lines.collect::<std::collections::BTreeSet<_>>()
@@ -158,16 +194,14 @@ mod tests {
         let english = keys("words.js");
         assert!(english.len() > 30, "{}", english.len());
         assert_eq!(english, keys("words-zh.js"));
-        let own = |file: &&File| !file.name.starts_with("vendor/");
-        for file in FILES.iter().chain(&[LIVE, SHOP, REFERENCE]).filter(own) {
+        for (file, content) in own() {
             // `t('word')` in a script, and not the end of another name such as `split('`.
-            let calls = file.content.match_indices("t('").filter(|(at, _)| {
-                !file.content[..*at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '.')
+            let calls = content.match_indices("t('").filter(|(at, _)| {
+                !content[..*at].ends_with(|before: char| before.is_ascii_alphanumeric() || before == '.')
             });
-            let said =
-                calls.map(|(at, _)| &file.content[at + 3..]).filter_map(|rest| rest.split('\'').next());
+            let said = calls.map(|(at, _)| &content[at + 3..]).filter_map(|rest| rest.split('\'').next());
             // `word="word"` of a component.
-            let given = file.content.split(" word=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let given = content.split(" word=\"").skip(1).filter_map(|rest| rest.split('"').next());
             for word in given.chain(said) {
                 assert!(english.contains(word), "{}: {word}", file.name);
             }

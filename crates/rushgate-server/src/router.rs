@@ -59,6 +59,7 @@ impl Router {
         let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
+            Err(problem) if problem.code() == Code::NotFound && is_of_a_browser(&head) => pages::not_found(),
             Err(problem) => problem.into_response(),
         };
         // A request refused early still has its body to come. Unread, it would reset the connection before
@@ -115,6 +116,14 @@ impl Router {
             None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
         }
     }
+}
+
+/// True for a URL that a person opened in a browser: it asks for HTML, and is not of the API.
+fn is_of_a_browser(head: &Parts) -> bool {
+    let mut accepted = head.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    head.method == Method::GET
+        && !head.uri.path().starts_with("/v1/")
+        && accepted.any(|media| media.contains("text/html"))
 }
 
 fn show(file: File, head: &Parts) -> Response<Body> {

@@ -25,7 +25,9 @@ pub(super) async fn wait(gate: &Rushgate, args: WaitArgs, output: Output) -> Res
         Over::Dead(_) => ("dead", false),
         Over::Gone => ("gone", false),
     };
-    if !done {
+    if over == Over::Gone {
+        output.note(format_args!("nothing is kept of `{}`: it was removed, or never enqueued", args.id));
+    } else if !done {
         output.note(format_args!("`{}` is {how}", args.id));
     }
     let task = match &over {

@@ -72,7 +72,11 @@ pub(super) fn stock(skus: &[SkuState]) -> Table<7> {
 }
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
-    let sales = gate.sales(Page::after(args.after, args.n)).await?;
+    let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
+    let sales = gate.sales(page).await?;
+    if sales.is_empty() {
+        output.remark_none(gate, if is_first { "no sales" } else { "no more sales" });
+    }
     let row = |sale: &ListedSale| {
         let state = match sale {
             ListedSale::Sound(state) => state,

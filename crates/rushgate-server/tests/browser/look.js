@@ -81,18 +81,26 @@ async function lookInTheDark(browser) {
 
 async function read(browser) {
   const page = await open(browser, '/docs', { viewport: desk });
-  await page.fill('#search', 'claim');
-  await page.click('nav.side a[href="#claim"]');
-  await has(page, 'lease_ms');
-  await has(page, `curl -X POST '${state.url}/v1/queues/my-queue/claim'`);
+  const routes = page.locator('.nav-bar-path');
+  await routes.first().waitFor();
+  await page.keyboard.press('/');
+  await page.keyboard.type('claim');
+  await page.keyboard.press('Enter');
+  await routes.filter({ hasText: '/v1/sales' }).waitFor({ state: 'detached' });
+  await routes.filter({ hasText: '/v1/queues/{queue}/claim' }).click();
+  await page.locator('pre', { hasText: 'curl -X POST "$RUSHGATE_URL/v1/queues/my-queue/claim"' }).waitFor();
   await accessible(page, 'reference');
   await picture(page, 'docs');
-  await page.fill('#search', '');
-  assert.ok(!(await page.innerText('main')).includes('`'), 'code is shown as such');
-  await page.click('#dead summary');
-  await page.click('#dead >> a:text-is("DeadLetter")');
-  await page.waitForSelector('#type-DeadLetter[open] >> text=died_us');
+  await page.reload();
+  await page.locator('pre', { hasText: 'my-queue/claim' }).waitFor();
+  await page.getByText('Components').click();
+  await routes.filter({ hasText: /^\s*DeadLetter\s*$/ }).click();
+  await page.getByText('died_us').first().waitFor();
+  await accessible(page, 'a type of the reference');
   await page.setViewportSize(phone);
+  await page.getByText('/v1/queues/{queue}/claim', { exact: true }).click();
+  await page.locator('pre', { hasText: 'my-queue/claim' }).waitFor();
+  await accessible(page, 'the reference on a phone');
   await fits(page, 'reference');
   await picture(page, 'phone-docs');
   await page.context().close();

@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 
 /// How late an occurrence may be noticed before it counts as missed.
 const LATE: Duration = Duration::from_secs(60);
+/// Fields of a pattern. The first and the last may be missing.
+const FIELDS: [&str; 7] = ["second", "minute", "hour", "day", "month", "weekday", "year"];
 
 /// When a schedule fires: a cron pattern in a time zone, or an interval.
 ///
@@ -208,11 +210,31 @@ impl Recurrence {
 }
 
 fn cron(pattern: &str) -> Result<Box<Cron>> {
-    let read = Cron::from_str(pattern);
-    read.map(Box::new).map_err(|error| {
-        Error::invalid(Field::Cron, format_args!("`{pattern}` is invalid: {error}"))
+    Cron::from_str(pattern).map(Box::new).map_err(|_| {
+        let reason = what_is_wrong(pattern);
+        Error::invalid(Field::Cron, format_args!("`{pattern}` is invalid: {reason}"))
             .hint("use `minute hour day month weekday`, such as `30 3 * * *`")
     })
+}
+
+/// Names the first wrong field of an invalid pattern. The parser's own texts name its types.
+fn what_is_wrong(pattern: &str) -> String {
+    let fields: Vec<&str> = pattern.split_whitespace().collect();
+    let names = match fields.len() {
+        5 => &FIELDS[1..6],
+        6 => &FIELDS[..6],
+        7 => &FIELDS[..],
+        n => return format!("it must have 5 to 7 fields, and has {n}"),
+    };
+    let is_wrong_alone = |at: &usize| {
+        let mut others = vec!["*"; fields.len()];
+        others[*at] = fields[*at];
+        Cron::from_str(&others.join(" ")).is_err()
+    };
+    match (0..fields.len()).find(is_wrong_alone) {
+        Some(at) => format!("its {} cannot be `{}`", names[at], fields[at]),
+        None => "its fields do not go together".to_owned(),
+    }
 }
 
 fn zone_of(name: Option<&str>) -> Result<TimeZone> {
@@ -310,9 +332,17 @@ mod tests {
 
     #[test]
     fn what_names_no_moment_is_refused() {
-        for pattern in ["", "* * *", "61 * * * *", "0 0 31 2 *", "soon"] {
+        for (pattern, why) in [
+            ("", "5 to 7 fields, and has 0"),
+            ("* * *", "5 to 7 fields, and has 3"),
+            ("soon", "5 to 7 fields, and has 1"),
+            ("61 * * * *", "its minute cannot be `61`"),
+            ("* * * * * monday", "its weekday cannot be `monday`"),
+            ("0 0 1 13 *", "its month cannot be `13`"),
+            ("0 0 31 2 *", "never matches"),
+        ] {
             let error = Recurrence::cron(pattern).expect_err(pattern);
-            assert!(error.is_invalid(), "{pattern}: {error}");
+            assert!(error.is_invalid() && error.to_string().contains(why), "{pattern}: {error}");
         }
         let hourly = || Recurrence::cron("@hourly").unwrap();
         assert!(hourly().in_zone("Europe/Nowhere").is_err_and(|error| error.is_invalid()));
