@@ -80,7 +80,7 @@ const SCREENS = {
   'room-drop': ['/sales/line/drop', '.drop-figures'],
   draw: ['/sales/draw', 'input[type=range]'],
   log: ['/log', 'tbody tr'],
-  docs: ['/docs', '.nav-bar-path'],
+  docs: ['/docs', ':text("/v1/locks")'],
   shop: ['/shop/autumn', '#buy'],
   'shop-skus': ['/shop/shelf', '#buy'],
 };

@@ -23,7 +23,7 @@ async function buy(browser) {
   await page.waitForSelector('#cancel');
   assert.equal(await unitOf(page), first, 'a reload leads to the same unit');
   await page.goto(`${state.url}/docs`);
-  await page.waitForSelector('.nav-bar-path');
+  await page.waitForSelector('text="/v1/locks"');
   await page.goBack();
   await page.waitForSelector('#cancel');
   assert.equal(await unitOf(page), first, 'and so does the back button');
