@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use clap::ValueEnum;
-use rushgate::{Rushgate, Timestamp};
+use rushgate::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -224,13 +224,6 @@ impl Output {
         if !self.json {
             self.note(text);
         }
-    }
-
-    /// Prints such a note for a list of names, of which a server shows what the token covers.
-    pub(crate) fn remark_none(self, gate: &Rushgate, text: &str) {
-        let is_server = gate.info().url.starts_with("http");
-        let token = if is_server { "; a token with scopes lists only what they cover" } else { "" };
-        self.remark(format_args!("{text}{token}"));
     }
 
     /// Details for --verbose.

@@ -13,8 +13,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
     let locks = gate.locks(page).await?;
     if locks.is_empty() {
-        let text = if is_first { "no locks are held or waited for" } else { "no more locks" };
-        output.remark_none(gate, text);
+        output.remark(if is_first { "no locks are held or waited for" } else { "no more locks" });
     }
     let rows = locks.iter().map(|lock| {
         let holder = lock.holders.first();

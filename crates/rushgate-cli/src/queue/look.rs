@@ -45,7 +45,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         let queues = all_queues(gate).await?;
         let text: String = queues.iter().map(|queue| format!("{queue}\n")).collect();
         if queues.is_empty() {
-            output.remark_none(gate, "no queues");
+            output.remark("no queues");
         }
         output.data(&queues, text)?;
         return Ok(Exit::Done);

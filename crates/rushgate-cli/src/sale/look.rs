@@ -75,7 +75,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
     let sales = gate.sales(page).await?;
     if sales.is_empty() {
-        output.remark_none(gate, if is_first { "no sales" } else { "no more sales" });
+        output.remark(if is_first { "no sales" } else { "no more sales" });
     }
     let row = |sale: &ListedSale| {
         let state = match sale {
