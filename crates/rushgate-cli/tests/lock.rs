@@ -205,7 +205,7 @@ fn a_holder_that_is_stopped_beyond_its_lease_loses_its_command_before_the_next_h
     let script = "echo $RUSHGATE_FENCE; while :; do echo x >> log; sleep 0.005; done";
     let mut holder = shop.start(&run("a", &["--lease", "1s"], &sh(script)));
     let fence: u64 = holder.line().parse().unwrap();
-    holder.signal(Signal::STOP);
+    holder.suspend();
     // The next holder checks twice that the first one writes nothing more.
     let script = "echo $RUSHGATE_FENCE; wc -l < log; sleep 0.1; wc -l < log";
     let said = shop.ok(&run("a", &["--wait", "20s"], &sh(script)));

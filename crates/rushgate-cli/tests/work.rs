@@ -294,7 +294,7 @@ fn a_worker_stopped_beyond_its_lease_loses_its_command_before_another_has_the_ta
     let script = "echo at work; while :; do echo x >> log; sleep 0.005; done";
     let mut worker = shop.start(&work(&["--lease", "1s"], script));
     assert_eq!(worker.line(), "at work");
-    worker.signal(Signal::STOP);
+    worker.suspend();
     // The next run checks twice that the first one writes nothing more.
     let script = "echo $RUSHGATE_TASK $RUSHGATE_ATTEMPT; wc -l < log; sleep 0.1; wc -l < log";
     let out = shop.ok(&work(&["--until-empty"], script));

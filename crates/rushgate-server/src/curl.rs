@@ -2,9 +2,6 @@
 
 use serde_json::{Value, json};
 
-/// Where an operation describes its body.
-const BODY: &str = "/requestBody/content/application~1json";
-
 /// Adds the command. The operation already has its examples.
 pub(crate) fn add(path: &str, method: &str, operation: &mut Value) {
     let source = command(path, method, operation);
@@ -20,7 +17,7 @@ fn command(path: &str, method: &str, operation: &Value) -> String {
     let parameters = operation["parameters"].as_array().into_iter().flatten();
     let headers = parameters.filter(|one| one["in"] == "header" && one["required"] == true);
     parts.extend(headers.filter_map(|one| Some(format!("-H '{}: attempt-1'", one["name"].as_str()?))));
-    if let Some(body) = operation.pointer(&format!("{BODY}/examples/typical/value")) {
+    if let Some(body) = operation.pointer("/requestBody/content/application~1json/examples/typical/value") {
         parts.push("-H 'Content-Type: application/json'".to_owned());
         parts.push(format!("-d '{}'", body.to_string().replace('\'', r"'\''")));
     }

@@ -59,7 +59,9 @@ impl Router {
         let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
-            Err(problem) if problem.code() == Code::NotFound && is_of_a_browser(&head) => pages::not_found(),
+            Err(problem) if problem.code() == Code::NotFound && is_opened_in_a_browser(&head) => {
+                pages::not_found()
+            }
             Err(problem) => problem.into_response(),
         };
         // A request refused early still has its body to come. Unread, it would reset the connection before
@@ -119,7 +121,7 @@ impl Router {
 }
 
 /// True for a URL that a person opened in a browser: it asks for HTML, and is not of the API.
-fn is_of_a_browser(head: &Parts) -> bool {
+fn is_opened_in_a_browser(head: &Parts) -> bool {
     let mut accepted = head.headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
     head.method == Method::GET
         && !head.uri.path().starts_with("/v1/")

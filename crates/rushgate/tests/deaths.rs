@@ -21,7 +21,7 @@ use rushgate::queue::Selection;
 use rushgate::store::Page;
 use rushgate::worker::{Backoff, Outcome, State, WorkerReport};
 use rushgate::{CancellationToken, Job, Queue, Rushgate, Worker};
-use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
+use rushgate_test::servers::{Kind, RedisServer, RedisSetup, suspend};
 use rustix::process::{Signal, getpid, kill_process};
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -228,7 +228,7 @@ async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: S
     let mut part = play("worker_that_hears_of_its_loss", &scene.folder);
     let mut said = Lines::of(&mut part);
     assert_eq!(said.next(), "began");
-    signal(&part, Signal::STOP);
+    suspend(&part);
     assert_eq!(scene.work_off().await.done, 1, "another worker runs it after the lease expires");
     signal(&part, Signal::CONT);
     assert_eq!(said.next(), "1 lost, 0 done");

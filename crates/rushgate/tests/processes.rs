@@ -16,6 +16,7 @@ use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, Rushgate, SaleBuilder, Sku,
     connect_ledger,
 };
+use rushgate_test::servers::suspend;
 use rusqlite::Connection;
 use rustix::process::Signal;
 
@@ -119,7 +120,7 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
     let mut sleeper = play("holder_that_is_stopped", &folder);
     let mut says = Lines::of(&mut sleeper);
     assert_eq!(says.next(), "holding");
-    signal(&sleeper, Signal::STOP);
+    suspend(&sleeper);
 
     let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
     let lock = gate.lock("account").unwrap().lease(Duration::from_secs(10)).wait(Duration::from_secs(20));
@@ -134,6 +135,32 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
     let writer: String = account.query_row("SELECT writer FROM account", [], |row| row.get(0)).unwrap();
     assert_eq!(writer, "waiter");
     assert!(!guard.is_lost());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "a part: started by a_process_is_suspended_while_it_has_no_lock_on_the_file"]
+async fn writer_that_is_suspended() {
+    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let lock = gate.lock("busy").unwrap();
+    say("writes");
+    loop {
+        lock.acquire().await.unwrap().held().expect("nobody else wants it").release().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_process_is_suspended_while_it_has_no_lock_on_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut writer = play("writer_that_is_suspended", &folder);
+    assert_eq!(Lines::of(&mut writer).next(), "writes");
+    let gate = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
+    for _ in 0..20 {
+        suspend(&writer);
+        let lock = gate.lock("free").unwrap();
+        let guard = in_time(lock.acquire()).await.unwrap().held().expect("nobody else wants it");
+        guard.release().await.unwrap();
+        signal(&writer, Signal::CONT);
+    }
 }
 
 // ── a buyer's process dies while it holds units ────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
+use rushgate_test::servers::suspend;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -173,6 +174,11 @@ impl Running {
         let mut rest = String::new();
         self.out.read_to_string(&mut rest).unwrap();
         rest
+    }
+
+    /// Stops the process while it has no lock on its store's file.
+    pub fn suspend(&self) {
+        suspend(&self.child);
     }
 
     pub fn signal(&self, signal: Signal) {

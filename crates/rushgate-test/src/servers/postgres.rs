@@ -1,5 +1,5 @@
 use std::fs::{self, File};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{MetadataExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use super::ports::free_port;
+use super::process::signal;
 
 /// Folder of the Postgres 15 programs on Debian.
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
@@ -324,11 +325,4 @@ fn user() -> Option<(u32, u32)> {
 
 fn missing(error: &io::Error) -> ! {
     panic!("Postgres 15 is needed for this test ({PROGRAMS}: {error}): apt-get install postgresql-15")
-}
-
-fn signal(name: &str, pid: u32) {
-    let sent = Command::new("kill").arg(format!("-{name}")).arg(pid.to_string()).status();
-    if !sent.is_ok_and(|status| status.success()) {
-        let _ = writeln!(io::stderr(), "the process {pid} had ended");
-    }
 }
