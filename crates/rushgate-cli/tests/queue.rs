@@ -548,6 +548,9 @@ fn a_task_that_is_over_is_shown_with_its_result_while_the_queue_keeps_it() {
     let done = ["queue", "complete", "sums", "--ticket", claimed[0]["ticket"].as_str().unwrap()];
     shop.ok(&[&done[..], &["--result", "{\"total\":6}"]].concat());
     assert_eq!(shop.ok(&["queue", "wait", "sums", "a"]), "{\"total\":6}");
+    let never = shop.run(&["queue", "wait", "sums", "b"]);
+    assert_eq!(never.err, "nothing is kept of `b`: it was removed, or never enqueued\n");
+    assert_eq!(never.status, 1);
     let json = shop.json(&["queue", "wait", "sums", "a"]);
     assert_eq!((&json["how"], &json["result"]["payload"]), (&json!("done"), &json!({ "total": 6 })));
     let shown = shop.json(&["queue", "show", "sums", "a"]);

@@ -155,6 +155,7 @@ fn what_does_not_exist_is_refused() {
     refused(&["sale", "confirm", "phones", &"0".repeat(32)]);
     assert_eq!(shop.json_as(1, &["sale", "create", "phones", "--sku", "phone=1"])["outcome"], "exists");
     assert_eq!(shop.json(&["sale", "ls"])[0]["id"], "phones");
+    assert_eq!(shop.run(&["sale", "ls", "--after", "phones"]).err, "no more sales\n");
 }
 
 #[test]

@@ -212,8 +212,8 @@ export function useTail(url, from, isWanted, isOn) {
     follow();
     return () => {
       stop.abort();
-      if (timer) show();
       clearTimeout(timer);
+      if (fresh.length) show();
     };
   }, [url, isOn]);
   return list.filter(isWanted);

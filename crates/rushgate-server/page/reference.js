@@ -17,6 +17,7 @@ function paint() {
   for (const [attribute, name] of Object.entries(COLORS)) reference.setAttribute(attribute, style.getPropertyValue(name).trim());
 }
 
+const named = new WeakSet();
 /** Names what RapiDoc leaves without a name, and does so again whenever it renders. */
 function nameParts(root) {
   const name = () => {
@@ -29,14 +30,13 @@ function nameParts(root) {
   new MutationObserver(name).observe(root, { childList: true, subtree: true });
   name();
 }
-const named = new WeakSet();
 
 paint();
 dark.addEventListener('change', paint);
 narrow.addEventListener('change', paint);
 addEventListener('keydown', (event) => {
   const search = reference.shadowRoot?.getElementById('nav-bar-search');
-  if (event.key !== '/' || !search || reference.shadowRoot.activeElement) return;
+  if (event.key !== '/' || !search || event.composedPath()[0].matches('input, textarea')) return;
   event.preventDefault();
   search.focus();
 });

@@ -91,6 +91,9 @@ async function read(browser) {
   await page.locator('pre', { hasText: 'curl -X POST "$RUSHGATE_URL/v1/queues/my-queue/claim"' }).waitFor();
   await accessible(page, 'reference');
   await picture(page, 'docs');
+  await page.getByText('SCHEMA', { exact: true }).first().click();
+  await page.getByText('Lease duration in milliseconds').first().waitFor();
+  await accessible(page, 'fields of a body');
   await page.reload();
   await page.locator('pre', { hasText: 'my-queue/claim' }).waitFor();
   await page.getByText('Components').click();

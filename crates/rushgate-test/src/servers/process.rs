@@ -13,7 +13,10 @@ pub(super) fn signal(name: &str, pid: u32) {
 }
 
 /// Suspends a process (`SIGSTOP`) at a moment when it has no lock on a file. A process that was suspended within a
-/// transaction of SQLite would block all others. `SIGCONT` continues it.
+/// transaction of SQLite would block all others. `SIGCONT` continues it. It blocks the thread until the process is stopped.
+///
+/// # Panics
+/// If `/proc/locks` cannot be read: only Linux lists file locks.
 pub fn suspend(process: &Child) {
     let pid = process.id();
     loop {
