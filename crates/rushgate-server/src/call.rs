@@ -1,6 +1,5 @@
 //! A request as a verb sees it: parsed, checked and authenticated.
 
-use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,21 +10,17 @@ use hyper::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rushgate::{BuyerId, Lock, Queue, Sale};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 
 use crate::access::{Caller, Role};
 use crate::check::Checker;
 use crate::problem::{Code, Problem};
 use crate::shop::Shop;
-use crate::strict::Strict;
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// Maximum length of an idempotency key.
 const KEY_MAX: usize = 128;
-/// Maximum nesting depth of JSON.
-const DEPTH_MAX: usize = 32;
 /// Maximum length of the URI, in bytes.
 const URI_MAX: usize = 4 << 10;
 /// Maximum total size of the headers, in bytes.
@@ -203,85 +198,6 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), Problem> {
     ))
 }
 
-/// Parses a body. An empty one counts as an empty object.
-pub(crate) fn read<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
-    let bytes = if bytes.is_empty() { b"{}" } else { bytes };
-    if depth(bytes) > DEPTH_MAX {
-        let detail = format_args!("the JSON is nested more than {DEPTH_MAX} levels deep");
-        return Err(Problem::new(Code::MalformedJson, detail));
-    }
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let read = B::deserialize(Strict(&mut reader)).map_err(|error| blame::<B>(bytes, error))?;
-    reader.end().map_err(|error| unusable(false, &error, None))?;
-    Ok(read)
-}
-
-/// Parses an invalid body again, to find the field with the error. Tracking the field from the start would
-/// slow down valid requests.
-fn blame<B: DeserializeOwned>(bytes: &[u8], error: serde_json::Error) -> Problem {
-    let mut reader = serde_json::Deserializer::from_slice(bytes);
-    let placed = serde_path_to_error::deserialize::<_, B>(Strict(&mut reader)).err();
-    let field = placed.and_then(|error| field_at(error.path()));
-    let is_data = error.is_data() || error.to_string().starts_with("number out of range");
-    unusable(is_data, &error, field)
-}
-
-/// Parses a query.
-pub(crate) fn read_query<Q: DeserializeOwned>(uri: &Uri) -> Result<Q, Problem> {
-    let pairs = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
-    serde_path_to_error::deserialize(serde_urlencoded::Deserializer::new(pairs)).map_err(|error| {
-        let problem = unusable(true, &error, field_at(error.path()));
-        // A query is not JSON, so no error in it is malformed JSON.
-        if problem.code() == Code::MalformedJson { problem.called(Code::Invalid) } else { problem }
-    })
-}
-
-/// Name of the field at a path, if it has one.
-fn field_at(path: &serde_path_to_error::Path) -> Option<String> {
-    Some(path.to_string()).filter(|field| field != "." && !field.contains('?'))
-}
-
-/// Converts a parser error into a problem. Unknown messages of serde are kept, because they say what was
-/// expected.
-fn unusable(is_data: bool, error: &impl fmt::Display, field: Option<String>) -> Problem {
-    let text = error.to_string();
-    let text = text.split(" at line ").next().unwrap_or_default();
-    let code = match () {
-        () if text.contains("unknown field `") => Code::UnknownField,
-        () if !is_data || text.contains("duplicate field `") => Code::MalformedJson,
-        () => Code::Invalid,
-    };
-    let named = text.split_once(" field `").and_then(|(_, rest)| rest.split_once('`')).map(|(name, _)| name);
-    let field = match (field, named) {
-        (Some(path), Some(name)) if !path.ends_with(name) => Some(format!("{path}.{name}")),
-        (field, named) => field.or_else(|| named.map(str::to_owned)),
-    };
-    let problem = Problem::new(code, text);
-    match field {
-        Some(field) => problem.field(field),
-        None => problem,
-    }
-}
-
-/// Nesting depth of brackets in a text, whether or not it is valid JSON.
-fn depth(text: &[u8]) -> usize {
-    let (mut depth, mut deepest, mut in_string, mut escaped) = (0_usize, 0, false, false);
-    for byte in text {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => {
-                depth += 1;
-                deepest = deepest.max(depth);
-            }
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    deepest
-}
-
 #[cfg(test)]
 mod tests {
     use hyper::http::HeaderValue;
@@ -317,11 +233,5 @@ mod tests {
         ] {
             assert_eq!(wait(&headers(&PREFER, &[value])), seconds.map(Duration::from_secs), "{value}");
         }
-    }
-
-    #[test]
-    fn brackets_in_strings_are_not_deep() {
-        assert_eq!(depth(br#"{"a":[1,"[[[\"[",{}]}"#), 3);
-        assert_eq!(depth(b"\"[\\"), 0);
     }
 }

@@ -33,6 +33,7 @@ mod metrics;
 mod openapi;
 mod pages;
 mod problem;
+mod read;
 #[cfg(test)]
 mod reference;
 mod reply;
@@ -43,7 +44,6 @@ mod serve;
 mod shop;
 mod signed;
 mod snapshot;
-mod strict;
 mod table;
 mod tls;
 mod verbs;

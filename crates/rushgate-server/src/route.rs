@@ -31,6 +31,7 @@ use crate::events::EVENT_STREAM;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
+use crate::read;
 use crate::reply::Answer;
 use crate::scope::Kind;
 use crate::shop::Shop;
@@ -123,7 +124,7 @@ impl Raw {
     /// The request with its query and body.
     fn parsed<B: DeserializeOwned, Q: DeserializeOwned>(self) -> Result<Call<B, Q>, Problem> {
         let Self { shop, caller, path, uri, bytes, key, wait, seen, visitor } = self;
-        let (query, body) = (call::read_query(&uri)?, call::read(&bytes)?);
+        let (query, body) = (read::query(&uri)?, read::body(&bytes)?);
         Ok(Call { shop, caller, path, query, body, key, wait, seen, visitor })
     }
 }
