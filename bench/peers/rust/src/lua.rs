@@ -52,11 +52,14 @@ pub async fn put(settings: &Settings) -> Result<()> {
     let connection = redis::Client::open(url())?.get_multiplexed_async_connection().await?;
     let (first, n) = (settings.get("first"), settings.get("n"));
     let (bulk, callers) = (settings.get("bulk").max(1), settings.get("callers").max(1));
-    let records = Records::new()?;
+    let (records, gap, begun) = (Records::new()?, settings.millis("gap_ms"), tokio::time::Instant::now());
     together(callers, |caller| {
         let (mut connection, records, script) = (connection.clone(), records.clone(), Script::new(PUT));
         async move {
             for start in (first + caller * bulk..first + n).step_by((callers * bulk) as usize) {
+                if !gap.is_zero() {
+                    tokio::time::sleep_until(begun + gap * (start - first) as u32).await;
+                }
                 let numbers = start..(start + bulk).min(first + n);
                 let asked = now();
                 let mut step = script.key("{queue}:records");
@@ -72,6 +75,22 @@ pub async fn put(settings: &Settings) -> Result<()> {
     })
     .await?;
     records.write()
+}
+
+/// Blocks in the server until there is a task, and reads its record. No lease: a worker that dies loses its task.
+pub async fn work() -> Result<()> {
+    let mut connection = redis::Client::open(url())?.get_multiplexed_async_connection().await?;
+    let records = Records::new()?;
+    records.keep_writing();
+    loop {
+        let found: Option<(String, String)> =
+            cmd("BLPOP").arg("{queue}:waiting").arg(0.2).query_async(&mut connection).await?;
+        let Some((_, id)) = found else { continue };
+        let content: Vec<u8> =
+            cmd("HGET").arg("{queue}:records").arg(id).query_async(&mut connection).await?;
+        let content: Content = serde_json::from_slice(&content)?;
+        records.add([content.i, now(), 0, 0]);
+    }
 }
 
 /// It counts units and buyers, but has no holds, unit numbers, orders or answer to a repeated call.

@@ -90,6 +90,7 @@ async fn main() -> Result<()> {
         ("apalis", "work") => apalis::work(&settings).await,
         ("lua", "lock") => lua::lock(&settings).await,
         ("lua", "put") => lua::put(&settings).await,
+        ("lua", "work") => lua::work().await,
         ("lua", "sale") => lua::sale(&settings).await,
         _ => bail!("no driver `{peer} {verb}`"),
     }
