@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build ee05d7376c6cf1fc
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'ee05d7376c6cf1fc'
+-- Rushgate 0.1.0, protocol 1, build fca8e9e496312bda
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'fca8e9e496312bda'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -2113,7 +2113,9 @@ end
 local function return_turn(q, t)
   local name, place = line_name(t.key, t.priority), string.sub(t.record, 1, 7)
   local line = read_line(q, name)
-  if line.place and (line.turn < t.due or line.turn == t.due and line.place < place) then return end
+  local is_first = line.place and (line.turn < t.due
+    or line.turn == t.due and struct.unpack('>I7', line.place) < struct.unpack('>I7', place))
+  if is_first then return end
   unseat(q, t.priority, line)
   line.turn, line.place = t.due, place
   store_line(q, name, line)

@@ -708,7 +708,9 @@ end
 local function return_turn(q, t)
   local name, place = line_name(t.key, t.priority), string.sub(t.record, 1, PLACE_BYTES)
   local line = read_line(q, name)
-  if line.place and (line.turn < t.due or line.turn == t.due and line.place < place) then return end
+  local is_first = line.place and (line.turn < t.due
+    or line.turn == t.due and struct.unpack('>I7', line.place) < struct.unpack('>I7', place))
+  if is_first then return end
   unseat(q, t.priority, line)
   line.turn, line.place = t.due, place
   store_line(q, name, line)
