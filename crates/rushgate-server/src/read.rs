@@ -360,7 +360,10 @@ struct Text<'de>(Cow<'de, str>);
 macro_rules! parsed {
     ($($method:ident: $visit:ident),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-            visitor.$visit(self.0.parse().map_err(Refusal::custom)?)
+            match self.0.parse() {
+                Ok(value) => visitor.$visit(value),
+                Err(_) => Err(Refusal::invalid_value(Unexpected::Str(&self.0), &visitor)),
+            }
         }
     )*};
 }
@@ -480,6 +483,29 @@ mod tests {
         ] {
             let refusal = read(wrong).unwrap_err();
             assert_eq!((refusal.code, &*refusal.field), (code, field), "{wrong}: {refusal}");
+        }
+    }
+
+    #[test]
+    fn an_error_of_a_query_names_the_parameter_and_what_was_expected() {
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Asked {
+            limit: Option<u32>,
+            of: Option<Kind>,
+        }
+        let read = |text: &'static str| query::<Asked>(&Uri::from_static(text));
+        let asked = read("/?limit=5&of=plain").unwrap();
+        assert_eq!((asked.limit, asked.of), (Some(5), Some(Kind::Plain)));
+        for (wrong, code, detail) in [
+            ("/?limit=5.0", Code::Invalid, "invalid value: string \"5.0\", expected u32"),
+            ("/?limit=", Code::Invalid, "invalid value: string \"\", expected u32"),
+            ("/?of=any", Code::Invalid, "unknown variant `any`, expected `plain` or `other`"),
+            ("/?limit=1&limit=2", Code::Invalid, "duplicate field `limit`"),
+            ("/?many=1", Code::UnknownField, "unknown field `many`, expected `limit` or `of`"),
+        ] {
+            let problem = read(wrong).unwrap_err();
+            assert_eq!((problem.code(), problem.detail()), (code, detail), "{wrong}");
         }
     }
 
