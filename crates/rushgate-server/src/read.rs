@@ -12,10 +12,10 @@ use std::vec;
 
 use hyper::http::Uri;
 use serde::Deserialize;
-use serde::de::value::{self, MapAccessDeserializer};
+use serde::de::value::{self, MapAccessDeserializer, MapDeserializer};
 use serde::de::{
-    DeserializeOwned, DeserializeSeed, Deserializer, Error, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    DeserializeOwned, DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use serde_json::Number;
@@ -33,8 +33,13 @@ pub(crate) fn body<B: DeserializeOwned>(bytes: &[u8]) -> Result<B, Problem> {
         let detail = format_args!("the JSON is nested more than {DEPTH_MAX} levels deep");
         return Err(Problem::new(Code::MalformedJson, detail));
     }
-    let whole = serde_json::from_slice(bytes).map_err(Refusal::malformed)?;
-    Ok(B::deserialize(Json(whole))?)
+    let text = std::str::from_utf8(bytes).map_err(|error| Problem::new(Code::MalformedJson, error))?;
+    let whole = Json(text.trim_matches([' ', '\t', '\n', '\r']));
+    if !whole.is(b'{') {
+        // Whatever is valid JSON is refused as no object.
+        whole.parse::<IgnoredAny>()?;
+    }
+    Ok(B::deserialize(whole)?)
 }
 
 /// Parses a query.
@@ -130,9 +135,9 @@ impl From<Refusal> for Problem {
 
 // ── JSON ─────────────────────────────────────────────────────────────────────────────────────────────────────────────
 
-/// A value of a body.
+/// A value of a body. Its syntax was checked, except that of the whole body.
 #[derive(Clone, Copy)]
-struct Json<'de>(&'de RawValue);
+struct Json<'de>(&'de str);
 
 /// A JSON string, without a copy if it has no escapes.
 #[derive(Deserialize)]
@@ -140,11 +145,11 @@ struct JsonText<'a>(#[serde(borrow)] Cow<'a, str>);
 
 impl<'de> Json<'de> {
     fn is(self, first: u8) -> bool {
-        self.0.get().as_bytes().first() == Some(&first)
+        self.0.as_bytes().first() == Some(&first)
     }
 
     fn parse<T: Deserialize<'de>>(self) -> Result<T, Refusal> {
-        serde_json::from_str(self.0.get()).map_err(Refusal::malformed)
+        serde_json::from_str(self.0).map_err(Refusal::malformed)
     }
 
     fn text(self) -> Result<Cow<'de, str>, Refusal> {
@@ -165,7 +170,7 @@ impl<'de> Json<'de> {
         // Above this, a float cannot represent every integer.
         const EXACT_MAX: f64 = (1_u64 << 53) as f64;
         // The syntax was checked, so only the size can be wrong.
-        let number: Number = serde_json::from_str(self.0.get()).map_err(|_| out_of_range())?;
+        let number: Number = serde_json::from_str(self.0).map_err(|_| out_of_range())?;
         if let Some(positive) = number.as_u64() {
             return visitor.visit_u64(positive);
         }
@@ -187,7 +192,7 @@ fn out_of_range() -> Refusal {
 macro_rules! whole {
     ($($method:ident),*) => {$(
         fn $method<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-            match self.0.get().as_bytes() {
+            match self.0.as_bytes() {
                 [b'-' | b'0'..=b'9', ..] => self.number(visitor, true),
                 _ => self.deserialize_any(visitor),
             }
@@ -199,7 +204,7 @@ impl<'de> Deserializer<'de> for Json<'de> {
     type Error = Refusal;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
-        match self.0.get().as_bytes().first() {
+        match self.0.as_bytes().first() {
             Some(b'{') => visitor.visit_map(self.fields()?),
             Some(b'[') => visitor.visit_seq(Items(self.parse::<Vec<_>>()?.into_iter().enumerate())),
             Some(b'"') => match self.text()? {
@@ -226,10 +231,9 @@ impl<'de> Deserializer<'de> for Json<'de> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, Refusal> {
-        // serde_json's name for its raw values.
+        // A raw value of serde_json is a map of this name to the text.
         if name.starts_with("$serde_json::") {
-            let mut reader = serde_json::Deserializer::from_str(self.0.get());
-            return reader.deserialize_newtype_struct(name, visitor).map_err(Refusal::malformed);
+            return visitor.visit_map(MapDeserializer::new(std::iter::once((name, self.0))));
         }
         visitor.visit_newtype_struct(self)
     }
@@ -302,7 +306,7 @@ impl<'de> Deserialize<'de> for Pairs<'de> {
             fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Pairs<'de>, A::Error> {
                 let mut pairs = Vec::new();
                 while let Some((JsonText(name), value)) = fields.next_entry()? {
-                    pairs.push((name, Json(value)));
+                    pairs.push((name, Json(RawValue::get(value))));
                 }
                 Ok(Pairs(pairs))
             }
@@ -319,7 +323,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, Refusal> {
         let Some((index, item)) = self.0.next() else { return Ok(None) };
-        seed.deserialize(Json(item)).map(Some).map_err(|refusal| refusal.within(&format!("[{index}]")))
+        seed.deserialize(Json(item.get())).map(Some).map_err(|refusal| refusal.within(&format!("[{index}]")))
     }
 
     fn size_hint(&self) -> Option<usize> {
@@ -437,7 +441,7 @@ mod tests {
     }
 
     fn read(text: &str) -> Result<Outer, Refusal> {
-        Outer::deserialize(Json(serde_json::from_str(text).unwrap()))
+        Outer::deserialize(Json(text))
     }
 
     #[test]
