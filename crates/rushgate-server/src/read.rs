@@ -383,8 +383,9 @@ impl<'de> Deserializer<'de> for Text<'de> {
     }
 
     parsed! {
-        deserialize_bool: visit_bool, deserialize_u8: visit_u8, deserialize_u16: visit_u16,
-        deserialize_u32: visit_u32, deserialize_u64: visit_u64, deserialize_i64: visit_i64
+        deserialize_bool: visit_bool, deserialize_u8: visit_u8, deserialize_u16: visit_u16, deserialize_u32: visit_u32,
+        deserialize_u64: visit_u64, deserialize_i8: visit_i8, deserialize_i16: visit_i16, deserialize_i32: visit_i32,
+        deserialize_i64: visit_i64, deserialize_f32: visit_f32, deserialize_f64: visit_f64
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Refusal> {
@@ -409,8 +410,8 @@ impl<'de> Deserializer<'de> for Text<'de> {
     }
 
     forward_to_deserialize_any! {
-        i8 i16 i32 i128 u128 f32 f64 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct
-        identifier ignored_any
+        i128 u128 char str string bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier
+        ignored_any
     }
 }
 

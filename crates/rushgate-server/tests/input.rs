@@ -27,7 +27,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
         (" ", 400, "malformed_json", ""),
         ("nul", 400, "malformed_json", ""),
         ("null", 422, "invalid", ""),
-        ("{\"id\":\"a\",\"delay_ms\":NaN}", 400, "malformed_json", "delay_ms"),
+        ("{\"id\":\"a\",\"delay_ms\":NaN}", 400, "malformed_json", ""),
         (&deep, 400, "malformed_json", ""),
         ("{\"id\":\"a\",\"dalay_ms\":5}", 400, "unknown_field", "dalay_ms"),
         ("[]", 422, "invalid", ""),
@@ -52,7 +52,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
     ] {
         let said = stand.ask(Ask::new("POST", TASKS).raw("application/json", body.as_bytes())).await;
         assert_eq!((said.status, said.code().as_str()), (status, code), "{body}");
-        if !field.is_empty() && code != "malformed_json" {
+        if !field.is_empty() {
             assert_eq!(said.json()["field"], field, "{body}");
         }
     }
