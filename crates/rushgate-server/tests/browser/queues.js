@@ -249,7 +249,7 @@ async function lookAtWorkers(page) {
 async function steerTasks(page) {
   await view(page, 'dead');
   await page.click('text=Group by error');
-  await rowOf(page, 'no luck').filter({ hasText: '3' }).waitFor();
+  await page.getByRole('row', { name: /^3 no luck/ }).waitFor();
   await page.goBack();
   await page.getByRole('link', { name: 'dead-1', exact: true }).click();
   await press(page.locator('.task'), 'Requeue');
