@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build fca8e9e496312bda
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'fca8e9e496312bda'
+-- Rushgate 0.1.0, protocol 1, build c6b682ff48fef4aa
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c6b682ff48fef4aa'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1727,18 +1727,21 @@ end
 -- Reads entries from one on, and adds the tasks that wait here to `found`, which has at most `n`. Returns how many entries
 -- it read.
 local function read_entries(q, from, n, found)
-  local ids, most = found.ids, n - #found.ids
+  local count, most = #found.ids, n - #found.ids
   if q.skipped > 0 then most = math.max(most, 20) end
-  local entries, some = redis.call('LRANGE', q.at_once, from, from + most - 1), {}
+  local entries, some, sub = redis.call('LRANGE', q.at_once, from, from + most - 1), {}, string.sub
   if not entries[1] then return 0 end
   for at = 1, #entries do
-    some[at] = string.sub(entries[at], 7 + 1)
+    some[at] = sub(entries[at], 7 + 1)
   end
-  local records, runs = redis.call('HMGET', q.records.key, unpack(some)), redis.call('HMGET', q.runs.key, unpack(some))
+  local records = redis.call('HMGET', q.records.key, unpack(some))
+  local all_wait = q.skipped == 0
+  local runs = all_wait or redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
-    if #ids < n and at_once.is_live(entries[at], records[at], runs[at]) then
-      ids[#ids + 1] = some[at]
-      found.records[#ids], found.ends[#ids] = records[at], from + at
+    local record = records[at]
+    if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
+      count = count + 1
+      found.ids[count], found.records[count], found.ends[count] = some[at], record, from + at
     end
   end
   return #entries
@@ -2632,10 +2635,9 @@ local function prepare(q)
   return true
 end
 
-local NOTHING = { ids = {}, records = {}, ends = {} }
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
-  local listed = NOTHING
+  local listed = { ids = {}, records = {}, ends = {} }
   if priority == 5 and is_used(q, 10) then
     listed = at_once.first(q, n)
     at_once.cut(listed)
@@ -2647,31 +2649,45 @@ local function due_of(q, priority, n)
   return listed.ids, listed.records, {}, 0, upto, upto - found
 end
 
+-- Lists of tasks: their ids, records and runs.
+local tasks = {
+  none = function() return { ids = {}, records = {}, runs = {} } end,
+}
+
+-- Adds tasks to `found`, and returns how many it had before. The first lists become its own, so they are not copied.
+function tasks.join(found, ids, records, runs)
+  local n = #found.ids
+  if n == 0 then
+    found.ids, found.records, found.runs = ids, records, runs
+    return 0
+  end
+  for at = 1, #ids do
+    found.ids[n + at], found.records[n + at], found.runs[n + at] = ids[at], records[at], runs[at]
+  end
+  return n
+end
+
 -- The first due tasks in claim order: their ids, records and runs.
 local function due_tasks(q, n)
   write_back_queue(q)
-  local ids, records, runs = {}, {}, {}
+  local found = tasks.none()
   for priority = 0, 9 do
-    if #ids < n and not q.is_partial and has_tasks(q, priority) then
-      local some, some_records, some_runs = due_of(q, priority, n - #ids)
-      for at = 1, #some do
-        ids[#ids + 1] = some[at]
-        records[#ids], runs[#ids] = some_records[at], some_runs[at]
-      end
+    if #found.ids < n and not q.is_partial and has_tasks(q, priority) then
+      tasks.join(found, due_of(q, priority, n - #found.ids))
     end
   end
-  return ids, records, runs
+  return found
 end
 
 -- A claimer that got as many tasks as it asked for may have no time for the next one. Wakes a process for that, unless
 -- the task was due when it was enqueued, because that woke a process.
 local function pass_on(q)
   if redis.call('ZCARD', q.listeners) == 0 then return end
-  local _, records, runs = due_tasks(q, 1)
-  local record = records[1]
+  local found = due_tasks(q, 1)
+  local record = found.records[1]
   local was_due = record and (is_listed(record)
     or struct.unpack('>I7', record, 24) <= struct.unpack('>I7', record, 14))
-  if was_due and not runs[1] then return end
+  if was_due and not found.runs[1] then return end
   if record or next_waiting(q) then ring(q, 1) end
 end
 
@@ -2690,32 +2706,31 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
--- Removes the first due tasks from where they wait, in order, and returns their ids, records and runs. When a key
--- group has had its turn, its priority is read again, because the group may have another due task.
+-- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
+-- has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
-  local ids, records, runs = {}, {}, {}
+  local found, byte_of = tasks.none(), string.byte
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
     local again = has_tasks(q, priority)
-    while again and #ids < n and not q.is_partial do
+    while again and #found.ids < n and not q.is_partial do
       if is_used(q, priority) then write_back(waiting(q, priority)) end
-      local some, new_records, new_runs, from_set, upto, skipped = due_of(q, priority, n - #ids)
+      local ids, records, runs, from_set, upto, skipped = due_of(q, priority, n - #found.ids)
       again = false
-      if #some > 0 then
+      if #ids > 0 then
         if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
         if upto > 0 then at_once.drop(q, upto, skipped) end
-        for at, id in ipairs(some) do
-          local record, run = new_records[at], new_runs[at]
-          ids[#ids + 1] = id
-          records[#ids], runs[#ids] = record, run
-          local byte = string.byte(record, 21)
+        local before = tasks.join(found, ids, records, runs)
+        for at = before + 1, #found.ids do
+          local id, record = found.ids[at], found.records[at]
+          local byte = byte_of(record, 21)
           if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
           if byte >= 64 then
             redis.call('ZREM', q.by_deadline, id)
           end
           if byte % 32 >= 16 then
-            take_turn(q, task_of(id, record, run), leased)
+            take_turn(q, task_of(id, record, found.runs[at]), leased)
             again = true
           end
         end
@@ -2723,8 +2738,8 @@ local function give_out(q, n, leased)
       end
     end
   end
-  count_starts(q, nil, q.rate_n, q.rate_us, #ids)
-  return ids, records, runs
+  count_starts(q, nil, q.rate_n, q.rate_us, #found.ids)
+  return found
 end
 
 -- Dependencies of tasks that are enqueued.
@@ -2829,7 +2844,8 @@ local function complete(q, id, number, how, result)
   if q.events_n then
     events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts, claim + turn)
   end
-  set_field(q.records, id, false)
+  -- Nothing in this call reads the record any more, so it need not be known that it is gone.
+  take_out(q.records, id)
   set_field(q.runs, id, false)
   return 1
 end
@@ -3328,8 +3344,8 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
   if prepare(q) then return AGAIN end
-  local ids, records, runs = {}, {}, {}
-  if not q.paused then ids, records, runs = give_out(q, wanted, true) end
+  local given = q.paused and tasks.none() or give_out(q, wanted, true)
+  local ids, records, runs = given.ids, given.records, given.runs
 
   local taken, first, turn, short = 0, nil, 256, {}
   if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
@@ -3337,24 +3353,25 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local function claim(n, lease, worker)
     local till, answer = now + lease, { q.paused and '' or 0, q.wakes }
     -- The parts that all first runs of this request share, before and after their due time.
-    local till_text, behind = int(till), string.char(#worker) .. worker
+    local char, byte, sub = string.char, string.byte, string.sub
+    local till_text, behind = int(till), char(#worker) .. worker
     local before = struct.pack('>I2I1I7', 1, 1, till)
     local before_of_key = struct.pack('>I2I1I7', 1, 1 + 32, till)
     for at = 1, math.min(n, #ids - taken) do
       local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
       q.claim, turn = q.claim + 1, turn + 1
       if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
-      local number = first .. string.char(turn)
-      local has_key, attempt, due = string.byte(record, 21) % 32 >= 16, 1
+      local number = first .. char(turn)
+      local has_key, attempt, due = byte(record, 21) % 32 >= 16, 1
       local due_from = is_listed(record) and 14 or 24
       if run then
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
         if has_key then t.flags = bit.bor(t.flags, 32) end
-        attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), 8 + 1)
+        attempt, due, run = t.attempts, t.due, number .. sub(pack_run(t), 8 + 1)
       else
         run = number .. (has_key and before_of_key or before)
-          .. string.sub(record, due_from, due_from + 7 - 1) .. behind
+          .. sub(record, due_from, due_from + 7 - 1) .. behind
       end
       add(q.runs, id, run)
       add(q.leases, till_text, number .. id)
@@ -4608,17 +4625,18 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if prepare(q) then return AGAIN end
   answer = {}
   if not q.paused then
-    local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)
-    for at, id in ipairs(ids) do
+    local given = give_out(q, tonumber(ARGV[2]), false)
+    for at, id in ipairs(given.ids) do
+      local record, run = given.records[at], given.runs[at]
       set_field(q.records, id, false)
-      if runs[at] then set_field(q.runs, id, false) end
+      if run then set_field(q.runs, id, false) end
       if q.keep_n then events.tell(q, id, 'T' .. id) end
       events.note(q, now, id, 4)
-      forget_waits(q, id, records[at])
+      forget_waits(q, id, record)
       has_ended(q, id, now, 4, '')
       table.insert(answer, id)
-      table.insert(answer, records[at])
-      table.insert(answer, runs[at] or '')
+      table.insert(answer, record)
+      table.insert(answer, run or '')
     end
   end
   finish(q)
@@ -4957,7 +4975,7 @@ verb('queue_ring', { 'allow-oom' }, { 'queue' }, function()
   local clock = redis.call('TIME')
   now = clock[1] * 1000000 + clock[2]
   local q = queue_keys(1)
-  if not q.paused and #due_tasks(q, 1) > 0 then
+  if not q.paused and due_tasks(q, 1).ids[1] then
     ring(q, 1)
     finish(q)
   end
@@ -5212,12 +5230,12 @@ verb('queue_top', { 'allow-oom' }, { 'queue' }, function()
   local q = queue_keys(1)
   if prepare(q) then return AGAIN end
   local answer = {}
-  local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
+  local found = due_tasks(q, tonumber(ARGV[1]))
   finish(q)
-  for at, id in ipairs(ids) do
+  for at, id in ipairs(found.ids) do
     table.insert(answer, id)
-    table.insert(answer, records[at])
-    table.insert(answer, runs[at] or '')
+    table.insert(answer, found.records[at])
+    table.insert(answer, found.runs[at] or '')
   end
   return answer
 end)

@@ -18,7 +18,8 @@ local function complete(q, id, number, how, result)
   if q.events_n then
     events.note(q, now, id, bit.band(flags, CANCEL_ASKED) > 0 and END_CANCELLED or how, attempts, claim + turn)
   end
-  set_field(q.records, id, false)
+  -- Nothing in this call reads the record any more, so it need not be known that it is gone.
+  take_out(q.records, id)
   set_field(q.runs, id, false)
   return 1
 end

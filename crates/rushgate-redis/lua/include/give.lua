@@ -86,10 +86,9 @@ local function prepare(q)
   return true
 end
 
-local NOTHING = { ids = {}, records = {}, ends = {} }
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
-  local listed = NOTHING
+  local listed = { ids = {}, records = {}, ends = {} }
   if priority == USUAL and is_used(q, AT_ONCE) then
     listed = at_once.first(q, n)
     at_once.cut(listed)
@@ -101,31 +100,45 @@ local function due_of(q, priority, n)
   return listed.ids, listed.records, {}, 0, upto, upto - found
 end
 
+-- Lists of tasks: their ids, records and runs.
+local tasks = {
+  none = function() return { ids = {}, records = {}, runs = {} } end,
+}
+
+-- Adds tasks to `found`, and returns how many it had before. The first lists become its own, so they are not copied.
+function tasks.join(found, ids, records, runs)
+  local n = #found.ids
+  if n == 0 then
+    found.ids, found.records, found.runs = ids, records, runs
+    return 0
+  end
+  for at = 1, #ids do
+    found.ids[n + at], found.records[n + at], found.runs[n + at] = ids[at], records[at], runs[at]
+  end
+  return n
+end
+
 -- The first due tasks in claim order: their ids, records and runs.
 local function due_tasks(q, n)
   write_back_queue(q)
-  local ids, records, runs = {}, {}, {}
+  local found = tasks.none()
   for priority = 0, 9 do
-    if #ids < n and not q.is_partial and has_tasks(q, priority) then
-      local some, some_records, some_runs = due_of(q, priority, n - #ids)
-      for at = 1, #some do
-        ids[#ids + 1] = some[at]
-        records[#ids], runs[#ids] = some_records[at], some_runs[at]
-      end
+    if #found.ids < n and not q.is_partial and has_tasks(q, priority) then
+      tasks.join(found, due_of(q, priority, n - #found.ids))
     end
   end
-  return ids, records, runs
+  return found
 end
 
 -- A claimer that got as many tasks as it asked for may have no time for the next one. Wakes a process for that, unless
 -- the task was due when it was enqueued, because that woke a process.
 local function pass_on(q)
   if redis.call('ZCARD', q.listeners) == 0 then return end
-  local _, records, runs = due_tasks(q, 1)
-  local record = records[1]
+  local found = due_tasks(q, 1)
+  local record = found.records[1]
   local was_due = record and (is_listed(record)
     or struct.unpack('>I7', record, DUE_FROM) <= struct.unpack('>I7', record, FIRST_FROM))
-  if was_due and not runs[1] then return end
+  if was_due and not found.runs[1] then return end
   if record or next_waiting(q) then ring(q, 1) end
 end
 
@@ -144,32 +157,31 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
--- Removes the first due tasks from where they wait, in order, and returns their ids, records and runs. When a key
--- group has had its turn, its priority is read again, because the group may have another due task.
+-- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
+-- has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
-  local ids, records, runs = {}, {}, {}
+  local found, byte_of = tasks.none(), string.byte
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
     local again = has_tasks(q, priority)
-    while again and #ids < n and not q.is_partial do
+    while again and #found.ids < n and not q.is_partial do
       if is_used(q, priority) then write_back(waiting(q, priority)) end
-      local some, new_records, new_runs, from_set, upto, skipped = due_of(q, priority, n - #ids)
+      local ids, records, runs, from_set, upto, skipped = due_of(q, priority, n - #found.ids)
       again = false
-      if #some > 0 then
+      if #ids > 0 then
         if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
         if upto > 0 then at_once.drop(q, upto, skipped) end
-        for at, id in ipairs(some) do
-          local record, run = new_records[at], new_runs[at]
-          ids[#ids + 1] = id
-          records[#ids], runs[#ids] = record, run
-          local byte = string.byte(record, PRIORITY_AT)
+        local before = tasks.join(found, ids, records, runs)
+        for at = before + 1, #found.ids do
+          local id, record = found.ids[at], found.records[at]
+          local byte = byte_of(record, PRIORITY_AT)
           if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, id) end
           if byte >= DATED then
             redis.call('ZREM', q.by_deadline, id)
           end
           if byte % LISTED >= KEYED then
-            take_turn(q, task_of(id, record, run), leased)
+            take_turn(q, task_of(id, record, found.runs[at]), leased)
             again = true
           end
         end
@@ -177,6 +189,6 @@ local function give_out(q, n, leased)
       end
     end
   end
-  count_starts(q, nil, q.rate_n, q.rate_us, #ids)
-  return ids, records, runs
+  count_starts(q, nil, q.rate_n, q.rate_us, #found.ids)
+  return found
 end

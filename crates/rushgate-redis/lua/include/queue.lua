@@ -321,18 +321,21 @@ end
 -- Reads entries from one on, and adds the tasks that wait here to `found`, which has at most `n`. Returns how many entries
 -- it read.
 local function read_entries(q, from, n, found)
-  local ids, most = found.ids, n - #found.ids
+  local count, most = #found.ids, n - #found.ids
   if q.skipped > 0 then most = math.max(most, ENTRIES_PAGE) end
-  local entries, some = redis.call('LRANGE', q.at_once, from, from + most - 1), {}
+  local entries, some, sub = redis.call('LRANGE', q.at_once, from, from + most - 1), {}, string.sub
   if not entries[1] then return 0 end
   for at = 1, #entries do
-    some[at] = string.sub(entries[at], PLACE_BYTES + 1)
+    some[at] = sub(entries[at], PLACE_BYTES + 1)
   end
-  local records, runs = redis.call('HMGET', q.records.key, unpack(some)), redis.call('HMGET', q.runs.key, unpack(some))
+  local records = redis.call('HMGET', q.records.key, unpack(some))
+  local all_wait = q.skipped == 0
+  local runs = all_wait or redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
-    if #ids < n and at_once.is_live(entries[at], records[at], runs[at]) then
-      ids[#ids + 1] = some[at]
-      found.records[#ids], found.ends[#ids] = records[at], from + at
+    local record = records[at]
+    if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
+      count = count + 1
+      found.ids[count], found.records[count], found.ends[count] = some[at], record, from + at
     end
   end
   return #entries

@@ -26,8 +26,8 @@ for request = 1, #once.ops do
 end
 if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
 if prepare(q) then return AGAIN end
-local ids, records, runs = {}, {}, {}
-if not q.paused then ids, records, runs = give_out(q, wanted, true) end
+local given = q.paused and tasks.none() or give_out(q, wanted, true)
+local ids, records, runs = given.ids, given.records, given.runs
 
 local taken, first, turn, short = 0, nil, TURNS, {}
 if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
@@ -35,24 +35,25 @@ if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
 local function claim(n, lease, worker)
   local till, answer = now + lease, { q.paused and '' or 0, q.wakes }
   -- The parts that all first runs of this request share, before and after their due time.
-  local till_text, behind = int(till), string.char(#worker) .. worker
+  local char, byte, sub = string.char, string.byte, string.sub
+  local till_text, behind = int(till), char(#worker) .. worker
   local before = struct.pack('>I2I1I7', 1, LEASED, till)
   local before_of_key = struct.pack('>I2I1I7', 1, LEASED + OF_KEY, till)
   for at = 1, math.min(n, #ids - taken) do
     local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
     q.claim, turn = q.claim + 1, turn + 1
     if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
-    local number = first .. string.char(turn)
-    local has_key, attempt, due = string.byte(record, PRIORITY_AT) % LISTED >= KEYED, 1
+    local number = first .. char(turn)
+    local has_key, attempt, due = byte(record, PRIORITY_AT) % LISTED >= KEYED, 1
     local due_from = is_listed(record) and FIRST_FROM or DUE_FROM
     if run then
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
       if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
-      attempt, due, run = t.attempts, t.due, number .. string.sub(pack_run(t), LEASE_BYTES + 1)
+      attempt, due, run = t.attempts, t.due, number .. sub(pack_run(t), LEASE_BYTES + 1)
     else
       run = number .. (has_key and before_of_key or before)
-        .. string.sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
+        .. sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
     end
     add(q.runs, id, run)
     add(q.leases, till_text, number .. id)

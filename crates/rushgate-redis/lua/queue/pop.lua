@@ -17,17 +17,18 @@ if answer then return answer end
 if prepare(q) then return AGAIN end
 answer = {}
 if not q.paused then
-  local ids, records, runs = give_out(q, tonumber(ARGV[2]), false)
-  for at, id in ipairs(ids) do
+  local given = give_out(q, tonumber(ARGV[2]), false)
+  for at, id in ipairs(given.ids) do
+    local record, run = given.records[at], given.runs[at]
     set_field(q.records, id, false)
-    if runs[at] then set_field(q.runs, id, false) end
+    if run then set_field(q.runs, id, false) end
     if q.keep_n then events.tell(q, id, 'T' .. id) end
     events.note(q, now, id, END_POPPED)
-    forget_waits(q, id, records[at])
+    forget_waits(q, id, record)
     has_ended(q, id, now, END_POPPED, '')
     table.insert(answer, id)
-    table.insert(answer, records[at])
-    table.insert(answer, runs[at] or '')
+    table.insert(answer, record)
+    table.insert(answer, run or '')
   end
 end
 finish(q)

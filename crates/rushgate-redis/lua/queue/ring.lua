@@ -8,7 +8,7 @@
 -- include: now
 -- include: give
 local q = queue_keys(1)
-if not q.paused and #due_tasks(q, 1) > 0 then
+if not q.paused and due_tasks(q, 1).ids[1] then
   ring(q, 1)
   finish(q)
 end

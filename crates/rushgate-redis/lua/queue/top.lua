@@ -11,11 +11,11 @@
 local q = queue_keys(1)
 if prepare(q) then return AGAIN end
 local answer = {}
-local ids, records, runs = due_tasks(q, tonumber(ARGV[1]))
+local found = due_tasks(q, tonumber(ARGV[1]))
 finish(q)
-for at, id in ipairs(ids) do
+for at, id in ipairs(found.ids) do
   table.insert(answer, id)
-  table.insert(answer, records[at])
-  table.insert(answer, runs[at] or '')
+  table.insert(answer, found.records[at])
+  table.insert(answer, found.runs[at] or '')
 end
 return answer
