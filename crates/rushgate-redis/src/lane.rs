@@ -1,5 +1,6 @@
 //! The request queue of one server. It sends pending requests in pipelines and delivers the replies.
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,6 +13,7 @@ use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::check::Checked;
+use crate::choose::choose;
 use crate::fault;
 use crate::library::ensure_on;
 use crate::link::{Link, Walk};
@@ -23,6 +25,8 @@ use crate::work::{Books, Work, fail};
 
 /// The most requests in a pipeline.
 const BATCH_MAX: usize = 128;
+/// The most requests among which those of the next pipeline are chosen.
+const HELD_MAX: usize = 2 * BATCH_MAX;
 /// Fewer requests than this are not divided between two pipelines.
 const SHARE_MIN: usize = 16;
 /// The most pipelines in flight: one that the server executes, and one that is ready when it has finished. Requests
@@ -102,17 +106,16 @@ impl Lane {
 /// run on another thread, and to wake that takes longer than the rest of a request.
 async fn run(link: Arc<Link>, running: Running) {
     loop {
-        let mut batch = Vec::new();
         // Requests collect in the queue until a pipeline may be sent.
-        if poll_fn(|cx| running.pump().poll_take(cx, &mut batch)).await == 0 {
+        if !poll_fn(|cx| running.pump().poll_receive(cx)).await {
             break;
         }
         if running.pump().is_crowded {
             // Under load, let other tasks that are ready to run send first, so that their requests join this pipeline.
             // A single caller does not wait.
             yield_now().await;
-            running.pump().take_more(&mut batch);
         }
+        let mut batch = running.pump().take();
         match meanwhile(&running, link.conn()).await {
             Ok(conn) => {
                 let batch = &mut batch;
@@ -157,7 +160,7 @@ impl Drop for Running {
         pump.waker = None;
         pump.waiting.close();
         let carried = std::mem::take(&mut pump.carried);
-        let mut waiting = Vec::new();
+        let mut waiting = Vec::from(std::mem::take(&mut pump.held));
         while let Ok(work) = pump.waiting.try_recv() {
             waiting.push(work);
         }
@@ -173,6 +176,8 @@ type Pipeline = Pin<Box<dyn Future<Output = usize> + Send>>;
 /// The requests of a lane, used by its task and by callers that find it idle.
 struct Pump {
     waiting: mpsc::UnboundedReceiver<Work>,
+    /// Requests taken from the queue and not sent yet.
+    held: VecDeque<Work>,
     /// The pipelines in flight, and the number of their requests.
     carried: Vec<Pipeline>,
     requests: usize,
@@ -189,6 +194,7 @@ impl Pump {
     fn new(waiting: mpsc::UnboundedReceiver<Work>) -> Self {
         Self {
             waiting,
+            held: VecDeque::new(),
             carried: Vec::new(),
             requests: 0,
             is_crowded: false,
@@ -200,13 +206,16 @@ impl Pump {
 
     /// The task's waker, if nothing is under way and nobody else is about to send.
     fn idle_waker(&self) -> Option<Waker> {
-        let is_idle =
-            self.carried.is_empty() && self.waiting.is_empty() && !self.is_sending && !self.is_crowded;
+        let is_idle = self.carried.is_empty()
+            && self.waiting.is_empty()
+            && self.held.is_empty()
+            && !self.is_sending
+            && !self.is_crowded;
         self.waker.clone().filter(|_| is_idle)
     }
 
-    /// Takes requests as soon as a pipeline may be sent. None at the end.
-    fn poll_take(&mut self, cx: &mut Context<'_>, batch: &mut Vec<Work>) -> Poll<usize> {
+    /// Ready when there are requests and a pipeline may be sent. False at the end.
+    fn poll_receive(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         let _ = self.poll_carried(cx);
         self.beat.poll(cx);
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
@@ -215,26 +224,25 @@ impl Pump {
         if self.carried.len() >= IN_FLIGHT_MAX {
             return Poll::Pending;
         }
-        let share = self.share(self.waiting.len());
-        let taken = ready!(self.waiting.poll_recv_many(cx, batch, share));
-        self.is_sending = taken > 0;
-        Poll::Ready(taken)
+        if self.held.is_empty() {
+            let Some(work) = ready!(self.waiting.poll_recv(cx)) else { return Poll::Ready(false) };
+            self.held.push_back(work);
+        }
+        Poll::Ready(true)
     }
 
-    /// Takes requests that have arrived since.
-    fn take_more(&mut self, batch: &mut Vec<Work>) {
-        let share = self.share(batch.len() + self.waiting.len());
-        while batch.len() < share
+    /// Takes the requests of the next pipeline. With half of all in each of two pipelines, the server executes one while
+    /// the callers of the other continue. In a single pipeline, each side would wait for the other.
+    fn take(&mut self) -> Vec<Work> {
+        while self.held.len() < HELD_MAX
             && let Ok(work) = self.waiting.try_recv()
         {
-            batch.push(work);
+            self.held.push_back(work);
         }
-    }
-
-    /// How many of the waiting requests to send now. With half of all in each of two pipelines, the server executes one
-    /// while the callers of the other continue. In a single pipeline, each side would wait for the other.
-    fn share(&self, waiting: usize) -> usize {
-        (self.requests + waiting).div_ceil(2).clamp(SHARE_MIN, BATCH_MAX)
+        let all = self.requests + self.held.len() + self.waiting.len();
+        let [enough, most] = [4, 2].map(|part| all.div_ceil(part).clamp(SHARE_MIN, BATCH_MAX));
+        self.is_sending = true;
+        choose(&mut self.held, enough, most)
     }
 
     /// Sends a pipeline.

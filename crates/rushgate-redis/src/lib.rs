@@ -25,6 +25,7 @@
 
 mod backoff;
 mod check;
+mod choose;
 mod cluster;
 mod command;
 mod conn;
