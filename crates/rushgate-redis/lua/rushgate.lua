@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build c6b682ff48fef4aa
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c6b682ff48fef4aa'
+-- Rushgate 0.1.0, protocol 1, build 8b9568bafd24025e
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '8b9568bafd24025e'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -1735,8 +1735,9 @@ local function read_entries(q, from, n, found)
     some[at] = sub(entries[at], 7 + 1)
   end
   local records = redis.call('HMGET', q.records.key, unpack(some))
+  -- Without an entry to skip, all these tasks wait here.
   local all_wait = q.skipped == 0
-  local runs = all_wait or redis.call('HMGET', q.runs.key, unpack(some))
+  local runs = all_wait and {} or redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
     local record = records[at]
     if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
@@ -2650,9 +2651,11 @@ local function due_of(q, priority, n)
 end
 
 -- Lists of tasks: their ids, records and runs.
-local tasks = {
-  none = function() return { ids = {}, records = {}, runs = {} } end,
-}
+local tasks = {}
+
+function tasks.none()
+  return { ids = {}, records = {}, runs = {} }
+end
 
 -- Adds tasks to `found`, and returns how many it had before. The first lists become its own, so they are not copied.
 function tasks.join(found, ids, records, runs)

@@ -20,6 +20,7 @@ on_each_kind! {
     thousands_of_canceled_tasks_are_skipped_and_counted_out
     tasks_that_are_enqueued_and_canceled_do_not_accumulate
     with_the_clock_put_back_new_tasks_come_before_those_of_the_future
+    an_entry_whose_record_was_deleted_by_hand_is_skipped
 }
 
 /// The length of the list from which new tasks go to the sorted set: 1,000 entries to skip and as many of tasks.
@@ -190,4 +191,13 @@ async fn with_the_clock_put_back_new_tasks_come_before_those_of_the_future(kind:
     desk.advance(Duration::from_secs(61));
     desk.put(["later"], Due::Now).await;
     assert_eq!(desk.claim_all().await, ["at-noon", "later"]);
+}
+
+async fn an_entry_whose_record_was_deleted_by_hand_is_skipped(kind: Kind) {
+    let mut desk = Desk::open(kind).await;
+    desk.put(["a", "b", "c"], Due::Now).await;
+    let deleted = desk.server.command(&["HDEL", &format!("rg:{{q:{}}}:records", queue()), "b"]);
+    assert_eq!(deleted, ":1");
+    assert_eq!(desk.claim_all().await, ["a", "c"]);
+    assert_eq!(desk.entries(), 0);
 }

@@ -101,9 +101,11 @@ local function due_of(q, priority, n)
 end
 
 -- Lists of tasks: their ids, records and runs.
-local tasks = {
-  none = function() return { ids = {}, records = {}, runs = {} } end,
-}
+local tasks = {}
+
+function tasks.none()
+  return { ids = {}, records = {}, runs = {} }
+end
 
 -- Adds tasks to `found`, and returns how many it had before. The first lists become its own, so they are not copied.
 function tasks.join(found, ids, records, runs)

@@ -329,8 +329,9 @@ local function read_entries(q, from, n, found)
     some[at] = sub(entries[at], PLACE_BYTES + 1)
   end
   local records = redis.call('HMGET', q.records.key, unpack(some))
+  -- Without an entry to skip, all these tasks wait here.
   local all_wait = q.skipped == 0
-  local runs = all_wait or redis.call('HMGET', q.runs.key, unpack(some))
+  local runs = all_wait and {} or redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
     local record = records[at]
     if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
