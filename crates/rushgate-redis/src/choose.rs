@@ -42,6 +42,10 @@ mod tests {
 
     use rushgate_core::{LockName, QueueName};
 
+    use super::Function::{
+        LockAcquire, LockRelease, QueueClaim as Claim, QueueComplete as Complete, QueueEnqueue as Enqueue,
+        QueuePause as Pause,
+    };
     use super::*;
     use crate::command::{Call, Command};
     use crate::keys;
@@ -74,11 +78,6 @@ mod tests {
         };
         works.into_iter().map(function).collect()
     }
-
-    use Function::{
-        LockAcquire, LockRelease, QueueClaim as Claim, QueueComplete as Complete, QueueEnqueue as Enqueue,
-        QueuePause as Pause,
-    };
 
     #[test]
     fn requests_that_share_calls_are_sent_together_and_the_oldest_first() {
