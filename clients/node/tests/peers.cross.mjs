@@ -9,6 +9,8 @@ import { promisify } from 'node:util'
 
 import { Rushgate } from 'rushgate'
 
+import { until } from './until.mjs'
+
 const { RUSHGATE_TEST_REDIS: redisUrl, RUSHGATE_TEST_HTTP_REDIS: httpUrl, RUSHGATE_TEST_TOKEN: token } = process.env
 const peer = fileURLToPath(new URL('peer.mjs', import.meta.url))
 const name = (text) => `${text}-${process.pid}`
@@ -78,7 +80,8 @@ if (redisUrl && httpUrl) {
     const { hold } = await direct.sale(id).reserve({ buyer: 'ann', key: 'click', lines: [{ sku: 'phone' }] })
     const decision = await direct.sale(id).confirm(hold.id, { waitMs: 20_000 })
     assert.deepEqual([decision.outcome, decision.hold.state], ['done', 'confirmed'])
-    assert.ok((await direct.sale(id).state()).orders.through > 0)
+    // The worker of the ledger reports what it has delivered with its next request.
+    await until(async () => (await direct.sale(id).state()).orders.through > 0, 'the report of the delivery')
   })
 
   test('both sides see the same task, schedule, stats and reasons', async () => {

@@ -2,13 +2,13 @@
 
 import { randomUUID } from 'node:crypto'
 import { after } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 
 import { Rushgate } from 'rushgate'
 
 import { options, target } from './options.mjs'
 
 export { isHttp, isSingle, target, options } from './options.mjs'
+export { until } from './until.mjs'
 
 const clients = []
 
@@ -24,17 +24,6 @@ after(() => Promise.all(clients.map((client) => client.close())))
 /** A name that no other test uses. */
 export function unique(name) {
   return `${name}-${randomUUID()}`
-}
-
-/** Waits until a condition holds, for at most 20 s. Returns its value. */
-export async function until(condition, what = 'the condition') {
-  const end = performance.now() + 20_000
-  for (;;) {
-    const value = await condition()
-    if (value) return value
-    if (performance.now() > end) throw new Error(`${what} did not come true`)
-    await delay(10)
-  }
 }
 
 /** Resolves with the reason when a signal is aborted. */
