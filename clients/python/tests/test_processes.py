@@ -49,10 +49,13 @@ def test_an_interrupted_wait_leaves_the_wait_queue(client):
         until(lambda: lock.state().waiters)
         os.kill(os.getpid(), signal.SIGINT)
 
+    # A shell starts background jobs with SIGINT ignored, which Python keeps.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     interrupting = Thread(interrupt)
     with pytest.raises(KeyboardInterrupt):
         lock.acquire(wait=60)
     interrupting.result()
+    signal.signal(signal.SIGINT, before)
     assert lock.state().waiters == []
     held.release()
 
