@@ -2,7 +2,7 @@
 //!
 //! This crate is pure: it performs no I/O, starts no runtime and reads no clock. It defines the types that the other
 //! crates exchange. Applications use the `rushgate` crate. The author of a backend implements [`Store`] and tests it
-//! with the contract suite of `rushgate-test`.
+//! with the contract suite, `rushgate-contract`.
 //!
 //! A held lock, an empty queue and a sold-out sale are outcomes (enums). An [`Error`] means that the store could not
 //! answer. [`Error::may_have_happened`] tells whether the step may have taken effect anyway.

@@ -4,10 +4,10 @@ mod common;
 
 mod two_clients {
     use crate::common::two_clients;
-    rushgate_test::contract_suite!(two_clients);
+    rushgate_contract::contract_suite!(two_clients);
 }
 
 mod beside_a_file {
     use crate::common::beside_a_file;
-    rushgate_test::contract_suite!(beside_a_file);
+    rushgate_contract::contract_suite!(beside_a_file);
 }

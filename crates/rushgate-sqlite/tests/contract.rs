@@ -4,10 +4,10 @@ mod common;
 
 mod on_file {
     use crate::common::file;
-    rushgate_test::contract_suite!(file);
+    rushgate_contract::contract_suite!(file);
 }
 
 mod in_memory {
     use crate::common::memory;
-    rushgate_test::contract_suite!(memory);
+    rushgate_contract::contract_suite!(memory);
 }

@@ -26,19 +26,20 @@
 //! - [`faults`]: a store that fails, answers late or loses answers, by a plan that a seed repeats.
 //! - [`servers`]: Redis, Valkey and Postgres servers of a test, started from the installed programs.
 //!
-//! For other stores:
-//! - [`contract`]: the suite that a store has to pass. The in-memory store passes it too.
+//! For other stores, beside the contract suite in the crate `rushgate-contract`:
+//! - [`Harness`]: an empty store and its clock.
 //! - [`history`]: random sequences of calls, compared with the [`Model`].
 //! - [`planted`] and [`controls`]: bugs and faulty designs that test the tests.
 
-pub mod contract;
 pub mod controls;
 pub mod faults;
+mod harness;
 pub mod history;
 pub mod model;
 pub mod planted;
 pub mod servers;
 
+pub use harness::{Boxed, Harness, ModelHarness};
 pub use model::{ManualClock, MemoryStore, Model};
 pub use planted::Planted;
 

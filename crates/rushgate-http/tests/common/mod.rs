@@ -13,7 +13,7 @@ use rushgate_http::HttpStore;
 use rushgate_server::Server;
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_test::ManualClock;
-use rushgate_test::contract::{Boxed, Harness};
+use rushgate_test::{Boxed, Harness};
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 

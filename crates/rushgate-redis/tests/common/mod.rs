@@ -14,9 +14,9 @@ use rushgate_core::{
 };
 use rushgate_redis::RedisStore;
 use rushgate_test::ManualClock;
-use rushgate_test::contract::{Boxed, Harness};
 use rushgate_test::history::SEED_VARIABLE;
 use rushgate_test::servers::{ClusterSetup, Kind, Lendable, Lent, RedisServer, RedisSetup, SentinelSetup};
+use rushgate_test::{Boxed, Harness};
 
 /// An empty store with a clock that the test controls. `peer` is another process's store on the same data.
 pub struct RedisHarness {

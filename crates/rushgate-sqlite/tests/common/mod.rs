@@ -16,7 +16,7 @@ use rushgate_core::{
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_test::ManualClock;
-use rushgate_test::contract::{Boxed, Harness};
+use rushgate_test::{Boxed, Harness};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

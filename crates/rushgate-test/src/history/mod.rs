@@ -16,8 +16,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rushgate_core::{Effect, Request, Store, Verbs, audit_store};
 
-use crate::contract::Harness;
-use crate::{ManualClock, MemoryStore};
+use crate::{Harness, ManualClock, MemoryStore};
 use call::{Answer, send};
 use plan::{Plan, Step};
 

@@ -8,7 +8,7 @@ use rushgate_core::{
     SaleStatus, Settled, StockChange, Stocktake, Switch, Token, Verbs, Verdict,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn id() -> SaleId {
     sale_id("s")

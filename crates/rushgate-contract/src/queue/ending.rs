@@ -4,7 +4,7 @@ use super::*;
 
 // ── complete, retry, release, extend ─────────────────────────────────────────────────────────────────────────────
 
-pub(in crate::contract) async fn a_stale_ticket_changes_nothing(desk: Desk) {
+pub(crate) async fn a_stale_ticket_changes_nothing(desk: Desk) {
     desk.put(task("a")).await;
     let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
     let lost = desk.claim_one().await;
@@ -23,7 +23,7 @@ pub(in crate::contract) async fn a_stale_ticket_changes_nothing(desk: Desk) {
     assert_eq!(complete(&desk, &present).await, Completed::Done);
 }
 
-pub(in crate::contract) async fn a_batch_of_completions_is_answered_one_by_one(desk: Desk) {
+pub(crate) async fn a_batch_of_completions_is_answered_one_by_one(desk: Desk) {
     desk.put_all(vec![task("a"), task("b"), task("c")]).await;
     let tasks = desk.claim(3).await.tasks;
     desk.put(with(task("b"), "new", OnDuplicate::Replace)).await;
@@ -33,7 +33,7 @@ pub(in crate::contract) async fn a_batch_of_completions_is_answered_one_by_one(d
     assert_eq!(answers, [Completed::Done, Completed::Requeued, Completed::Stale]);
 }
 
-pub(in crate::contract) async fn a_failed_task_waits_for_its_delay(desk: Desk) {
+pub(crate) async fn a_failed_task_waits_for_its_delay(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     let Retried::Scheduled { due } = retry(&desk, failed(&claimed, s(20))).await else {
@@ -50,7 +50,7 @@ pub(in crate::contract) async fn a_failed_task_waits_for_its_delay(desk: Desk) {
     assert_eq!((again.attempt, again.ticket.revision), (2, claimed.ticket.revision));
 }
 
-pub(in crate::contract) async fn the_last_failure_makes_a_dead_letter(desk: Desk) {
+pub(crate) async fn the_last_failure_makes_a_dead_letter(desk: Desk) {
     desk.put(attempts(prio(task("a"), 3), 2)).await;
     retry_once(&desk).await;
     let claimed = desk.claim_one().await;
@@ -63,9 +63,7 @@ pub(in crate::contract) async fn the_last_failure_makes_a_dead_letter(desk: Desk
     assert_eq!(lengths(&desk).await, (0, 0, 0, 1));
 }
 
-pub(in crate::contract) async fn giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept(
-    desk: Desk,
-) {
+pub(crate) async fn giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept(desk: Desk) {
     kill(&desk, "a").await;
     desk.put(with(task("a"), "second life", OnDuplicate::Keep)).await;
     let task = desk.claim_one().await;
@@ -76,7 +74,7 @@ pub(in crate::contract) async fn giving_up_makes_a_dead_letter_at_once_and_the_l
     assert_eq!((letters[0].payload.bytes(), letters[0].error.len()), (b"second life".as_slice(), 2_000));
 }
 
-pub(in crate::contract) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
+pub(crate) async fn giving_back_does_not_count_the_attempt(desk: Desk) {
     desk.put(attempts(task("a"), 1)).await;
     for _ in 0..3 {
         let claimed = desk.claim_one().await;
@@ -86,9 +84,7 @@ pub(in crate::contract) async fn giving_back_does_not_count_the_attempt(desk: De
     assert_eq!(lengths(&desk).await, (1, 0, 0, 0));
 }
 
-pub(in crate::contract) async fn a_task_released_or_lost_keeps_its_place_and_a_failed_one_loses_it(
-    desk: Desk,
-) {
+pub(crate) async fn a_task_released_or_lost_keeps_its_place_and_a_failed_one_loses_it(desk: Desk) {
     for how in ["release", "expiry", "retry"] {
         desk.put_all(vec![task("a"), task("b"), task("c")]).await;
         let before = desk.info("a").await;
@@ -121,9 +117,7 @@ pub(in crate::contract) async fn a_task_released_or_lost_keeps_its_place_and_a_f
     }
 }
 
-pub(in crate::contract) async fn a_task_released_after_a_failure_keeps_the_place_of_its_next_attempt(
-    desk: Desk,
-) {
+pub(crate) async fn a_task_released_after_a_failure_keeps_the_place_of_its_next_attempt(desk: Desk) {
     desk.put_all(vec![task("a"), task("b")]).await;
     let claimed = desk.claim_one().await;
     assert!(matches!(retry(&desk, failed(&claimed, ms(20))).await, Retried::Scheduled { .. }));
@@ -135,7 +129,7 @@ pub(in crate::contract) async fn a_task_released_after_a_failure_keeps_the_place
     assert_eq!(pop(&desk, 10).await, ["a", "c"]);
 }
 
-pub(in crate::contract) async fn a_task_released_for_a_while_comes_again_after_it(desk: Desk) {
+pub(crate) async fn a_task_released_for_a_while_comes_again_after_it(desk: Desk) {
     desk.put(attempts(task("a"), 1)).await;
     let claimed = desk.claim_one().await;
     let back = TaskRelease { ticket: claimed.ticket, delay: s(5) };
@@ -147,7 +141,7 @@ pub(in crate::contract) async fn a_task_released_for_a_while_comes_again_after_i
     assert_eq!(desk.claim_one().await.attempt, 1);
 }
 
-pub(in crate::contract) async fn an_extension_keeps_the_task(desk: Desk) {
+pub(crate) async fn an_extension_keeps_the_task(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     for _ in 0..3 {
@@ -161,7 +155,7 @@ pub(in crate::contract) async fn an_extension_keeps_the_task(desk: Desk) {
 
 // ── dequeue, cancel ──────────────────────────────────────────────────────────────────────────────────────────────
 
-pub(in crate::contract) async fn a_dequeue_removes_only_what_was_read(desk: Desk) {
+pub(crate) async fn a_dequeue_removes_only_what_was_read(desk: Desk) {
     desk.put(task("a")).await;
     let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
     desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
@@ -172,7 +166,7 @@ pub(in crate::contract) async fn a_dequeue_removes_only_what_was_read(desk: Desk
     assert_eq!(dequeue(&desk, &seen.ticket).await, Dequeued::Stale);
 }
 
-pub(in crate::contract) async fn a_dequeue_leaves_a_task_at_work_alone(desk: Desk) {
+pub(crate) async fn a_dequeue_leaves_a_task_at_work_alone(desk: Desk) {
     desk.put(task("a")).await;
     let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
     let claimed = desk.claim_one().await;
@@ -180,7 +174,7 @@ pub(in crate::contract) async fn a_dequeue_leaves_a_task_at_work_alone(desk: Des
     assert_eq!(complete(&desk, &claimed).await, Completed::Done);
 }
 
-pub(in crate::contract) async fn a_worker_dequeues_its_own_task(desk: Desk) {
+pub(crate) async fn a_worker_dequeues_its_own_task(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     assert_eq!(dequeue(&desk, &claimed.ticket).await, Dequeued::Removed);
@@ -192,7 +186,7 @@ pub(in crate::contract) async fn a_worker_dequeues_its_own_task(desk: Desk) {
     assert_eq!(pop(&desk, 1).await, ["new"], "the pending replacement stays");
 }
 
-pub(in crate::contract) async fn a_ticket_of_an_earlier_life_is_stale(desk: Desk) {
+pub(crate) async fn a_ticket_of_an_earlier_life_is_stale(desk: Desk) {
     desk.put(task("a")).await;
     let seen = desk.store.top(&q(), 1).await.unwrap().remove(0);
     pop(&desk, 1).await;
@@ -201,7 +195,7 @@ pub(in crate::contract) async fn a_ticket_of_an_earlier_life_is_stale(desk: Desk
     assert!(!desk.is_gone("a").await);
 }
 
-pub(in crate::contract) async fn cancelling_removes_a_waiting_task(desk: Desk) {
+pub(crate) async fn cancelling_removes_a_waiting_task(desk: Desk) {
     desk.put_all(vec![task("a"), after(task("b"), s(50))]).await;
     assert_eq!(cancel(&desk, "a").await, Cancelled::Removed);
     assert_eq!(cancel(&desk, "b").await, Cancelled::Removed);
@@ -209,7 +203,7 @@ pub(in crate::contract) async fn cancelling_removes_a_waiting_task(desk: Desk) {
     assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
 }
 
-pub(in crate::contract) async fn cancelling_a_task_at_work_tells_its_worker(desk: Desk) {
+pub(crate) async fn cancelling_a_task_at_work_tells_its_worker(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     desk.put(with(task("a"), "new", OnDuplicate::Replace)).await;
@@ -221,7 +215,7 @@ pub(in crate::contract) async fn cancelling_a_task_at_work_tells_its_worker(desk
     assert!(desk.is_gone("a").await);
 }
 
-pub(in crate::contract) async fn what_is_put_in_after_a_cancel_runs_after_the_cancelled_run(desk: Desk) {
+pub(crate) async fn what_is_put_in_after_a_cancel_runs_after_the_cancelled_run(desk: Desk) {
     desk.put(task("a")).await;
     let claimed = desk.claim_one().await;
     assert_eq!(cancel(&desk, "a").await, Cancelled::Marked);
@@ -236,7 +230,7 @@ pub(in crate::contract) async fn what_is_put_in_after_a_cancel_runs_after_the_ca
     assert_eq!(complete(&desk, &next).await, Completed::Done);
 }
 
-pub(in crate::contract) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
+pub(crate) async fn a_cancelled_task_does_not_run_again(desk: Desk) {
     for how in ["retry", "release", "expiry"] {
         desk.put(attempts(task("a"), 5)).await;
         let claimed = desk.claim_one().await;
@@ -251,7 +245,7 @@ pub(in crate::contract) async fn a_cancelled_task_does_not_run_again(desk: Desk)
     assert!(dead(&desk).await.is_empty());
 }
 
-pub(in crate::contract) async fn a_cancelled_task_that_fails_is_gone_and_no_dead_letter(desk: Desk) {
+pub(crate) async fn a_cancelled_task_that_fails_is_gone_and_no_dead_letter(desk: Desk) {
     for (max, give_up) in [(5, false), (5, true), (1, false)] {
         desk.put(attempts(task("a"), max)).await;
         let claimed = desk.claim_one().await;
@@ -266,7 +260,7 @@ pub(in crate::contract) async fn a_cancelled_task_that_fails_is_gone_and_no_dead
 
 // ── dead letters ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-pub(in crate::contract) async fn dead_letters_are_listed_in_pages(desk: Desk) {
+pub(crate) async fn dead_letters_are_listed_in_pages(desk: Desk) {
     for id in ["c", "a", "b"] {
         kill(&desk, id).await;
     }
@@ -275,7 +269,7 @@ pub(in crate::contract) async fn dead_letters_are_listed_in_pages(desk: Desk) {
     assert_eq!(page.iter().map(|letter| letter.id.as_str()).collect::<Vec<_>>(), ["b"]);
 }
 
-pub(in crate::contract) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
+pub(crate) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
     let find = |id: &str| desk.store.dead_letter(&q(), &task_id(id));
     assert_eq!(find("a").await.unwrap(), None, "a queue that was never used has none");
     for id in ["a", "ab", "b"] {
@@ -294,7 +288,7 @@ pub(in crate::contract) async fn a_dead_letter_is_found_by_its_id(desk: Desk) {
     assert_eq!(find("b").await.unwrap().expect("it is dead").error, "lease expired");
 }
 
-pub(in crate::contract) async fn a_requeued_task_has_all_its_attempts(desk: Desk) {
+pub(crate) async fn a_requeued_task_has_all_its_attempts(desk: Desk) {
     kill(&desk, "a").await;
     kill(&desk, "b").await;
     let only_a = Selection::Ids(vec![task_id("a"), task_id("unknown")]);
@@ -306,7 +300,7 @@ pub(in crate::contract) async fn a_requeued_task_has_all_its_attempts(desk: Desk
     assert_eq!(desk.store.requeue_dead(desk.op(), &q(), Selection::All).await.unwrap().requeued, 1);
 }
 
-pub(in crate::contract) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full(desk: Desk) {
+pub(crate) async fn a_dead_letter_stays_dead_while_its_id_is_live_or_the_queue_full(desk: Desk) {
     for id in ["a", "b", "c"] {
         kill(&desk, id).await;
     }
@@ -317,7 +311,7 @@ pub(in crate::contract) async fn a_dead_letter_stays_dead_while_its_id_is_live_o
     assert_eq!(dead(&desk).await, ["a", "c"]);
 }
 
-pub(in crate::contract) async fn dead_letters_can_be_deleted(desk: Desk) {
+pub(crate) async fn dead_letters_can_be_deleted(desk: Desk) {
     for id in ["a", "b", "c"] {
         kill(&desk, id).await;
     }

@@ -7,7 +7,7 @@ use rushgate_core::{
     Overflow, Page, QueueLimits, ReleaseWith, Released, ReleasedWith, Store, Token, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 const L: &str = "l";
 

@@ -7,7 +7,7 @@ use rushgate_core::{
     QueueName, Rate, Released, Timestamp, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 const HOUR: Duration = s(3_600);
 

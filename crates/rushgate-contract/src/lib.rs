@@ -1,16 +1,16 @@
-//! The contract suite: a backend that passes it fulfills the contract of every verb.
+//! Contract suite of stores: a store that passes it fulfills the contract of every verb.
 //!
-//! A backend provides a [`Harness`] and passes it to the macro once. Every case becomes a test:
+//! A store provides a [`Harness`] and passes it to the macro once. Every case becomes a test:
 //!
 //! ```
 //! use std::sync::Arc;
-//! use rushgate_test::contract::ModelHarness;
+//! use rushgate_test::ModelHarness;
 //!
 //! async fn harness() -> Arc<ModelHarness> {
 //!     Arc::new(ModelHarness::new())
 //! }
 //!
-//! rushgate_test::contract_suite!(harness);
+//! rushgate_contract::contract_suite!(harness);
 //! # fn main() {}
 //! ```
 //!
@@ -36,40 +36,12 @@ mod unique;
 mod wait;
 mod worker;
 
-use std::future::{Future, ready};
-use std::pin::Pin;
+use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rushgate_core::{Store, Timestamp};
+use rushgate_test::{Boxed, Harness};
 
-use crate::{ManualClock, MemoryStore, Planted};
 pub use desk::{Desk, PATIENCE};
-
-/// A boxed future, as a harness and a case return it.
-pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// An empty store and its clock.
-pub trait Harness: Send + Sync + 'static {
-    /// The store, as one client sees it.
-    fn store(&self) -> Arc<dyn Store>;
-
-    /// The same data, as another client sees it, if the backend supports several.
-    fn peer(&self) -> Arc<dyn Store> {
-        self.store()
-    }
-
-    /// Moves the store's clock forward.
-    fn advance(&self, by: Duration) -> Boxed<'_, ()>;
-
-    /// Moves the store's clock back.
-    fn put_back(&self, by: Duration) -> Boxed<'_, ()>;
-
-    /// The time on the store's clock, if it moves only on request. Histories need it.
-    fn now(&self) -> Option<Timestamp> {
-        None
-    }
-}
 
 /// A case of the contract.
 #[derive(Clone, Copy)]
@@ -78,52 +50,6 @@ pub struct Case {
     pub name: &'static str,
     /// Runs the case on an empty store. Panics if it fails.
     pub run: fn(Arc<dyn Harness>) -> Boxed<'static, ()>,
-}
-
-/// A model store on a manual clock.
-pub struct ModelHarness {
-    store: MemoryStore,
-    clock: ManualClock,
-}
-
-impl ModelHarness {
-    /// Creates a harness with the correct model.
-    pub fn new() -> Self {
-        let clock = ManualClock::default();
-        Self { store: MemoryStore::on(clock.clone()), clock }
-    }
-
-    /// Creates a harness with a bug in the model.
-    pub fn planted(bug: Planted) -> Self {
-        let clock = ManualClock::default();
-        Self { store: MemoryStore::planted(bug, clock.clone()), clock }
-    }
-}
-
-impl Default for ModelHarness {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Harness for ModelHarness {
-    fn store(&self) -> Arc<dyn Store> {
-        Arc::new(self.store.clone())
-    }
-
-    fn advance(&self, by: Duration) -> Boxed<'_, ()> {
-        self.clock.advance(by);
-        Box::pin(ready(()))
-    }
-
-    fn put_back(&self, by: Duration) -> Boxed<'_, ()> {
-        self.clock.put_back(by);
-        Box::pin(ready(()))
-    }
-
-    fn now(&self) -> Option<Timestamp> {
-        Some(self.clock.now())
-    }
 }
 
 /// Runs one case on a new harness, on its own runtime.
@@ -146,7 +72,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Creates a test for every case of the contract. The factory is an async function or closure without arguments. It
-/// returns an `Arc` of a [`Harness`](crate::contract::Harness) with an empty store.
+/// returns an `Arc` of a [`Harness`](rushgate_test::Harness) with an empty store.
 #[macro_export]
 macro_rules! contract_suite {
     ($factory:expr) => {
@@ -165,7 +91,7 @@ macro_rules! contract_suite {
             $(
                 #[test]
                 fn $name() {
-                    $crate::contract::prove(concat!(stringify!($area), "::", stringify!($name)), $factory);
+                    $crate::prove(concat!(stringify!($area), "::", stringify!($name)), $factory);
                 }
             )*
         }
@@ -654,3 +580,7 @@ macro_rules! contract_suite {
         }
     };
 }
+
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

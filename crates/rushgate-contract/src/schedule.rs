@@ -8,7 +8,7 @@ use rushgate_core::{
     ScheduleId, Scheduled, Timestamp, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 const DAY: Duration = s(86_400);
 

@@ -6,7 +6,7 @@ use rushgate_core::{
     StockChange, StockChanged, Stocktake, Switch, Timestamp, UnitNumber, UnitRange, Verbs, Verdict,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn id() -> SaleId {
     sale_id("s")

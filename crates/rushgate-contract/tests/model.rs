@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use rushgate_test::contract::ModelHarness;
+use rushgate_test::ModelHarness;
 
 async fn harness() -> Arc<ModelHarness> {
     Arc::new(ModelHarness::new())
 }
 
-rushgate_test::contract_suite!(harness);
+rushgate_contract::contract_suite!(harness);
 
 #[test]
 fn a_history_is_answered_by_the_model_as_by_itself() {

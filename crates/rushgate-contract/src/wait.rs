@@ -8,7 +8,7 @@ use rushgate_core::{
     Selection, TaskEnd, TaskKey, TaskState, Unmet, Verbs, Waited, Waits,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")
@@ -138,7 +138,7 @@ pub(super) async fn a_task_knows_which_tasks_wait_for_it(desk: Desk) {
     assert_eq!(work_off(&desk).await, "a");
     assert!(dependents("a", 10).await.is_empty(), "it is done");
     assert_eq!(dependents("b", 10).await, ["y"]);
-    super::desk::refused(desk.store.dependents(&q(), &task_id("a"), 0).await);
+    crate::desk::refused(desk.store.dependents(&q(), &task_id("a"), 0).await);
 }
 
 pub(super) async fn a_task_may_wait_for_one_of_the_same_call(desk: Desk) {

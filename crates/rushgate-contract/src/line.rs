@@ -7,7 +7,7 @@ use rushgate_core::{
     Retried, Retry, Selection, Task, TaskKey, TaskState, Timestamp, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

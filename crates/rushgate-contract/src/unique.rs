@@ -7,7 +7,7 @@ use rushgate_core::{
     QueueLimits, QueueName, Relay, Retention, ScheduleId, Selection, Timestamp, UniqueCleared, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

@@ -7,7 +7,7 @@ use rushgate_core::{
     TaskInfo, TaskKey, TaskPage, TaskState, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

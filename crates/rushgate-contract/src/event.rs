@@ -8,7 +8,7 @@ use rushgate_core::{
     TaskEvent, TaskEvents, TaskRelease, Ticket, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{Announce, Page, Verbs, WorkerId, WorkerInfo, WorkerMode};
 
-use super::desk::*;
+use crate::desk::*;
 
 const LEASE: Duration = s(20);
 

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use rushgate_test::Planted;
-use rushgate_test::contract::{self, Case, ModelHarness};
-use rushgate_test::history;
+use rushgate_contract::{Case, cases};
+use rushgate_test::{ModelHarness, Planted, history};
 
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/planted-bugs.md");
 /// Environment variable that makes the test rewrite the table.
@@ -34,15 +33,15 @@ case of the contract suite and by at least one random history, which is a random
 - **Histories** says how many random histories of 400 steps caught the bug, out of how many. 20 histories run. If none
   of them catches the bug, more run until one does.
 
-A test in `rushgate-test` compares the table with the outcome. To rewrite the table, run
-`RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-test planted`.
+A test in `rushgate-contract` compares the table with the outcome. To rewrite the table, run
+`RUSHGATE_WRITE_TABLES=1 cargo nextest run -p rushgate-contract planted`.
 
 | bug | what is wrong | caught by | histories |
 |---|---|---|---|
 ";
 
 async fn catchers(bug: Planted) -> Vec<&'static str> {
-    let cases: Vec<Case> = contract::cases().into_iter().filter(|case| !RACES.contains(&case.name)).collect();
+    let cases: Vec<Case> = cases().into_iter().filter(|case| !RACES.contains(&case.name)).collect();
     let runs: Vec<_> = cases
         .iter()
         .map(|case| (case.name, tokio::spawn((case.run)(Arc::new(ModelHarness::planted(bug))))))

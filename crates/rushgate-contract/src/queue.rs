@@ -11,7 +11,7 @@ use rushgate_core::{
     Store, Task, TaskExtended, TaskKey, TaskRelease, TaskReleased, TaskState, Ticket, Timestamp, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 pub(super) use ending::*;
 
 fn q() -> QueueName {

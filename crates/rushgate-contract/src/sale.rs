@@ -12,7 +12,7 @@ use rushgate_core::{
     SkuState, StockChange, StockChanged, UnitChoice, UnitRange, Verbs, Verdict,
 };
 
-use super::desk::*;
+use crate::desk::*;
 pub(super) use attempts::*;
 pub(super) use stock::*;
 

@@ -12,7 +12,7 @@ use rushgate_core::{
     UnitRange, Verbs, audit_store,
 };
 
-use super::Harness;
+use rushgate_test::Harness;
 
 /// How long a test waits for an expected notification. Generous, because no test checks timing.
 pub const PATIENCE: Duration = Duration::from_secs(15);

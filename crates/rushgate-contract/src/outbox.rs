@@ -2,7 +2,7 @@
 
 use rushgate_core::{NewTask, OnDuplicate, OutboxId, Page, Priority, QueueLimits, QueueName, Relay, Verbs};
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

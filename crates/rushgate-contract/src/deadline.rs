@@ -7,7 +7,7 @@ use rushgate_core::{
     QueueLimits, QueueName, Relay, Retried, Retry, Selection, Task, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

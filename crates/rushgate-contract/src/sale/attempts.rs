@@ -14,7 +14,7 @@ fn sums(of: &[(&str, u64)]) -> Vec<(String, u64)> {
     of.iter().map(|(answer, n)| ((*answer).to_owned(), *n)).collect()
 }
 
-pub(in crate::contract) async fn attempts_are_added_up_over_servers_that_count_them(desk: Desk) {
+pub(crate) async fn attempts_are_added_up_over_servers_that_count_them(desk: Desk) {
     assert_eq!(count(&desk, "s", 1, &[]).await, []);
     assert_eq!(
         count(&desk, "s", 1, &[("sold_out", 5), ("reserved", 2)]).await,
@@ -30,7 +30,7 @@ pub(in crate::contract) async fn attempts_are_added_up_over_servers_that_count_t
     assert_eq!(count(&desk, "most", 1, &[("held", most)]).await, sums(&[("held", most)]));
 }
 
-pub(in crate::contract) async fn attempts_of_servers_that_have_ended_stay_in_the_sums(desk: Desk) {
+pub(crate) async fn attempts_of_servers_that_have_ended_stay_in_the_sums(desk: Desk) {
     let servers = u64::from(ATTEMPT_SERVERS_MAX) + 3;
     for server in 1..=servers {
         let all = count(&desk, "s", server, &[("held", 2), ("reserved", 1)]).await;
@@ -41,7 +41,7 @@ pub(in crate::contract) async fn attempts_of_servers_that_have_ended_stay_in_the
     assert_eq!(all, sums(&[("held", 2 * servers + 1), ("reserved", servers)]));
 }
 
-pub(in crate::contract) async fn attempts_have_a_limited_number_of_answers(desk: Desk) {
+pub(crate) async fn attempts_have_a_limited_number_of_answers(desk: Desk) {
     for n in 0..ATTEMPT_ANSWERS_MAX {
         count(&desk, "s", 1, &[(&format!("a{n:02}"), 1)]).await;
     }
@@ -49,7 +49,7 @@ pub(in crate::contract) async fn attempts_have_a_limited_number_of_answers(desk:
     assert_eq!((all.len(), &all[0]), (ATTEMPT_ANSWERS_MAX as usize, &("a00".to_owned(), 2)));
 }
 
-pub(in crate::contract) async fn counts_of_attempts_outside_the_limits_are_refused(desk: Desk) {
+pub(crate) async fn counts_of_attempts_outside_the_limits_are_refused(desk: Desk) {
     let many: Vec<_> = (0..33).map(|n| (format!("a{n}"), 1)).collect();
     let one = |answer: &str, n| vec![(answer.to_owned(), n)];
     for wrong in [many, one("", 1), one("Sold out", 1), one(&"a".repeat(41), 1), one("a", 1 << 53)] {

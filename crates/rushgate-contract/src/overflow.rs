@@ -7,7 +7,7 @@ use rushgate_core::{
     QueueName, QueueStats, Relay, Retention, Retry, Selection, TaskKey, TaskRelease, TaskState, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 fn q() -> QueueName {
     queue_name("q")

@@ -22,7 +22,7 @@ async fn stock_entry(desk: &Desk, event: u64) -> (u32, Vec<UnitRange>) {
     (total, withdrawn)
 }
 
-pub(in crate::contract) async fn added_units_are_numbered_on(desk: Desk) {
+pub(crate) async fn added_units_are_numbered_on(desk: Desk) {
     desk.sell_with_ledger(&[("a", 2, 5)]).await;
     let StockChanged::Changed(now) = stock(&desk, StockChange::Add(3)).await else { panic!("there is room") };
     assert_eq!((now.total, now.free), (5, 5));
@@ -35,7 +35,7 @@ pub(in crate::contract) async fn added_units_are_numbered_on(desk: Desk) {
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn withdrawn_units_are_the_highest_free_ones(desk: Desk) {
+pub(crate) async fn withdrawn_units_are_the_highest_free_ones(desk: Desk) {
     desk.sell_with_ledger(&[("a", 6, 6)]).await;
     let mut holds = Vec::new();
     for buyer in ["ann", "bob", "cid"] {
@@ -56,7 +56,7 @@ pub(in crate::contract) async fn withdrawn_units_are_the_highest_free_ones(desk:
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn what_is_withdrawn_between_held_units_is_named_piece_by_piece(desk: Desk) {
+pub(crate) async fn what_is_withdrawn_between_held_units_is_named_piece_by_piece(desk: Desk) {
     desk.sell_with_ledger(&[("a", 30, 1)]).await;
     let mut holds = Vec::new();
     for n in 1..=20 {
@@ -80,7 +80,7 @@ pub(in crate::contract) async fn what_is_withdrawn_between_held_units_is_named_p
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(desk: Desk) {
+pub(crate) async fn units_added_above_withdrawn_ones_are_sold_after_those_below(desk: Desk) {
     desk.sell_with_ledger(&[("a", 5, 9), ("b", 9, 9)]).await;
     changed(stock(&desk, StockChange::Withdraw(2)).await);
     let now = changed(stock(&desk, StockChange::Add(3)).await);
@@ -102,7 +102,7 @@ pub(in crate::contract) async fn units_added_above_withdrawn_ones_are_sold_after
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn one_seat_is_found_above_withdrawn_ones(desk: Desk) {
+pub(crate) async fn one_seat_is_found_above_withdrawn_ones(desk: Desk) {
     desk.sell(&[("a", 5, 9), ("b", 10, 9)]).await;
     changed(stock(&desk, StockChange::Withdraw(2)).await);
     changed(stock(&desk, StockChange::Add(5)).await);
@@ -120,7 +120,7 @@ pub(in crate::contract) async fn one_seat_is_found_above_withdrawn_ones(desk: De
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
+pub(crate) async fn a_million_units_are_withdrawn_in_one_step(desk: Desk) {
     desk.sell_with_ledger(&[("a", 2_000_000, 5)]).await;
     buy_one(&desk, "ann").await;
     let now = changed(stock(&desk, StockChange::Withdraw(1_000_000)).await);
@@ -139,7 +139,7 @@ pub(in crate::contract) async fn a_million_units_are_withdrawn_in_one_step(desk:
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn only_so_many_returned_units_are_withdrawn_at_once(desk: Desk) {
+pub(crate) async fn only_so_many_returned_units_are_withdrawn_at_once(desk: Desk) {
     let (units, carts) = (30_000, 21);
     desk.sell(&[("a", units, 1_000)]).await;
     let mut holds = Vec::new();
@@ -161,7 +161,7 @@ pub(in crate::contract) async fn only_so_many_returned_units_are_withdrawn_at_on
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn a_stock_change_sent_twice_is_carried_out_once(desk: Desk) {
+pub(crate) async fn a_stock_change_sent_twice_is_carried_out_once(desk: Desk) {
     desk.sell(&[("a", 2, 5)]).await;
     let (add, withdraw) = (desk.op(), desk.op());
     let first = desk.store.stock(add, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
@@ -173,7 +173,7 @@ pub(in crate::contract) async fn a_stock_change_sent_twice_is_carried_out_once(d
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn an_op_names_one_stock_change(desk: Desk) {
+pub(crate) async fn an_op_names_one_stock_change(desk: Desk) {
     desk.sell(&[("a", 2, 5), ("b", 2, 5)]).await;
     let op = desk.op();
     let first = desk.store.stock(op, &id(), &sku("a"), StockChange::Add(3)).await.unwrap();
@@ -189,7 +189,7 @@ pub(in crate::contract) async fn an_op_names_one_stock_change(desk: Desk) {
     desk.audited().await;
 }
 
-pub(in crate::contract) async fn more_stock_than_can_be_numbered_is_refused(desk: Desk) {
+pub(crate) async fn more_stock_than_can_be_numbered_is_refused(desk: Desk) {
     desk.sell(&[("a", 2, 5)]).await;
     let most = SaleSpec::UNITS_MAX - 2;
     let (op, add) = (desk.op(), StockChange::Add(most + 1));

@@ -8,7 +8,7 @@ use rushgate_core::{
     RoomState, Timestamp, Verbs,
 };
 
-use super::desk::*;
+use crate::desk::*;
 
 const SECRET: DrawSecret = DrawSecret::from_bytes([5; 32]);
 
