@@ -1,7 +1,7 @@
 // Small components that the screens share.
 import { html, useEffect, useLayoutEffect, useRef, useState } from '/page/vendor/preact.js';
 import { Problem, api, events, number, path, pause, t } from '/page/common.js';
-import { navigate, route, withQuery } from '/page/router.js';
+import { ahead, navigate, route, withQuery } from '/page/router.js';
 import { connection, isFollowed, isTruncated, others, setOthers, snapshot } from '/page/state.js';
 
 /** Sets the title of the tab while the component is shown. */
@@ -69,7 +69,8 @@ export function Search({ name = 'q', label, also = {} }) {
   const { query } = route.value;
   const value = query.get(name) ?? '';
   const change = (event) => {
-    const url = withQuery({ ...also, [name]: event.target.value, page: null, after: null });
+    // A text that is typed right after a click on a link is for the screen that opens.
+    const url = withQuery({ ...also, [name]: event.target.value, page: null, after: null }, ahead());
     history.replaceState(null, '', url);
     dispatchEvent(new PopStateEvent('popstate'));
   };

@@ -69,9 +69,11 @@ export async function navigate(url, { replace = false } = {}) {
   if (!replace) scrollTo(0, 0);
 }
 
-/** The current URL with some query parameters changed. Empty values are left out. */
-export function withQuery(changes) {
-  const { pathname, query } = route.value;
+/** The route of the URL. It is ahead of `route` while a screen waits for its first answer. */
+export const ahead = () => routeOf(location.pathname + location.search);
+
+/** The URL of a route with some query parameters changed. Empty values are left out. */
+export function withQuery(changes, { pathname, query } = route.value) {
   const next = new URLSearchParams(query);
   for (const [name, value] of Object.entries(changes)) {
     if (value === '' || value === null || value === undefined) next.delete(name);
