@@ -9,6 +9,7 @@
 #![allow(clippy::print_stdout)]
 
 mod ceiling;
+mod handed_sqlite;
 mod http;
 mod ours;
 mod queues;

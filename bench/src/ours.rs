@@ -21,7 +21,7 @@ const LEASE: Duration = Duration::from_secs(600);
 
 /// Runs `caller` `callers` times concurrently until the time is up. Each returns how much it has done.
 /// Returns the sum per second.
-async fn together<F>(callers: u64, length: Duration, caller: impl Fn(u64, Instant) -> F) -> Result<f64>
+pub async fn together<F>(callers: u64, length: Duration, caller: impl Fn(u64, Instant) -> F) -> Result<f64>
 where
     F: Future<Output = Result<u64>> + Send + 'static,
 {

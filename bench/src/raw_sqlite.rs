@@ -37,6 +37,14 @@ pub fn open(path: &Path) -> Result<Connection> {
     Ok(conn)
 }
 
+/// Runs `ops` in one transaction.
+pub fn transaction(conn: &Connection, ops: impl FnOnce() -> Result<()>) -> Result<()> {
+    conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    ops()?;
+    conn.prepare_cached("COMMIT")?.execute([])?;
+    Ok(())
+}
+
 /// Runs `op` with 0, 1, 2, … in transactions of `group` operations until the time is up. Returns operations
 /// per second.
 fn grouped(
@@ -48,12 +56,13 @@ fn grouped(
     let start = Instant::now();
     let mut n = 0;
     while start.elapsed() < length {
-        conn.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
-        for _ in 0..group {
-            op(n)?;
-            n += 1;
-        }
-        conn.prepare_cached("COMMIT")?.execute([])?;
+        transaction(conn, || {
+            for _ in 0..group {
+                op(n)?;
+                n += 1;
+            }
+            Ok(())
+        })?;
     }
     Ok(n as f64 / start.elapsed().as_secs_f64())
 }
@@ -80,91 +89,124 @@ pub fn lock(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
     Ok(rate / 2.0)
 }
 
+/// The statements of a queue.
+pub struct Queue<'c>(&'c Connection);
+
+impl<'c> Queue<'c> {
+    pub fn create(conn: &'c Connection) -> Result<Self> {
+        conn.execute("INSERT INTO queue (name) VALUES ('bench')", [])?;
+        Ok(Self(conn))
+    }
+
+    pub fn enqueue(&self, id: &str, n: u64) -> Result<()> {
+        let (at, content_type, payload) = (now(), "application/octet-stream", [b'x'; 100]);
+        let params = (1, id, 5, at, n, at, 20, content_type, payload, n, false, None::<i64>, None::<String>);
+        self.0.prepare_cached(verb!("queue/enqueue", "add"))?.execute(params)?;
+        Ok(())
+    }
+
+    pub fn claim(&self, number: u64) -> Result<String> {
+        let mut waiting = self.0.prepare_cached(verb!("queue/claim", "waiting"))?;
+        let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?));
+        let (arrival, id) = waiting.query_row((1, 0, 1), read)?;
+        let lease = (arrival, number, now() + 30_000_000, "worker");
+        self.0.prepare_cached(verb!("queue/claim", "lease"))?.execute(lease)?;
+        Ok(id)
+    }
+
+    pub fn complete(&self, id: &str, number: u64) -> Result<()> {
+        let mut done = self.0.prepare_cached(verb!("queue/complete", "done"))?;
+        done.query_row((1, id, number), |row| row.get::<_, i64>(0))?;
+        Ok(())
+    }
+
+    /// Writes the counters, once per transaction.
+    pub fn store(&self, n: u64) -> Result<()> {
+        self.0.prepare_cached(verb!("queue/row", "store"))?.execute((1, false, 0, n, n, n, 0))?;
+        Ok(())
+    }
+}
+
 /// Enqueue, claim one, and complete, each in its own group: cycles per second.
 pub fn queue(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
-    conn.execute("INSERT INTO queue (name) VALUES ('bench')", [])?;
-    let add = verb!("queue/enqueue", "add");
-    let (waiting, lease) = (verb!("queue/claim", "waiting"), verb!("queue/claim", "lease"));
-    let done = verb!("queue/complete", "done");
-    let store = verb!("queue/row", "store");
-    let payload = [b'x'; 100];
+    let queue = Queue::create(conn)?;
     let mut claimed: Vec<String> = Vec::new();
     let rate = grouped(conn, group, length, |n| {
-        let at = now();
         match n / group % 3 {
-            0 => {
-                let (id, content_type) = (format!("task:{n}"), "application/octet-stream");
-                let params =
-                    (1, id, 5, at, n, at, 20, content_type, payload, n, false, None::<i64>, None::<String>);
-                conn.prepare_cached(add)?.execute(params)?;
-            }
-            1 => {
-                let (arrival, id) = conn
-                    .prepare_cached(waiting)?
-                    .query_row((1, 0, 1), |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?;
-                conn.prepare_cached(lease)?.execute((arrival, n as i64 + 1, at + 30_000_000, "worker"))?;
-                claimed.push(id);
-            }
+            0 => queue.enqueue(&format!("task:{n}"), n)?,
+            1 => claimed.push(queue.claim(n + 1)?),
             _ => {
                 let at = claimed.len() - group as usize + (n % group) as usize;
-                let params = (1, &claimed[at], (n - group) as i64 + 1);
-                conn.prepare_cached(done)?.query_row(params, |row| row.get::<_, i64>(0))?;
+                queue.complete(&claimed[at], n - group + 1)?;
             }
         }
         if n % group == group - 1 {
-            conn.prepare_cached(store)?.execute((1, false, 0, n, n, n, 0))?;
+            queue.store(n)?;
         }
         Ok(())
     })?;
     Ok(rate / 3.0)
 }
 
-/// Reservations of one unit each by new buyers, with the event in the same step: reservations per second.
-pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
-    let created = ("bench", 1, None::<i64>, None::<i64>, true, [0; 16], 0, "");
-    conn.query_row(verb!("sale/create", "sale"), created, |row| row.get::<_, i64>(0))?;
-    conn.execute(verb!("sale/create", "sku"), (1, 0, "unit", 10_000_000, 1))?;
-    let (one, has, own) =
-        (verb!("sale/hold", "one"), verb!("sale/reserve", "has"), verb!("sale/reserve", "own"));
-    let (count, append, hold) =
-        (verb!("sale/reserve", "count"), verb!("sale/event", "append"), verb!("sale/reserve", "hold"));
-    let (sale, skus) = (verb!("sale/row", "sale"), verb!("sale/row", "skus"));
-    let (store_sale, store_sku) = (verb!("sale/row", "store_sale"), verb!("sale/row", "store_sku"));
-    grouped(conn, group, length, |n| {
+/// The statements of a sale.
+pub struct Sale<'c>(&'c Connection);
+
+impl<'c> Sale<'c> {
+    pub fn create(conn: &'c Connection) -> Result<Self> {
+        let created = ("bench", 1, None::<i64>, None::<i64>, true, [0; 16], 0, "");
+        conn.query_row(verb!("sale/create", "sale"), created, |row| row.get::<_, i64>(0))?;
+        conn.execute(verb!("sale/create", "sku"), (1, 0, "unit", 10_000_000, 1))?;
+        Ok(Self(conn))
+    }
+
+    /// Reads the sale and its stock, once per transaction.
+    pub fn load(&self) -> Result<()> {
+        let id = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
+        self.0.prepare_cached(verb!("sale/row", "sale"))?.query_row(("bench", 0), id)?;
+        self.0.prepare_cached(verb!("sale/row", "skus"))?.query_row([1], id)?;
+        Ok(())
+    }
+
+    /// Reserves a unit for a new buyer, with the event in the same step.
+    pub fn reserve(&self, n: u64) -> Result<()> {
         let at = now();
         // IDs are hashes, so they are in random order.
         let id = u128::from(n).wrapping_mul(0x9E37_79B9_7F4A_7C15_F39C_C060_5CED_C835).to_be_bytes();
         let buyer = format!("buyer:{n}");
-        if n % group == 0 {
-            conn.prepare_cached(sale)?.query_row(("bench", 0), |row| row.get::<_, i64>(0))?;
-            conn.prepare_cached(skus)?.query_row([1], |row| row.get::<_, i64>(0))?;
-        }
+        let run = |sql| self.0.prepare_cached(sql);
         let none = |row: &rusqlite::Row<'_>| row.get::<_, i64>(0);
-        let missing = conn.prepare_cached(one)?.query_row((1, id), none).is_err()
-            && conn.prepare_cached(has)?.query_row((1, &buyer, 0), none).is_err();
+        let missing = run(verb!("sale/hold", "one"))?.query_row((1, id), none).is_err()
+            && run(verb!("sale/reserve", "has"))?.query_row((1, &buyer, 0), none).is_err();
         anyhow::ensure!(missing, "the buyer is new");
-        conn.prepare_cached(own)?.execute((1, 0, n + 1, id))?;
-        conn.prepare_cached(count)?.execute((1, &buyer, 0, 1))?;
-        conn.prepare_cached(append)?.execute((1, n + 1, at, 0, id, "0:1"))?;
-        conn.prepare_cached(hold)?.execute((1, id, &buyer, at, n + 1, 1, "any unit*1", "0:1"))?;
+        run(verb!("sale/reserve", "own"))?.execute((1, 0, n + 1, id))?;
+        run(verb!("sale/reserve", "count"))?.execute((1, &buyer, 0, 1))?;
+        run(verb!("sale/event", "append"))?.execute((1, n + 1, at, 0, id, "0:1"))?;
+        let hold = (1, id, &buyer, at, n + 1, 1, "any unit*1", "0:1");
+        run(verb!("sale/reserve", "hold"))?.execute(hold)?;
+        Ok(())
+    }
+
+    /// Writes the sale and its stock, once per transaction.
+    pub fn store(&self, n: u64) -> Result<()> {
+        let (never, nobody) = (None::<i64>, None::<[u8; 16]>);
+        let sale = (1, 1, n + 1, 1, never, 0, nobody, never, never, never, 0, nobody, 0);
+        self.0.prepare_cached(verb!("sale/row", "store_sale"))?.execute(sale)?;
+        let sku = (1, 0, 10_000_000, n + 1, 0, 0, n + 1, 0, 0);
+        self.0.prepare_cached(verb!("sale/row", "store_sku"))?.execute(sku)?;
+        Ok(())
+    }
+}
+
+/// Reservations of one unit each by new buyers: reservations per second.
+pub fn reserve(conn: &Connection, group: u64, length: Duration) -> Result<f64> {
+    let sale = Sale::create(conn)?;
+    grouped(conn, group, length, |n| {
+        if n % group == 0 {
+            sale.load()?;
+        }
+        sale.reserve(n)?;
         if n % group == group - 1 {
-            let never = None::<i64>;
-            conn.prepare_cached(store_sale)?.execute((
-                1,
-                1,
-                n + 1,
-                1,
-                never,
-                0,
-                None::<[u8; 16]>,
-                never,
-                never,
-                never,
-                0,
-                None::<[u8; 16]>,
-                0,
-            ))?;
-            conn.prepare_cached(store_sku)?.execute((1, 0, 10_000_000, n + 1, 0, 0, n + 1, 0, 0))?;
+            sale.store(n)?;
         }
         Ok(())
     })

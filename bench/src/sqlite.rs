@@ -6,7 +6,7 @@ use anyhow::Result;
 use tokio::runtime::Runtime;
 
 use crate::table::{LENGTH, ROUNDS, Table, median};
-use crate::{ours, queues, raw_sqlite};
+use crate::{handed_sqlite, ours, queues, raw_sqlite};
 
 /// Number of concurrent callers, and operations per raw transaction.
 const CALLERS: u64 = 64;
@@ -19,37 +19,35 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
         rusqlite::version()
     ));
     let url = |path: &Path| format!("sqlite:{}", path.display());
-    let row = |name: &str,
-               ours: &dyn Fn(&str) -> Result<f64>,
-               raw: &dyn Fn(&rusqlite::Connection) -> Result<f64>| {
+    let row = |name: &str, ours: &dyn Fn(&str) -> Result<f64>, raw: &dyn Fn(&Path) -> Result<f64>| {
         let folder = tempfile::tempdir_in(".")?;
         let mut files = (0..).map(|n| folder.path().join(format!("{n}.db")));
         let mut raw_files = (0..).map(|n| folder.path().join(format!("raw-{n}.db")));
         table.row(
             name,
             || ours(&url(&files.next().unwrap_or_default())),
-            || raw(&raw_sqlite::open(&raw_files.next().unwrap_or_default())?),
+            || raw(&raw_files.next().unwrap_or_default()),
         )
     };
-    row("lock cycles/s, 64 callers", &|url| runtime.block_on(ours::lock(url, CALLERS, LENGTH)), &|conn| {
-        raw_sqlite::lock(conn, CALLERS, LENGTH)
+    let queue = |url: &str| runtime.block_on(ours::queue(url, CALLERS, LENGTH));
+    let reserve = |url: &str| runtime.block_on(ours::reserve(url, CALLERS, LENGTH));
+    row("lock cycles/s, 64 callers", &|url| runtime.block_on(ours::lock(url, CALLERS, LENGTH)), &|path| {
+        raw_sqlite::lock(&raw_sqlite::open(path)?, CALLERS, LENGTH)
     })?;
-    row("queue cycles/s, 64 callers", &|url| runtime.block_on(ours::queue(url, CALLERS, LENGTH)), &|conn| {
-        raw_sqlite::queue(conn, CALLERS, LENGTH)
+    row("queue cycles/s, 64 callers", &queue, &|path| {
+        raw_sqlite::queue(&raw_sqlite::open(path)?, CALLERS, LENGTH)
     })?;
-    // While half of the callers wait for the disk, only the other half can be in a transaction.
-    row(
-        "queue cycles/s, raw in halves",
-        &|url| runtime.block_on(ours::queue(url, CALLERS, LENGTH)),
-        &|conn| raw_sqlite::queue(conn, CALLERS / 2, LENGTH),
-    )?;
-    row(
-        "reservations/s, 64 callers",
-        &|url| runtime.block_on(ours::reserve(url, CALLERS, LENGTH)),
-        &|conn| raw_sqlite::reserve(conn, CALLERS, LENGTH),
-    )?;
-    row("step of a lone caller (lock), µs", &|url| runtime.block_on(ours::lone(url, LENGTH)), &|conn| {
-        raw_sqlite::lone(conn, LENGTH)
+    row("queue cycles/s, raw for callers that wait", &queue, &|path| {
+        runtime.block_on(handed_sqlite::queue(path, CALLERS, LENGTH))
+    })?;
+    row("reservations/s, 64 callers", &reserve, &|path| {
+        raw_sqlite::reserve(&raw_sqlite::open(path)?, CALLERS, LENGTH)
+    })?;
+    row("reservations/s, raw for callers that wait", &reserve, &|path| {
+        runtime.block_on(handed_sqlite::reserve(path, CALLERS, LENGTH))
+    })?;
+    row("step of a lone caller (lock), µs", &|url| runtime.block_on(ours::lone(url, LENGTH)), &|path| {
+        raw_sqlite::lone(&raw_sqlite::open(path)?, LENGTH)
     })?;
     let folder = tempfile::tempdir_in(".")?;
     let number = std::cell::Cell::new(0);
