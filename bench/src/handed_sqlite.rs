@@ -1,8 +1,8 @@
-//! The raw statements for callers that wait for their answers: the least that a store for concurrent callers costs.
+//! The raw statements for concurrent callers, each of which waits for its answer.
 //!
 //! A writer executes all calls that wait in one transaction. Another thread syncs the log and answers them, so that
-//! the writer executes the next calls meanwhile. Rushgate works like this too. Here, calls have no limits, errors,
-//! notifications or repeated calls.
+//! the writer executes the next calls meanwhile. Rushgate works like this too. Here, calls have no limits, errors or
+//! notifications, and a repeated call is executed again.
 
 use std::fs::File;
 use std::path::Path;

@@ -303,8 +303,14 @@ async function rescheduleTasks(page) {
   await has(page, '3: later-0, later-1, later-2');
   await confirm(page);
   await found(page, '0');
-  await view(page, 'ready');
-  await page.getByLabel('ID prefix').fill('later-');
+  // A text that is typed before the screen opens is for that screen.
+  await page.evaluate(() => {
+    document.querySelector('.views a[href$="state=ready"]').click();
+    const search = document.querySelector('input[name=q]');
+    search.value = 'later-';
+    search.dispatchEvent(new Event('input', { bubbles: true }));
+  });
+  await at(page, '/queues/desk?state=ready&q=later-');
   await found(page, '3');
   await command(page, 'Cancel all matches');
   await confirm(page, 'desk');
