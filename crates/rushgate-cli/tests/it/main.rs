@@ -1,0 +1,30 @@
+//! Integration tests: the command as a user runs it.
+
+mod bulk;
+mod check;
+mod common;
+mod cron;
+mod defaults;
+mod disasters;
+mod doctor;
+mod functions;
+mod input;
+mod joined;
+mod lock;
+mod otel;
+mod outbox;
+mod pipe;
+mod queue;
+mod remote;
+mod room;
+mod rush;
+mod rush_http;
+mod sale;
+mod samples;
+mod serve;
+mod shell;
+mod top;
+mod webhook;
+mod wire;
+mod work;
+mod work_defaults;
