@@ -40,7 +40,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::FromArgMatches;
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 
 use crate::args::outbox::OutboxVerb;
@@ -77,7 +77,7 @@ fn parse() -> Result<Cli, Exit> {
         cli.shared.settle(is_flag).map_err(|why| args::command().error(ErrorKind::ArgumentConflict, why))?;
         Ok(cli)
     });
-    parsed.map_err(|error| {
+    parsed.map_err(with_tip).map_err(|error| {
         if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
             return json_output().error(&usage(&error).into());
         }
@@ -85,6 +85,17 @@ fn parse() -> Result<Cli, Exit> {
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
     })
+}
+
+/// JSON as an argument is most often a payload, which has its own option.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let is_json = matches!(error.get(ContextKind::InvalidArg),
+        Some(ContextValue::String(arg)) if arg.starts_with(['{', '[']));
+    if error.kind() == ErrorKind::UnknownArgument && is_json {
+        let tip = "pass the payload with --payload".to_owned();
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
 }
 
 fn json_output() -> Output {

@@ -137,7 +137,7 @@ pub(crate) struct EnqueueArgs {
     /// What to do if a task that it waits for becomes a dead letter.
     #[arg(long, value_parser = words::if_dead(), default_value = "wait", value_name = "POLICY")]
     pub(crate) if_dead: IfDead,
-    /// Make it a member of the batch whose callback was pushed with --open.
+    /// Make it a member of the batch whose callback was enqueued with --open.
     #[arg(long, value_name = "ID")]
     pub(crate) part_of: Option<String>,
     /// Key, such as a tenant: tasks of a key run in order, and keys take turns.

@@ -35,6 +35,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "enqueue", "q", ""], "the task ID is empty"),
         (&["queue", "enqueue", "q", "a", "--payload", "{"], "the payload is not JSON"),
         (&["queue", "enqueue", "q", "{}"], "pass the payload with --payload"),
+        (&["queue", "enqueue", "q", "a", "{}"], "pass the payload with --payload"),
         (&["queue", "enqueue", "q", "a", "--payload-file", "none"], "cannot read the payload from `none`"),
         (&["queue", "enqueue", "q", "a", "--priority", "10"], "it must be 0 (first) to 9"),
         (&["queue", "enqueue", "q", "a", "--max-attempts", "0"], "it must be 1 to 1000"),

@@ -7,6 +7,9 @@ from urllib.parse import unquote
 import schemathesis
 from schemathesis.generation import GenerationMode
 
+# Categories of characters: control, format, and separators.
+NOT_IN_NAMES = ("Cc", "Cf", "Zs", "Zl", "Zp")
+
 
 def is_wanted(case):
     """Whether the API should accept the request."""
@@ -21,8 +24,9 @@ def ends_a_line(value):
     return isinstance(value, str) and value[-1:] in ("\n", "\r")
 
 
-def has_control_character(value):
-    return any(unicodedata.category(character) == "Cc" for character in unquote(str(value)))
+def is_no_name(value):
+    name = unquote(str(value))
+    return any(unicodedata.category(character) in NOT_IN_NAMES or character in "{}" for character in name)
 
 
 @schemathesis.hook
@@ -30,13 +34,13 @@ def filter_case(context, case):
     """Drops texts that the fuzzer generates although the patterns exclude them.
 
     In a schema, `$` matches only the end of the text. In Python, which generates the texts, it also matches before a
-    final line break. A name that contains a percent escape (`%04`) is decoded to a control character on arrival.
+    final line break. A name that contains a percent escape (`%04`, `%20`) is decoded on arrival, perhaps to what is no name.
     """
     if not is_wanted(case):
         return True
     parts = (case.path_parameters, case.query, case.headers, case.body)
     ends = any(ends_a_line(dict(part) if hasattr(part, "items") else part) for part in parts)
-    return not ends and not any(map(has_control_character, (case.path_parameters or {}).values()))
+    return not ends and not any(map(is_no_name, (case.path_parameters or {}).values()))
 
 
 @schemathesis.hook

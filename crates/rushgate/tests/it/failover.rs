@@ -95,17 +95,27 @@ async fn outlive(url: &str, long: &str, short: &str, queue: &str, kill: impl Asy
 
     let start = Instant::now();
     kill().await;
+    let (mut put, mut last) = (TASKS / 2, None);
     let puts = async {
-        for n in TASKS / 2..TASKS {
+        while put < TASKS {
             // The facade retries for 5 s. A busy machine may take longer to fail over; enqueueing the same ID
             // again is safe.
-            while let Err(error) = numbers.enqueue(n.to_string(), n).send().await {
-                assert!(error.is_unavailable(), "{error:?}");
+            match numbers.enqueue(put.to_string(), put).send().await {
+                Ok(_) => put += 1,
+                Err(error) => {
+                    assert!(error.is_unavailable(), "{error:?}");
+                    last = Some((start.elapsed(), error));
+                }
             }
         }
         eventually(async || done.lock().unwrap().len() as u32 == TASKS).await;
     };
-    timeout(FAILOVER_MAX, puts).await.expect("work continues after the failover");
+    if timeout(FAILOVER_MAX, puts).await.is_err() {
+        let done = done.lock().unwrap().len();
+        panic!(
+            "work does not continue after the failover: {put} tasks put, {done} done; last error: {last:?}"
+        );
+    }
     assert_eq!(lost.lost().await, LostReason::Expired, "it could not be renewed in time");
     assert!(!held.is_lost() && held.is_held().await.unwrap(), "its lease was longer");
     assert!(matches!(held.extend(lease).await.unwrap(), ExtendOutcome::Extended));
