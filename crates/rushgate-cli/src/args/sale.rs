@@ -294,8 +294,8 @@ Examples:
   rushgate sale work phones --orders sqlite:orders.db
   rushgate sale work phones --orders sqlite:orders.db --until-empty
 
-Exit status: 1 if the store has lost writes, or if --until-empty leaves orders that the ledger could
-not record.")]
+Exit status: 1 if the store has lost writes or the sale is halted, or if --until-empty leaves orders
+that the ledger could not record.")]
 pub(crate) struct WorkArgs {
     /// ID of the sale.
     pub(crate) id: String,

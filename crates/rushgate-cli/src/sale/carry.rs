@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use rushgate::sale::{OrderReport, Sweeper};
+use rushgate::sale::{OrderReport, SaleState, Sweeper};
 use rushgate::store::Page;
 use rushgate::{CancellationToken, OrderWorker, Rushgate, Sale, Timestamp};
 use serde_json::json;
@@ -13,7 +13,7 @@ use crate::args::sale::WorkArgs;
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::log;
-use crate::output::counted;
+use crate::output::{Output, counted};
 use crate::signals::Signals;
 
 /// Interval for checking whether orders are left.
@@ -27,7 +27,9 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
     let output = globals.output();
     log::show(output);
     let sale = gate.sale(&args.id)?;
-    let has_ledger = sale.state().await?.spec.ledger;
+    let state = sale.state().await?;
+    tell_halted(&state, output);
+    let has_ledger = state.spec.ledger;
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let all = async {
         tokio::try_join!(
@@ -61,7 +63,19 @@ pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> 
             args.id
         ));
     }
-    Ok(Exit::done_if(orders.lost_writes == 0 && left == 0))
+    // A store that is away now has answered before.
+    let halted = sale.state().await.is_ok_and(|state| state.halted.is_some());
+    Ok(Exit::done_if(orders.lost_writes == 0 && left == 0 && !halted))
+}
+
+/// A halted sale sells nothing, which the orders do not show.
+fn tell_halted(state: &SaleState, output: Output) {
+    if state.halted.is_some() {
+        let id = &state.spec.id;
+        output.warn(format_args!(
+            "the sale is halted and sells nothing; resume it with: rushgate sale rebuild {id}"
+        ));
+    }
 }
 
 async fn carry(

@@ -202,6 +202,9 @@ fn a_sale_that_was_stopped_is_rebuilt_and_a_receipt_brings_a_lost_hold_back() {
     assert_eq!(shop.json_as(1, &reserve("bob", "k"))["outcome"], "halted");
     assert_eq!(shop.json_as(1, &["sale", "confirm", "phones", id(&ann)])["outcome"], "halted");
     assert_eq!(shop.json(&["sale", "show", "phones"])["halted"]["reason"], "operator");
+    let work = shop.run(&["sale", "work", "phones", "--orders", &ledger, "--until-empty"]);
+    assert_eq!(work.status, 1, "{}", work.err);
+    assert!(work.err.contains("the sale is halted and sells nothing"), "{}", work.err);
     let rebuild =
         ["sale", "rebuild", "phones", "--orders", &ledger, "--receipts-first", "0s", "--new-ledger"];
     let rebuilt = shop.json(&rebuild);

@@ -339,6 +339,7 @@ pub(crate) async fn reservation(call: Call) -> Answer<HoldView> {
 
 pub(crate) async fn confirm(call: Call) -> Answer<HoldView> {
     let (sale, id) = (call.sale()?, call.reservation_id()?);
+    call.check_sees(&sale, id).await?;
     let decision = sale.confirm(id).await?;
     decided(&call, &sale, decision, HoldState::Confirmed).await
 }
@@ -387,6 +388,12 @@ pub(crate) struct RestoreBody {
 
 pub(crate) async fn restore(call: Call<RestoreBody>) -> Answer<HoldView> {
     let sale = call.sale()?;
+    if let Some(buyer) = &call.caller.buyer {
+        let receipt = sale.read_receipt(&call.body.receipt).await?.map_err(not_honoured)?;
+        if receipt.buyer != *buyer {
+            return Err(no_reservation());
+        }
+    }
     match sale.restore(&call.body.receipt).await? {
         Restored::Restored(hold) => Ok(Reply::created(with_receipt(&sale, hold).await?)),
         Restored::Known(hold) => Ok(Reply::ok(with_receipt(&sale, hold).await?)),

@@ -168,6 +168,22 @@ async fn a_buyers_own_token_buys_for_nobody_else() {
     let waiting = stand.ask(look(&bob).wait(60));
     let waited = tokio::time::timeout(std::time::Duration::from_secs(20), waiting).await;
     assert_eq!(waited.expect("it is answered at once").code(), "not_found");
+    let restore = |token: &str| {
+        let body = json!({ "receipt": hold["receipt"] });
+        Ask::new("POST", "/v1/sales/s/restore").bearer(token).json(&body)
+    };
+    assert_eq!(stand.ask(restore(&bob)).await.code(), "not_found");
+    stand.ask(restore(&ann)).await.ok(200);
+    // The role allows to confirm, but the token is for one buyer.
+    let [bobs, anns] = ["bob", "ann"].map(|buyer| {
+        let worker = NewToken { buyer: buyer.parse().ok(), ..new_token(Role::Worker, &["sale:s"]) };
+        file.create(worker).unwrap().1
+    });
+    eventually(async || code(&stand, "GET", "/v1/sales", Some(&anns)).await == 200).await;
+    let confirm = |token: &str| Ask::new("POST", &format!("{path}/confirm")).bearer(token);
+    assert_eq!(stand.ask(confirm(&bobs)).await.code(), "not_found");
+    let look_again = stand.ask(look(&ann)).await.ok(200);
+    assert_eq!(look_again["state"], "held", "{look_again}");
     let cancel = |token: &str| Ask::new("POST", &format!("{path}/cancel")).bearer(token);
     assert_eq!(stand.ask(cancel(&bob)).await.code(), "not_found");
     assert_eq!(stand.ask(cancel(&ann)).await.ok(200)["state"], "cancelled");

@@ -237,6 +237,11 @@ impl Sale {
         Ok(Receipt::of(self.id(), hold).sign(self.known_gate().await?.secret()))
     }
 
+    /// Reads a receipt, and checks that this sale has signed it.
+    pub async fn read_receipt(&self, receipt: &str) -> Result<Result<Receipt, BadReceipt>> {
+        Ok(Receipt::read(receipt, self.id(), self.known_gate().await?.secret()))
+    }
+
     /// Restores a reservation that the store has lost, from its receipt. The buyer gets the same units, or
     /// others if those are taken. If the reservation exists, it is returned as is, so repeating the call is
     /// safe.
@@ -244,7 +249,7 @@ impl Sale {
     /// If a store with a ledger has lost the reservation since its latest rebuild, the receipt proves a lost
     /// write: the sale is halted, and the receipt is honored after the next rebuild.
     pub async fn restore(&self, receipt: &str) -> Result<Restored> {
-        let receipt = match Receipt::read(receipt, self.id(), self.known_gate().await?.secret()) {
+        let receipt = match self.read_receipt(receipt).await? {
             Ok(receipt) => receipt,
             Err(why) => return Ok(Restored::NotHonoured { why }),
         };

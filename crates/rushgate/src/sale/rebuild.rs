@@ -8,9 +8,9 @@ use std::time::Duration;
 use rushgate_core::{
     Books, Error, EventKind, Halt, HaltReason, HoldState, LedgerBooks, LedgerEntry, LedgerOrder, LedgerSku,
     Load, Op, OrderIntent, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec,
-    Stocktake, Switch, UnitNumber, UnitRange, Verbs,
+    Stocktake, Switch, UnitNumber, UnitRange, Verbs, check_duration,
 };
-use rushgate_ledger::{Ledger, LedgerSale, Refusal, Written};
+use rushgate_ledger::{KnownSale, Ledger, LedgerSale, Refusal, Written};
 
 use super::Sale;
 use crate::{Lock, LockGuard, LockOutcome};
@@ -131,9 +131,10 @@ impl Rebuild {
     ///
     /// # Errors
     /// [`is_not_found`](Error::is_not_found) if neither store nor ledger knows the sale;
-    /// [`is_invalid`](Error::is_invalid) if it has no order queue;
+    /// [`is_invalid`](Error::is_invalid) if it has no ledger, or for a time beyond its [limit](Self::receipts_first);
     /// [`is_misconfigured`](Error::is_misconfigured) if this seems to be the wrong
-    /// [ledger](Self::new_ledger). Nothing was changed in these cases. Otherwise store or ledger could not be
+    /// [ledger](Self::new_ledger), or if the sale was created again after the store had lost it: receipts are signed with
+    /// the secret of the first one. Nothing was changed in these cases. Otherwise store or ledger could not be
     /// reached, and the sale stays halted.
     pub async fn run(self) -> Result<RebuildOutcome> {
         // An explicit rebuild proceeds even if another process holds the lock.
@@ -183,6 +184,7 @@ impl Rebuild {
     }
 
     async fn steps(&self) -> Result<RebuildOutcome> {
+        check_duration("the receipts-first period", self.grace, Switch::GRACE_MAX)?;
         let state = self.find_or_make().await?;
         self.introduce(&state).await?;
         let lost_writes =
@@ -240,21 +242,29 @@ impl Rebuild {
         if !state.spec.ledger {
             return Err(Error::invalid("the sale", "has no ledger"));
         }
-        if !self.new_ledger && self.is_wrong_ledger().await? {
-            return Err(Error::misconfigured(
-                "the ledger has no record of the sale, but the store has recorded orders",
-            )
-            .hint("check the ledger's URL; if the ledger is new on purpose, pass `--new-ledger` to `sale rebuild`"));
+        match self.ledger.find_sale(self.sale.id()).await? {
+            Some(KnownSale { spec: Some(spec), .. }) if spec.secret != state.spec.secret => {
+                return Err(Error::misconfigured(
+                    "the sale was created again after the store had lost it, so it is another one than the ledger's",
+                )
+                .hint("remove the sale from the store, then rebuild it; docs/operations/incidents.md says how"));
+            }
+            None if !self.new_ledger && self.has_recorded_orders().await? => {
+                return Err(Error::misconfigured(
+                    "the ledger has no record of the sale, but the store has recorded orders",
+                )
+                .hint(
+                    "check the ledger's URL; if the ledger is new on purpose, pass `--new-ledger` to `sale rebuild`",
+                ));
+            }
+            _ => {}
         }
         self.ledger.open_sale(introduction(state)).await
     }
 
-    /// True if orders were committed to some ledger, and this one does not know the sale. Undecided orders prove
-    /// nothing: no order worker may have started yet.
-    async fn is_wrong_ledger(&self) -> Result<bool> {
-        if self.ledger.find_sale(self.sale.id()).await?.is_some() {
-            return Ok(false);
-        }
+    /// True if orders were committed to some ledger. Undecided orders prove nothing: no order worker may have started
+    /// yet.
+    async fn has_recorded_orders(&self) -> Result<bool> {
         let rows = self.sale.books().await?.reservations;
         Ok(rows.iter().any(|row| row.state == HoldState::Confirmed))
     }

@@ -39,6 +39,8 @@ on_each_store! {
     a_wrong_ledger_is_not_rebuilt_from
     orders_that_wait_make_no_ledger_the_wrong_one
     a_store_that_lost_everything_gets_its_sale_and_its_orders_back
+    a_sale_that_was_created_again_is_not_rebuilt_as_the_first
+    a_time_for_receipts_beyond_the_limit_halts_nothing
 }
 
 fn phones(units: u32) -> SaleBuilder {
@@ -404,6 +406,39 @@ async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
     rebuild(&sale, &ledger).await;
     carried(&sale, &ledger).await;
     assert!(sale.audit(Some(&*ledger)).await.unwrap().ok);
+}
+
+async fn a_sale_that_was_created_again_is_not_rebuilt_as_the_first(bench: Bench) {
+    let ledger = in_memory();
+    let lost = Bench::model();
+    let sale = open(&lost.client(), phones(3)).await;
+    bought(&sale, "ann").await;
+    carried(&sale, &ledger).await;
+    let known = ledger.books(sale.id()).await.unwrap();
+
+    // The program starts again and creates the sale, before anybody rebuilds it.
+    let again = open(&bench.client(), phones(3)).await;
+    let before = again.state().await.unwrap();
+    let error = Rebuild::new(again.clone(), Arc::clone(&ledger)).run().await.unwrap_err();
+    assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
+    let now = again.state().await.unwrap();
+    assert_eq!((now.halted, now.generation, now.seq), (before.halted, before.generation, before.seq));
+    assert_eq!(ledger.books(sale.id()).await.unwrap(), known, "nothing has changed");
+}
+
+async fn a_time_for_receipts_beyond_the_limit_halts_nothing(bench: Bench) {
+    let ledger = in_memory();
+    let sale = open(&bench.client(), phones(3)).await;
+    bought(&sale, "ann").await;
+    carried(&sale, &ledger).await;
+    let known = ledger.books(sale.id()).await.unwrap();
+    let run = |time| Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(time).run();
+    let error = run(secs(3_601)).await.unwrap_err();
+    assert!(error.is_invalid(), "{error:?}");
+    let state = sale.state().await.unwrap();
+    assert_eq!((state.halted, state.generation), (None, 1), "the sale goes on");
+    assert_eq!(ledger.books(sale.id()).await.unwrap(), known, "nothing has changed");
+    assert!(matches!(run(secs(3_600)).await.unwrap(), RebuildOutcome::Rebuilt(_)));
 }
 
 async fn a_store_that_lost_everything_gets_its_sale_and_its_orders_back(bench: Bench) {
