@@ -70,10 +70,12 @@ impl Group {
             .into())
     }
 
-    /// Sends a signal to the whole group.
+    /// Sends a signal to the whole group. A stopped process, such as one that reads from the terminal in the background,
+    /// is continued, because it would not get the signal before.
     pub(crate) fn signal(&self, signal: Signal) {
         // If it fails, the group is already gone.
         let _ = kill_process_group(self.id, signal);
+        let _ = kill_process_group(self.id, Signal::CONT);
     }
 
     /// Ends the processes that the command left behind: first with a signal, then by force.

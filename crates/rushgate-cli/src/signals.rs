@@ -46,6 +46,13 @@ impl Signals {
     }
 }
 
+/// Keeps a terminal from stopping this process, for as long as the result lives.
+pub(crate) fn never_stopped() -> io::Result<[unix::Signal; 3]> {
+    let [tstp, ttin, ttou] = [Signal::TSTP, Signal::TTIN, Signal::TTOU]
+        .map(|signal| unix::signal(SignalKind::from_raw(signal.as_raw())));
+    Ok([tstp?, ttin?, ttou?])
+}
+
 /// Exit status that shells use for a program killed by this signal.
 pub(crate) fn died_of(signal: i32) -> Exit {
     Exit::Passed(u8::try_from(128 + signal).unwrap_or(u8::MAX))

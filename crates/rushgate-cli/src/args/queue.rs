@@ -5,6 +5,7 @@ mod worker;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgGroup, Args, Subcommand};
 use rushgate::Timestamp;
 use rushgate::queue::{IfDead, Overflow, Rate, Retention, TaskState};
@@ -410,7 +411,7 @@ pub(crate) struct CloseBatchArgs {
 #[group(skip)]
 pub(crate) struct FilterArgs {
     /// Only IDs with this prefix.
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = NonEmptyStringValueParser::new())]
     pub(crate) id_prefix: Option<String>,
     /// Only tasks of this kind.
     #[arg(long)]

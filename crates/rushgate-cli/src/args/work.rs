@@ -65,7 +65,7 @@ pub(crate) struct WorkArgs {
     /// Grace period for running tasks after the worker is stopped.
     #[arg(long, value_parser = duration::parse, default_value = "10s", value_name = "DURATION")]
     pub(crate) grace: Duration,
-    /// Stop when the queues are empty. Scheduled and blocked tasks are left.
+    /// Stop when the queues are empty. Waits for scheduled and blocked tasks too, and for failed ones that are retried.
     #[arg(long)]
     pub(crate) until_empty: bool,
     /// Serve Prometheus metrics at /metrics on this address, or on this port of 127.0.0.1. They show names of queues

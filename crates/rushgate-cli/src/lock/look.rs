@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::lock::{Holder, LockState, Owner};
+use rushgate::lock::{Holder, LockState, Owner, Token};
 use rushgate::store::Page;
 
 use crate::args::lock::{LsArgs, ShowArgs};
@@ -38,11 +38,11 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
 fn text(state: &LockState) -> String {
     let mut text = match state.holders.first() {
         Some(holder) => format!(
-            "{} is held by {}\nfence {}, token {}, lease until {}\n",
+            "{} is held by {}\nfence {}, {}, lease until {}\n",
             state.name,
             who(holder),
             holder.fence,
-            holder.token,
+            token(holder),
             moment(holder.lease_until),
         ),
         None => format!("{} is free\n", state.name),
@@ -53,6 +53,14 @@ fn text(state: &LockState) -> String {
     });
     text += &Table::new(["PLACE", "WAITER", "SINCE", "LABEL"], rows).to_string();
     text
+}
+
+/// A server hides tokens from workers: it answers with zeros.
+fn token(holder: &Holder) -> String {
+    if holder.token == Token::from_bytes([0; 16]) {
+        return "token hidden".to_owned();
+    }
+    format!("token {}", holder.token)
 }
 
 fn owner(owner: &Owner) -> String {

@@ -28,7 +28,7 @@ struct Deleted {
 pub(super) async fn delete(gate: &Rushgate, args: DeleteArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let stats = queue.stats().await?;
-    if stats.leased > 0 && !args.force && !args.dry_run {
+    if stats.leased > 0 && !args.force {
         let why = format_args!("{} running in `{}`", are(stats.leased), args.queue);
         return Err(Fault::refused("leased", why)
             .hint("stop the workers of the queue, or pass --force to ask them to stop")
@@ -40,9 +40,9 @@ pub(super) async fn delete(gate: &Rushgate, args: DeleteArgs, output: Output) ->
         false => carry_out(&queue, &stats, schedules, output).await?,
     };
     let Deleted { removed, marked, dead, schedules, .. } = deleted;
-    let would = if args.dry_run { "would delete" } else { "deleted" };
+    let (would, ask) = if args.dry_run { ("would delete", "would ask") } else { ("deleted", "asked") };
     let text = format!(
-        "{would} {}, {}, {}; asked {marked} to stop",
+        "{would} {}, {}, {}; {ask} {marked} to stop",
         counted(removed, "task"),
         counted(dead, "dead letter"),
         counted(schedules as u64, "schedule"),

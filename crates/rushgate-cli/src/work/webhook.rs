@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::Result;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use rushgate::Job;
 use rushgate::worker::Outcome;
@@ -77,7 +77,8 @@ impl Webhook {
             .method(Method::POST)
             .uri(self.url.clone())
             .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
-            .header(CONTENT_TYPE, job.content_type.plain())
+            // Not set by itself for an empty body, and some servers refuse a POST without it.
+            .header(CONTENT_LENGTH, body.len())
             .header("rushgate-queue", printable(job.queue.as_str()))
             .header("rushgate-task", printable(job.id().as_str()))
             .header("rushgate-attempt", job.attempt)
@@ -86,6 +87,9 @@ impl Webhook {
             .header("idempotency-key", &key)
             .header("webhook-id", &key)
             .header("webhook-timestamp", &timestamp);
+        if !job.payload.bytes().is_empty() {
+            request = request.header(CONTENT_TYPE, job.content_type.plain());
+        }
         if let Some(kind) = job.kind() {
             request = request.header("rushgate-kind", printable(kind));
         }

@@ -42,6 +42,7 @@ fn what_is_typed_wrong_is_a_usage_error() {
         (&["queue", "enqueue", "q", "a", "--delay", "401d"], "the delay"),
         (&["queue", "enqueue", "q", "a", "--delay", "1s", "--at", "1h"], "cannot be used with"),
         (&["queue", "enqueue", "q", "a", "--replace", "--earliest"], "cannot be used with"),
+        (&["queue", "cancel", "q", "--id-prefix", ""], "a value is required for '--id-prefix <TEXT>'"),
         (&["queue", "claim", "q", "-n", "0"], "it must be 1 to 1000"),
         (&["queue", "claim", "q", "--lease", "0s"], "the lease"),
         (&["queue", "complete", "q", "--ticket", "made-up"], "the ticket is malformed"),

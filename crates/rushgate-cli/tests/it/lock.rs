@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::common::Shop;
+use crate::common::{Running, Shop};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_test::history::SEED_VARIABLE;
@@ -229,6 +229,39 @@ fn a_command_whose_watchdog_is_killed_ends_and_gives_the_lock_back() {
     assert_eq!(said.status, 1);
     assert!(said.err.contains("its watchdog was killed"), "{}", said.err);
     assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
+}
+
+/// As a command does that reads from the terminal: it runs in the background, so the system stops its whole group.
+const STOPS: &str = "echo $$; kill -TTIN 0; sleep 60";
+
+/// Waits until the command has stopped.
+fn until_stopped(holder: &mut Running) {
+    let stat = format!("/proc/{}/stat", holder.line());
+    let until = Instant::now() + Duration::from_secs(20);
+    while !std::fs::read_to_string(&stat).unwrap().contains(") T ") {
+        assert!(Instant::now() < until, "the command does not stop");
+        sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_signal_ends_a_command_that_is_stopped() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &[], &sh(STOPS)));
+    until_stopped(&mut holder);
+    holder.signal(Signal::TERM);
+    assert_eq!(holder.rest(), "");
+    assert_eq!(holder.end().status, 143);
+    assert_eq!(shop.json(&["lock", "ls"]), serde_json::json!([]));
+}
+
+#[test]
+fn a_stopped_command_ends_with_the_process_that_holds_its_lock() {
+    let shop = Shop::new();
+    let mut holder = shop.start(&run("a", &[], &sh(STOPS)));
+    until_stopped(&mut holder);
+    holder.signal(Signal::KILL);
+    assert_eq!(holder.rest(), "", "the watchdog is not stopped, and ends the group");
 }
 
 #[test]

@@ -608,7 +608,8 @@ fn a_deleted_queue_leaves_nothing_and_a_running_task_stops_the_deletion() {
     let running = claim();
     shop.ok(&["queue", "pause", "mail"]);
 
-    let would = shop.json(&["queue", "delete", "mail", "--dry-run"]);
+    assert_eq!(shop.run(&["queue", "delete", "mail", "--dry-run"]).status, 1, "as it would be without it");
+    let would = shop.json(&["queue", "delete", "mail", "--dry-run", "--force"]);
     let of =
         |json: &Value| ["removed", "marked", "dead", "schedules"].map(|name| json[name].as_u64().unwrap());
     assert_eq!(of(&would), [3, 1, 1, 1], "{would}");

@@ -83,6 +83,16 @@ fn a_webhook_gets_the_content_and_what_it_needs_to_know() {
 }
 
 #[test]
+fn a_task_without_a_payload_has_no_content_type() {
+    let shop = Shop::new();
+    shop.ok(&["queue", "enqueue", "mail", "a"]);
+    let (url, seen) = receiver(|_, _| says("204 No Content", "", ""));
+    shop.ok(&["work", "mail", "--until-empty", "--webhook", &url]);
+    let request = seen.recv().unwrap();
+    assert_eq!((request.body.as_str(), request.headers.get("content-type")), ("", None));
+}
+
+#[test]
 fn the_answer_decides() {
     let shop = Shop::new();
     ["200", "302", "400", "404", "410", "422", "429", "500"].iter().for_each(|id| push(&shop, id));
