@@ -170,6 +170,7 @@ macro_rules! contract_suite {
                 locks_do_not_disturb_each_other
                 a_listening_waiter_is_told_of_its_grant
                 a_holder_that_loses_by_force_is_told
+                a_listener_that_leaves_takes_no_other_of_its_token_along
                 a_waiter_is_found_through_another_client
                 a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_future
                 a_step_comes_behind_those_on_its_lock_that_were_sent_before

@@ -693,6 +693,16 @@ pub(super) async fn a_holder_that_loses_by_force_is_told(desk: Desk) {
     assert_eq!((notice.unwrap(), lost.unwrap().unwrap().token), (Notice::Revoked, first));
 }
 
+pub(super) async fn a_listener_that_leaves_takes_no_other_of_its_token_along(desk: Desk) {
+    let [first, ..] = line_up(&desk).await;
+    let left = desk.store.notice(first);
+    let news = desk.store.notice(first);
+    drop(left);
+    let name = lock_name(L);
+    let (notice, lost) = tokio::join!(soon(news), desk.store.force_release(&name));
+    assert_eq!((notice.unwrap(), lost.unwrap().unwrap().token), (Notice::Revoked, first));
+}
+
 pub(super) async fn a_waiter_is_found_through_another_client(desk: Desk) {
     let [first, a, ..] = line_up(&desk).await;
     let peer = desk.peer();

@@ -24,7 +24,8 @@ pub(crate) struct Listeners {
 
 #[derive(Default)]
 struct Inner {
-    tokens: HashMap<Token, oneshot::Sender<Notice>>,
+    /// Per token. A client that listens again may do so before its earlier listener is gone.
+    tokens: HashMap<Token, Vec<(u64, oneshot::Sender<Notice>)>>,
     /// Per queue, in order of arrival.
     queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
     /// Per queue, listeners for the end of a task.
@@ -69,7 +70,7 @@ pub(crate) struct Listening {
 }
 
 enum What {
-    Token(Token),
+    Token(Token, u64),
     Queue(QueueName, u64),
     Over(QueueName, u64),
     Events(Log, u64),
@@ -79,7 +80,14 @@ impl Drop for Listening {
     fn drop(&mut self) {
         let mut inner = self.listeners.lock();
         match &self.what {
-            What::Token(token) => drop(inner.tokens.remove(token)),
+            What::Token(token, number) => {
+                if let Some(of_token) = inner.tokens.get_mut(token) {
+                    of_token.retain(|(other, _)| other != number);
+                    if of_token.is_empty() {
+                        inner.tokens.remove(token);
+                    }
+                }
+            }
             What::Events(log, number) => take(&mut inner.followers, log, |one| one.number == *number),
             What::Over(queue, number) => take(&mut inner.over, queue, |one| one.number == *number),
             What::Queue(queue, number) => {
@@ -123,9 +131,9 @@ impl Listeners {
     }
 
     pub(crate) fn listen_token(self: &Arc<Self>, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
-        self.listen(|inner, _, tell| {
-            inner.tokens.insert(token, tell);
-            What::Token(token)
+        self.listen(|inner, number, tell| {
+            inner.tokens.entry(token).or_default().push((number, tell));
+            What::Token(token, number)
         })
     }
 
@@ -170,11 +178,15 @@ impl Listeners {
 
     /// Whether the token's owner listens in this process, so that a grant is certain to reach it.
     pub(crate) fn hears(&self, token: Token) -> bool {
-        self.lock().tokens.get(&token).is_some_and(|tell| !tell.is_closed())
+        self.lock()
+            .tokens
+            .get(&token)
+            .is_some_and(|of_token| of_token.iter().any(|(_, tell)| !tell.is_closed()))
     }
 
     pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
-        if let Some(tell) = self.lock().tokens.remove(&token) {
+        for (_, tell) in self.lock().tokens.remove(&token).into_iter().flatten() {
+            // A listener may be gone.
             let _ = tell.send(notice);
         }
     }

@@ -1,7 +1,7 @@
 //! One action on many tasks.
 
 use anyhow::Result;
-use rushgate::queue::{Cancelled, Selection};
+use rushgate::queue::{Cancelled, Selection, TaskState};
 use rushgate::{Error, Queue, Rushgate};
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -15,6 +15,10 @@ use crate::output::{Output, counted};
 const AT_ONCE: usize = 64;
 /// Dead letters per call.
 const STEP: usize = 1_000;
+/// A task that waits for a canceled one becomes a dead letter, so those that wait are canceled first. The others follow
+/// in the order in which they change their state.
+pub(super) const UNFINISHED: [TaskState; 4] =
+    [TaskState::Blocked, TaskState::Scheduled, TaskState::Ready, TaskState::Leased];
 
 /// Outcome for the selected tasks.
 #[derive(Default, Serialize)]
@@ -24,19 +28,29 @@ pub(super) struct Tally {
     pub(super) removed: u64,
     /// Running tasks, whose workers are asked to stop.
     pub(super) marked: u64,
+    /// Not canceled: the task ended meanwhile, or became a dead letter with one that it waited for.
+    gone: u64,
     dry_run: bool,
 }
 
 pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
-    let mut chosen = Chosen::new(&queue, &args.filter, args.state);
     let (mut tally, mut progress) =
         (Tally { dry_run: args.dry_run, ..Tally::default() }, Progress::new(output));
-    cancel_chosen(&queue, &mut chosen, &mut tally, &mut progress).await?;
+    let states = args.state.map_or(UNFINISHED.to_vec(), |state| vec![state]);
+    for state in states {
+        let mut chosen = Chosen::new(&queue, &args.filter, Some(state));
+        cancel_chosen(&queue, &mut chosen, &mut tally, &mut progress).await?;
+    }
     drop(progress);
-    let text = match args.dry_run {
-        true => format!("would cancel {} of {}", tally.chosen, counted(tally.looked, "task")),
-        false => format!("removed {}, asked {} to stop", tally.removed, tally.marked),
+    let text = match &tally {
+        Tally { dry_run: true, chosen, looked, .. } => {
+            format!("would cancel {chosen} of {}", counted(*looked, "task"))
+        }
+        Tally { removed, marked, gone: 0, .. } => format!("removed {removed}, asked {marked} to stop"),
+        Tally { removed, marked, gone, .. } => format!(
+            "removed {removed}, asked {marked} to stop; {gone} had ended or became a dead letter: see `queue dead ls`"
+        ),
     };
     output.line(&tally, text)?;
     Ok(Exit::Done)
@@ -74,8 +88,7 @@ async fn cancel_all(queue: &Queue, ids: impl Iterator<Item = String>, tally: &mu
         match answer?? {
             Cancelled::Removed => tally.removed += 1,
             Cancelled::Marked => tally.marked += 1,
-            // The task ended meanwhile.
-            Cancelled::NotFound => {}
+            Cancelled::NotFound => tally.gone += 1,
             other => return Err(Error::bug(format_args!("no count for the outcome {other:?}")).into()),
         }
     }

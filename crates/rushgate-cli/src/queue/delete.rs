@@ -1,13 +1,13 @@
 //! `queue delete`: removes everything of a queue.
 
 use anyhow::Result;
-use rushgate::queue::{QueueLimits, QueueStats, Selection, TaskState};
+use rushgate::queue::{QueueLimits, QueueStats, Selection};
 use rushgate::schedule::Schedule;
 use rushgate::store::Page;
 use rushgate::{Queue, Rushgate};
 use serde::Serialize;
 
-use super::bulk::{Tally, cancel_chosen};
+use super::bulk::{Tally, UNFINISHED, cancel_chosen};
 use super::filter::{Chosen, Progress};
 use crate::args::queue::{DeleteArgs, FilterArgs};
 use crate::exit::{Exit, Fault};
@@ -72,7 +72,7 @@ async fn carry_out(
     }
     let filter = FilterArgs { id_prefix: None, kind: None };
     let (mut tally, mut progress) = (Tally::default(), Progress::new(output));
-    for state in [TaskState::Blocked, TaskState::Scheduled, TaskState::Ready, TaskState::Leased] {
+    for state in UNFINISHED {
         let mut chosen = Chosen::new(queue, &filter, Some(state));
         cancel_chosen(queue, &mut chosen, &mut tally, &mut progress).await?;
     }

@@ -20,7 +20,8 @@ fn text(state: &SaleState) -> String {
     let spec = &state.spec;
     let moments = [
         ("opens at", spec.opens_at),
-        ("closes at", spec.closes_at),
+        ("closes at", spec.closes_at.filter(|at| *at > state.now)),
+        ("closed at", spec.closes_at.filter(|at| *at <= state.now)),
         ("next hold expires at", state.next_expiry),
         ("only receipts are accepted until", state.receipts_until),
         ("HALTED until it is rebuilt, since", state.halted.map(|halt| halt.since)),
@@ -113,6 +114,9 @@ pub(crate) fn standing(state: &SaleState) -> String {
         _ if state.halted.is_some() => "halted".to_owned(),
         SaleStatus::Open if state.spec.opens_at.is_some_and(|opens| opens > state.now) => {
             "scheduled".to_owned()
+        }
+        SaleStatus::Open if state.spec.closes_at.is_some_and(|closes| closes <= state.now) => {
+            "closed".to_owned()
         }
         status => word(&status),
     }

@@ -35,6 +35,30 @@ fn tasks_are_cancelled_by_filter_and_a_dry_run_changes_nothing() {
     shop.ok(&["queue", "claim", "mail", "-n", "1"]);
     let all = shop.json(&["queue", "cancel", "mail", "--all"]);
     assert_eq!((&all["removed"], &all["marked"]), (&json!(4), &json!(1)));
+    // The one that waits sorts last, and is canceled too.
+    shop.ok(&["queue", "enqueue", "chain", "a"]);
+    shop.ok(&["queue", "enqueue", "chain", "b", "--after", "a"]);
+    let both = shop.json(&["queue", "cancel", "chain", "--all"]);
+    assert_eq!((&both["removed"], &both["gone"]), (&json!(2), &json!(0)), "{both}");
+    assert_eq!(shop.json(&["queue", "dead", "ls", "chain"]), json!([]));
+    // One that waits for one that waits becomes a dead letter, if that one is canceled first.
+    for id in ["x", "y", "z"] {
+        let after = [["--after", "x"], ["--after", "y"]];
+        let after = match id {
+            "x" => &[][..],
+            "y" => &after[0],
+            _ => &after[1],
+        };
+        shop.ok(&[&["queue", "enqueue", "chain", id], after].concat());
+    }
+    let said = shop.ok(&["queue", "cancel", "chain", "--all"]);
+    let dead = shop.json(&["queue", "dead", "ls", "chain"]).as_array().unwrap().len();
+    let told = if dead == 0 {
+        "removed 3, asked 0 to stop\n".to_owned()
+    } else {
+        format!("{dead} had ended or became a dead letter")
+    };
+    assert!(said.contains(&told), "{said}");
     for wrong in [&["queue", "cancel", "mail"][..], &["queue", "cancel", "mail", "a", "--all"]] {
         assert_eq!(shop.run(wrong).status, 2);
     }

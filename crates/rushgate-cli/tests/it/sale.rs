@@ -135,6 +135,12 @@ fn a_sale_sells_only_between_its_opening_and_its_end() {
     assert_eq!(shop.json(&["sale", "end", "phones"])["status"], "ended");
     assert_eq!(shop.json_as(1, &reserve("ann", "k"))["outcome"], "ended");
     assert_eq!(shop.json_as(1, &["sale", "open", "phones"])["status"], "ended");
+
+    shop.ok(&["sale", "create", "hats", "--sku", "hat=1", "--closes-at", "1s"]);
+    shop.ok(&["sale", "open", "hats"]);
+    shop.until(&["sale", "show", "hats"], |state| state["closes_at_us"].as_u64() <= state["now_us"].as_u64());
+    let shown = shop.ok(&["sale", "show", "hats"]);
+    assert!(shown.starts_with("hats is closed, closed at "), "{shown}");
 }
 
 #[test]
