@@ -77,7 +77,7 @@ impl Webhook {
             .method(Method::POST)
             .uri(self.url.clone())
             .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
-            // Not set by itself for an empty body, and some servers refuse a POST without it.
+            // hyper sets none for an empty body, and some servers refuse a POST without it.
             .header(CONTENT_LENGTH, body.len())
             .header("rushgate-queue", printable(job.queue.as_str()))
             .header("rushgate-task", printable(job.id().as_str()))

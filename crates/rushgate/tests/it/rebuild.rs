@@ -436,7 +436,7 @@ async fn a_time_for_receipts_beyond_the_limit_halts_nothing(bench: Bench) {
     let error = run(secs(3_601)).await.unwrap_err();
     assert!(error.is_invalid(), "{error:?}");
     let state = sale.state().await.unwrap();
-    assert_eq!((state.halted, state.generation), (None, 1), "the sale goes on");
+    assert_eq!((state.halted, state.generation), (None, 1), "the sale is as before");
     assert_eq!(ledger.books(sale.id()).await.unwrap(), known, "nothing has changed");
     assert!(matches!(run(secs(3_600)).await.unwrap(), RebuildOutcome::Rebuilt(_)));
 }
