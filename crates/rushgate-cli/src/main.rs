@@ -87,11 +87,13 @@ fn parse() -> Result<Cli, Exit> {
     })
 }
 
-/// JSON as an argument is most often a payload, which has its own option.
+/// JSON as an argument of a command that enqueues is most often the payload, which has its own option.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     let is_json = matches!(error.get(ContextKind::InvalidArg),
         Some(ContextValue::String(arg)) if arg.starts_with(['{', '[']));
-    if error.kind() == ErrorKind::UnknownArgument && is_json {
+    let enqueues = matches!(error.get(ContextKind::Usage), Some(ContextValue::StyledStr(usage))
+        if ["queue enqueue", "queue cron add"].iter().any(|verb| usage.to_string().contains(verb)));
+    if error.kind() == ErrorKind::UnknownArgument && is_json && enqueues {
         let tip = "pass the payload with --payload".to_owned();
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     }

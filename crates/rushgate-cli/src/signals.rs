@@ -46,11 +46,12 @@ impl Signals {
     }
 }
 
-/// Keeps a terminal from stopping this process, for as long as the result lives.
-pub(crate) fn never_stopped() -> io::Result<[unix::Signal; 3]> {
-    let [tstp, ttin, ttou] = [Signal::TSTP, Signal::TTIN, Signal::TTOU]
-        .map(|signal| unix::signal(SignalKind::from_raw(signal.as_raw())));
-    Ok([tstp?, ttin?, ttou?])
+/// Keeps a terminal from stopping this process. Tokio never removes a handler, so its listener can be dropped.
+pub(crate) fn never_stop() -> io::Result<()> {
+    for signal in [Signal::TSTP, Signal::TTIN, Signal::TTOU] {
+        drop(unix::signal(SignalKind::from_raw(signal.as_raw()))?);
+    }
+    Ok(())
 }
 
 /// Exit status that shells use for a program killed by this signal.

@@ -23,7 +23,7 @@ use tokio::sync::Mutex;
 use tokio::time::sleep;
 
 use crate::exit::{Exit, Fault};
-use crate::signals::{Signals, died_of, never_stopped};
+use crate::signals::{Signals, died_of, never_stop};
 
 /// Maximum sleep. The timer stops while the machine is suspended, but leases do not.
 const SLEEP_MAX: Duration = Duration::from_millis(250);
@@ -125,7 +125,8 @@ pub(crate) async fn run() -> Result<Exit> {
     // The command line is set by `arg0`, the name in `/proc/PID/comm` is that of the executable.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     rustix::thread::set_name(NAME)?;
-    let (mut signals, _stops) = (Signals::listen()?, never_stopped()?);
+    never_stop()?;
+    let mut signals = Signals::listen()?;
     let mut ready = tokio::io::stdout();
     ready.write_u8(b'.').await?;
     ready.flush().await?;

@@ -37,9 +37,8 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
     let queue = gate.queue(&args.queue)?;
     let (mut tally, mut progress) =
         (Tally { dry_run: args.dry_run, ..Tally::default() }, Progress::new(output));
-    let states = args.state.map_or(UNFINISHED.to_vec(), |state| vec![state]);
-    for state in states {
-        let mut chosen = Chosen::new(&queue, &args.filter, Some(state));
+    for state in args.state.as_ref().map_or(&UNFINISHED[..], std::slice::from_ref) {
+        let mut chosen = Chosen::new(&queue, &args.filter, Some(*state));
         cancel_chosen(&queue, &mut chosen, &mut tally, &mut progress).await?;
     }
     drop(progress);

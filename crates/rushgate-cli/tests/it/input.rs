@@ -16,6 +16,15 @@ fn refused(shop: &Shop, status: i32, args: &[&str], part: &str) {
 }
 
 #[test]
+fn only_a_command_that_enqueues_is_told_of_its_payload() {
+    let shop = Shop::new();
+    let cron = ["queue", "cron", "add", "q", "a", "--cron", "0 3 * * *", "{}"];
+    refused(&shop, 2, &cron, "pass the payload with --payload");
+    let said = shop.run(&["queue", "claim", "q", "{}"]);
+    assert!(said.err.contains("unexpected argument") && !said.err.contains("payload"), "{}", said.err);
+}
+
+#[test]
 fn what_is_typed_wrong_is_a_usage_error() {
     let shop = Shop::new();
     let long = "x".repeat(201);

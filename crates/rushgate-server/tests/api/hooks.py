@@ -34,7 +34,7 @@ def filter_case(context, case):
     """Drops texts that the fuzzer generates although the patterns exclude them.
 
     In a schema, `$` matches only the end of the text. In Python, which generates the texts, it also matches before a
-    final line break. A name that contains a percent escape (`%04`, `%20`) is decoded on arrival, perhaps to what is no name.
+    final line break. A name that contains a percent escape (`%04`, `%20`) is decoded on arrival, and may then be no valid name.
     """
     if not is_wanted(case):
         return True

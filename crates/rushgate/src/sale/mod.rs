@@ -237,7 +237,11 @@ impl Sale {
         Ok(Receipt::of(self.id(), hold).sign(self.known_gate().await?.secret()))
     }
 
-    /// Reads a receipt, and checks that this sale has signed it.
+    /// Reads a receipt, and checks that this sale has signed it. Changes nothing. `Err(BadReceipt)` says why a text is not
+    /// a receipt of this sale.
+    ///
+    /// # Errors
+    /// [`is_not_found`](crate::Error::is_not_found) for an unknown sale. Otherwise the store could not answer.
     pub async fn read_receipt(&self, receipt: &str) -> Result<Result<Receipt, BadReceipt>> {
         Ok(Receipt::read(receipt, self.id(), self.known_gate().await?.secret()))
     }

@@ -245,7 +245,7 @@ impl Rebuild {
         match self.ledger.find_sale(self.sale.id()).await? {
             Some(KnownSale { spec: Some(spec), .. }) if spec.secret != state.spec.secret => {
                 return Err(Error::misconfigured(
-                    "the sale was created again after the store had lost it, so it is another one than the ledger's",
+                    "the sale was created again after the store had lost it, so it is not the one in the ledger",
                 )
                 .hint("remove the sale from the store, then rebuild it; docs/operations/incidents.md says how"));
             }
