@@ -19,12 +19,15 @@ mod slots;
 
 use std::fmt;
 use std::future::Future;
+use std::panic::resume_unwind;
 use std::time::Duration;
 
 use rushgate_core::{Claim, Error, Field, Lease, Result, check_label, check_range};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 use tower_layer::Layer;
 use tower_service::Service;
+use tracing::Instrument as _;
 
 pub use backoff::Backoff;
 pub use extract::{Attempt, FromJob, State};
@@ -397,7 +400,10 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         for (_, weight) in &queues {
             check_range("the weight of a queue", (*weight).into(), 1, 1_000)?;
         }
-        Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics)?.work(shutdown).await
+        let crew = Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics)?;
+        // As a task of its own: `block_on` polls on the thread of its caller, so each claim would change threads twice.
+        let work = AbortOnDropHandle::new(tokio::spawn(crew.work(shutdown).in_current_span()));
+        work.await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()))
     }
 }
 

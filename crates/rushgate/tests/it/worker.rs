@@ -1057,3 +1057,49 @@ async fn a_worker_of_two_stores_stops_in_order_in_both() {
     let ready = async || here.stats().await.unwrap().ready + there.stats().await.unwrap().ready;
     common::in_time(eventually(async || (ready().await, leased().await) == (4, 0))).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_works_while_its_caller_is_busy() {
+    let queue = numbers(&Bench::model().client());
+    let (done, seen) = std::sync::mpsc::channel();
+    let worker = Worker::new(&queue).register("*", move |n: u32| {
+        let done = done.clone();
+        async move { done.send(n).unwrap() }
+    });
+    let mut running = Box::pin(worker.run(CancellationToken::new()));
+    tokio::select! {
+        biased;
+        _ = &mut running => panic!("nothing stops the worker"),
+        () = std::future::ready(()) => {}
+    }
+    queue.enqueue("one", 1).send().await.unwrap();
+    assert_eq!(seen.recv_timeout(secs(30)), Ok(1), "this thread waits, and polls nothing");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_dropped_drops_its_handlers_and_claims_no_more() {
+    let queue = numbers(&Bench::model().client());
+    let (started, handlers) = (Arc::new(Semaphore::new(0)), Arc::new(()));
+    let worker = Worker::new(&queue).register("*", {
+        let (started, handlers) = (Arc::clone(&started), Arc::clone(&handlers));
+        move |_: u32| {
+            let (started, handler) = (Arc::clone(&started), Arc::clone(&handlers));
+            async move {
+                started.add_permits(1);
+                std::future::pending::<()>().await;
+                drop(handler);
+            }
+        }
+    });
+    fill(&queue, 1).await;
+    common::in_time(async {
+        tokio::select! {
+            _ = worker.run(CancellationToken::new()) => panic!("nothing stops the worker"),
+            permit = started.acquire() => permit.unwrap().forget(),
+        }
+        eventually(async || Arc::strong_count(&handlers) == 1).await;
+    })
+    .await;
+    queue.enqueue("later", 1).send().await.unwrap();
+    assert_eq!(queue.claim(1, secs(30)).await.unwrap().len(), 1);
+}
