@@ -1,9 +1,9 @@
 //! Hand-written scripts, over one connection shared by all callers: the least that such a result costs.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
-use redis::{Script, Value, cmd};
+use anyhow::{Context, Result, ensure};
+use redis::{Script, ScriptInvocation, Value, cmd};
 
 use crate::record::{Records, now};
 use crate::{Content, Settings, together, url};
@@ -91,6 +91,61 @@ pub async fn work() -> Result<()> {
         let content: Content = serde_json::from_slice(&content)?;
         records.add([content.i, now(), 0, 0]);
     }
+}
+
+/// A lease and a claim number for each task. No priorities, due times, keys, limits or answer to a repeated call.
+const CLAIM: &str = "local clock = redis.call('TIME') local now = clock[1] * 1000000 + clock[2] \
+    local ids = redis.call('LRANGE', KEYS[1], '0', ARGV[1] - 1) if not ids[1] then return {} end \
+    redis.call('LTRIM', KEYS[1], #ids, '-1') \
+    local records, till = redis.call('HMGET', KEYS[2], unpack(ids)), string.format('%.0f', now + ARGV[2]) \
+    local runs, leases, answer = {}, {}, {} \
+    for n, id in ipairs(ids) do local run = struct.pack('>I7I2', now + n, 1) .. ARGV[3] \
+        runs[2 * n - 1], runs[2 * n], leases[2 * n - 1], leases[2 * n] = id, run, till, id \
+        answer[3 * n - 2], answer[3 * n - 1], answer[3 * n] = id, records[n], run end \
+    redis.call('HSET', KEYS[3], unpack(runs)) redis.call('ZADD', KEYS[4], unpack(leases)) return answer";
+const COMPLETE: &str = "local ids, done = {}, {} for n = 1, #ARGV / 2 do ids[n] = ARGV[2 * n - 1] end \
+    for n, run in ipairs(redis.call('HMGET', KEYS[3], unpack(ids))) do \
+        if run == ARGV[2 * n] then done[#done + 1] = ids[n] end end \
+    redis.call('HDEL', KEYS[3], unpack(done)) redis.call('HDEL', KEYS[2], unpack(done)) \
+    redis.call('ZREM', KEYS[4], unpack(done)) return #done";
+const CLAIMED_MAX: u64 = 100;
+
+/// Claims tasks under leases, and completes them. A loop for each hundred tasks that may be claimed at a time.
+pub async fn drain(settings: &Settings) -> Result<()> {
+    let connection = redis::Client::open(url())?.get_multiplexed_async_connection().await?;
+    let records = Records::new()?;
+    records.keep_writing();
+    let loops = (settings.get("concurrency") + settings.get("prefetch")).div_ceil(CLAIMED_MAX);
+    together(loops, |_| {
+        let (mut connection, records) = (connection.clone(), records.clone());
+        let (claim, complete) = (Script::new(CLAIM), Script::new(COMPLETE));
+        async move {
+            loop {
+                let mut step = keys(&claim);
+                step.arg(CLAIMED_MAX).arg(LEASE_MS * 1000).arg("worker");
+                let claimed: Vec<(String, Vec<u8>, Vec<u8>)> = step.invoke_async(&mut connection).await?;
+                if claimed.is_empty() {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    continue;
+                }
+                let mut step = keys(&complete);
+                for (id, content, run) in &claimed {
+                    let content: Content = serde_json::from_slice(content)?;
+                    records.add([content.i, now(), 0, 0]);
+                    step.arg(id).arg(run);
+                }
+                let done: usize = step.invoke_async(&mut connection).await?;
+                ensure!(done == claimed.len(), "no lease ran out");
+            }
+        }
+    })
+    .await
+}
+
+fn keys(script: &Script) -> ScriptInvocation<'_> {
+    let mut step = script.key("{queue}:waiting");
+    step.key("{queue}:records").key("{queue}:runs").key("{queue}:leases");
+    step
 }
 
 /// It counts units and buyers, but has no holds, unit numbers, orders or answer to a repeated call.

@@ -90,7 +90,8 @@ async fn main() -> Result<()> {
         ("apalis", "work") => apalis::work(&settings).await,
         ("lua", "lock") => lua::lock(&settings).await,
         ("lua", "put") => lua::put(&settings).await,
-        ("lua", "work") => lua::work().await,
+        ("lua", "work") if settings.get("concurrency") == 0 => lua::work().await,
+        ("lua", "work") => lua::drain(&settings).await,
         ("lua", "sale") => lua::sale(&settings).await,
         _ => bail!("no driver `{peer} {verb}`"),
     }
