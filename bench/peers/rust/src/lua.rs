@@ -135,7 +135,7 @@ pub async fn drain(settings: &Settings) -> Result<()> {
                     step.arg(id).arg(run);
                 }
                 let done: usize = step.invoke_async(&mut connection).await?;
-                ensure!(done == claimed.len(), "no lease ran out");
+                ensure!(done == claimed.len(), "every lease was still held");
             }
         }
     })

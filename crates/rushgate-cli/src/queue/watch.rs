@@ -62,7 +62,7 @@ type Before = BTreeMap<String, (Instant, QueueStats)>;
 
 pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let screen = Screen::open(output)?;
+    let screen = Screen::open(output, args.n.is_some())?;
     let (mut before, mut ticks) = (Before::new(), interval(args.every.max(Duration::from_millis(10))));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut looks = 0;
@@ -141,8 +141,9 @@ struct Screen {
 }
 
 impl Screen {
-    fn open(output: Output) -> Result<Self> {
-        let live = stdout().is_terminal() && !output.is_json();
+    /// A given number of snapshots is printed line by line, because the alternate screen vanishes with the last one.
+    fn open(output: Output, is_counted: bool) -> Result<Self> {
+        let live = stdout().is_terminal() && !output.is_json() && !is_counted;
         if live {
             output.text(OPEN)?;
         }
