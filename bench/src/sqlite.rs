@@ -43,7 +43,7 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
     row("reservations/s, 64 callers", &reserve, &|path| {
         raw_sqlite::reserve(&raw_sqlite::open(path)?, CALLERS, LENGTH)
     })?;
-    // One thread that has the processor to itself and never waits: nobody who executes these statements is faster.
+    // How fast one writer is that never waits for the disk.
     row("reservations/s, raw, disk not waited for", &reserve, &|path| {
         let conn = raw_sqlite::open(path)?;
         conn.pragma_update(None, "synchronous", "OFF")?;

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use redis::{Script, ScriptInvocation, Value, cmd};
 
 use crate::record::{Records, now};
-use crate::{Content, Settings, together, url};
+use crate::{Content, Settings, pause, together, url};
 
 /// A lease and the next fencing token. No wait queue, no owner, and no answer to a repeated call.
 const ACQUIRE: &str = "if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then return false end \
@@ -125,7 +125,7 @@ pub async fn drain(settings: &Settings) -> Result<()> {
                 step.arg(CLAIMED_MAX).arg(LEASE_MS * 1000).arg("worker");
                 let claimed: Vec<(String, Vec<u8>, Vec<u8>)> = step.invoke_async(&mut connection).await?;
                 if claimed.is_empty() {
-                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    pause(Duration::from_millis(1)).await;
                     continue;
                 }
                 let mut step = keys(&complete);
@@ -135,7 +135,7 @@ pub async fn drain(settings: &Settings) -> Result<()> {
                     step.arg(id).arg(run);
                 }
                 let done: usize = step.invoke_async(&mut connection).await?;
-                ensure!(done == claimed.len(), "every lease was still held");
+                ensure!(done == claimed.len(), "every claim is the latest of its task");
             }
         }
     })

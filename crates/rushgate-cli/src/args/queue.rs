@@ -434,7 +434,7 @@ pub(crate) struct WatchArgs {
     /// Refresh interval.
     #[arg(long, value_parser = duration::parse, default_value = "1s", value_name = "DURATION")]
     pub(crate) every: Duration,
-    /// Number of refreshes [default: until interrupted].
+    /// Number of refreshes, printed as lines [default: until interrupted].
     #[arg(short, long)]
     pub(crate) n: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! `rushgate top`, on a terminal of its own.
+//! `rushgate top` and `queue watch`, each on a terminal of its own.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -8,14 +8,14 @@ use crate::common::Shop;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// The dashboard on a terminal.
-struct Dashboard {
+/// A command on a terminal.
+struct OnTerminal {
     child: Child,
     terminal: File,
     shown: String,
 }
 
-impl Dashboard {
+impl OnTerminal {
     fn start(shop: &Shop, args: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&master).unwrap();
@@ -23,7 +23,7 @@ impl Dashboard {
         let name = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
         tcsetwinsize(&master, Winsize { ws_row: 40, ws_col: 140, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let slave = || Stdio::from(OpenOptions::new().read(true).write(true).open(&name).unwrap());
-        let mut command = shop.command(&[&["top"], args].concat());
+        let mut command = shop.command(args);
         let child =
             command.stdin(slave()).stdout(slave()).stderr(slave()).env("TERM", "xterm").spawn().unwrap();
         Self { child, terminal: File::from(master), shown: String::new() }
@@ -52,7 +52,7 @@ impl Dashboard {
     }
 }
 
-impl Drop for Dashboard {
+impl Drop for OnTerminal {
     /// Kills the process, so that a failed test leaves none behind.
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -72,7 +72,7 @@ fn queues_locks_and_sales_are_shown_and_refreshed_until_q() {
     let shop = filled();
     let mut held = shop.start(&["lock", "run", "nightly", "--", "sh", "-c", "echo held; sleep 60"]);
     assert_eq!(held.line(), "held");
-    let mut dashboard = Dashboard::start(&shop, &["--every", "100ms"]);
+    let mut dashboard = OnTerminal::start(&shop, &["top", "--every", "100ms"]);
     // A space is written as a movement of the cursor.
     for text in ["Queues", "mail", "Locks", "nightly", "Sales", "phones", "created"] {
         dashboard.until(text);
@@ -86,7 +86,7 @@ fn queues_locks_and_sales_are_shown_and_refreshed_until_q() {
 #[test]
 fn ctrl_c_ends_it_and_restores_the_terminal() {
     let shop = filled();
-    let mut dashboard = Dashboard::start(&shop, &[]);
+    let mut dashboard = OnTerminal::start(&shop, &["top"]);
     dashboard.until("phones");
     dashboard.press("\u{3}");
     assert_eq!(dashboard.end(), 0);
@@ -97,4 +97,13 @@ fn without_a_terminal_it_is_refused() {
     let said = filled().run(&["top"]);
     assert_eq!(said.status, 2);
     assert!(said.err.contains("needs a terminal") && said.err.contains("queue watch --json"), "{}", said.err);
+}
+
+#[test]
+fn a_counted_watch_leaves_its_lines_on_the_terminal() {
+    let shop = filled();
+    let mut watch = OnTerminal::start(&shop, &["queue", "watch", "-n", "1"]);
+    watch.until("mail: ready 1");
+    assert!(!watch.shown.contains("\u{1b}[?1049h"), "the alternate screen vanishes: {:?}", watch.shown);
+    assert_eq!(watch.child.wait().unwrap().code(), Some(0));
 }

@@ -30,9 +30,9 @@ use std::time::Duration;
 
 /// Time limit for sending the remaining answers after the last handler has ended.
 const FLUSH_MAX: Duration = Duration::from_secs(5);
-/// A claim is for at most half of the slots, so that the store chooses tasks while handlers run, but for this many in any
-/// case, because a call costs the store as much as a dozen tasks.
-const CLAIM_LEAST: u32 = 32;
+/// A claim is for at most half of the slots, so that the store chooses tasks while handlers run. A claim for so few is not
+/// halved, because each call has a cost of its own.
+const HALVED_ABOVE: u32 = 32;
 /// An idle claim is repeated after this time even without a notification.
 const IDLE_MAX: Duration = Duration::from_secs(5);
 
@@ -167,7 +167,7 @@ impl Crew {
         let line = &self.lines[at];
         let (gate, queue) = (line.queue.gate(), line.queue.name());
         let per_slot = self.shop.routes.per_slot();
-        let half = ((self.plan.concurrency + self.plan.prefetch) / 2).max(CLAIM_LEAST);
+        let half = ((self.plan.concurrency + self.plan.prefetch) / 2).max(HALVED_ABOVE);
         let most = (Claim::BATCH_MAX as u32).div_ceil(per_slot).min(half) as usize;
         let mut pauses = Pauses::new();
         loop {
