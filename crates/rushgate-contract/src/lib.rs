@@ -256,6 +256,7 @@ macro_rules! contract_suite {
                 an_enqueue_sent_twice_is_carried_out_once
                 a_pop_and_a_claim_sent_twice_give_the_same_tasks
                 endings_sent_twice_are_answered_the_same_way
+                a_task_that_is_named_twice_in_one_completion_ends_once
                 removals_sent_twice_are_answered_the_same_way
                 the_thousand_latest_calls_of_a_client_are_remembered
                 a_listener_hears_of_a_new_task

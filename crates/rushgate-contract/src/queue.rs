@@ -632,6 +632,16 @@ pub(super) async fn endings_sent_twice_are_answered_the_same_way(desk: Desk) {
     assert_eq!(lengths(&desk).await, (1, 0, 0, 1));
 }
 
+pub(super) async fn a_task_that_is_named_twice_in_one_completion_ends_once(desk: Desk) {
+    desk.put_all(["a", "b"].map(task).to_vec()).await;
+    let tickets = desk.claim(2).await.tasks.into_iter().map(|task| task.ticket);
+    let [a, b] = &tickets.collect::<Vec<_>>()[..] else { panic!("two tasks") };
+    let ends = [a, b, a].map(|ticket| ticket.clone().into()).to_vec();
+    let answers = desk.store.complete(desk.op(), &q(), ends).await.unwrap();
+    assert_eq!(answers, [Completed::Done, Completed::Done, Completed::Stale]);
+    assert_eq!(lengths(&desk).await, (0, 0, 0, 0));
+}
+
 pub(super) async fn removals_sent_twice_are_answered_the_same_way(desk: Desk) {
     kill(&desk, "a").await;
     kill(&desk, "b").await;

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 8b9568bafd24025e
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '8b9568bafd24025e'
+-- Rushgate 0.1.0, protocol 1, build 755a1493fbea29f0
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '755a1493fbea29f0'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -634,6 +634,12 @@ local function add(of, first, second)
   local added, n = of.added, of.n
   if added then added[n + 1], added[n + 2] = first, second else of.added = { first, second } end
   of.n = n + 2
+end
+
+-- Buffers fields and values, or scores and members. The list becomes the buffer's own.
+local function add_all(of, list)
+  write_back(of)
+  of.added, of.n = list, #list
 end
 
 -- Buffers a member whose score is a moment. Formatting a number is slow and many members share a moment, so texts are
@@ -1724,6 +1730,13 @@ function at_once.drop(q, n, skipped)
   q.skipped, q.changed = math.max(q.skipped - skipped, 0), true
 end
 
+function at_once.are_all_there(values, n)
+  for at = 1, n do
+    if not values[at] then return false end
+  end
+  return true
+end
+
 -- Reads entries from one on, and adds the tasks that wait here to `found`, which has at most `n`. Returns how many entries
 -- it read.
 local function read_entries(q, from, n, found)
@@ -1736,11 +1749,14 @@ local function read_entries(q, from, n, found)
   end
   local records = redis.call('HMGET', q.records.key, unpack(some))
   -- Without an entry to skip, all these tasks wait here.
-  local all_wait = q.skipped == 0
-  local runs = all_wait and {} or redis.call('HMGET', q.runs.key, unpack(some))
+  if q.skipped == 0 and count == 0 and at_once.are_all_there(records, #entries) then
+    found.ids, found.records, found.ends = some, records, nil
+    return #entries
+  end
+  local runs = redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
     local record = records[at]
-    if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
+    if count < n and at_once.is_live(entries[at], record, runs[at]) then
       count = count + 1
       found.ids[count], found.records[count], found.ends[count] = some[at], record, from + at
     end
@@ -1748,8 +1764,9 @@ local function read_entries(q, from, n, found)
   return #entries
 end
 
--- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each. Deletes what is
--- to be skipped before the first task. `is_more` is true if the call has read as many as it may.
+-- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each, or no numbers
+-- if there is nothing to skip. Deletes what is to be skipped before the first task. `is_more` is true if the call has read
+-- as many as it may.
 function at_once.first(q, n)
   write_back(q.records)
   write_back(q.runs)
@@ -1780,8 +1797,14 @@ end
 function at_once.cut(found)
   local n = #found.ids
   while n > 0 and struct.unpack('>I7', found.records[n], 14) > now do
-    found.ids[n], found.records[n], found.ends[n], n = nil, nil, nil, n - 1
+    found.ids[n], found.records[n], n = nil, nil, n - 1
   end
+end
+
+-- The number of entries up to one of these tasks, and how many of them are to be skipped.
+function at_once.upto(found, n)
+  local entries = found.ends and n > 0 and found.ends[n] or n
+  return entries, entries - n
 end
 
 -- When the first task here was due, if there is one.
@@ -2620,8 +2643,7 @@ local function merged(q, priority, listed, n)
       end
     end
   end
-  local upto = listed.ends[from_list] or 0
-  return ids, records, runs, from_set, upto, upto - from_list
+  return ids, records, runs, from_set, at_once.upto(listed, from_list)
 end
 
 local function has_tasks(q, priority)
@@ -2638,16 +2660,14 @@ end
 
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
-  local listed = { ids = {}, records = {}, ends = {} }
+  local listed = { ids = {}, records = {} }
   if priority == 5 and is_used(q, 10) then
     listed = at_once.first(q, n)
     at_once.cut(listed)
     q.is_partial = listed.is_more
   end
   if is_used(q, priority) then return merged(q, priority, listed, n) end
-  local found = #listed.ids
-  local upto = listed.ends[found] or 0
-  return listed.ids, listed.records, {}, 0, upto, upto - found
+  return listed.ids, listed.records, {}, 0, at_once.upto(listed, #listed.ids)
 end
 
 -- Lists of tasks: their ids, records and runs.
@@ -2709,11 +2729,27 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
+-- Removes chosen tasks from the indexes of waiting tasks, from one on. True if one of them had a key.
+function tasks.leave_indexes(q, chosen, from, leased)
+  local have_keys = false
+  for at = from, #chosen.ids do
+    local id, record = chosen.ids[at], chosen.records[at]
+    local byte = string.byte(record, 21)
+    if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
+    if byte >= 64 then redis.call('ZREM', q.by_deadline, id) end
+    if byte % 32 >= 16 then
+      take_turn(q, task_of(id, record, chosen.runs[at]), leased)
+      have_keys = true
+    end
+  end
+  return have_keys
+end
+
 -- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
 -- has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
-  local found, byte_of = tasks.none(), string.byte
+  local found = tasks.none()
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
     local again = has_tasks(q, priority)
@@ -2725,17 +2761,9 @@ local function give_out(q, n, leased)
         if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
         if upto > 0 then at_once.drop(q, upto, skipped) end
         local before = tasks.join(found, ids, records, runs)
-        for at = before + 1, #found.ids do
-          local id, record = found.ids[at], found.records[at]
-          local byte = byte_of(record, 21)
-          if q.overflow == 2 then redis.call('ZREM', q.by_age, id) end
-          if byte >= 64 then
-            redis.call('ZREM', q.by_deadline, id)
-          end
-          if byte % 32 >= 16 then
-            take_turn(q, task_of(id, record, found.runs[at]), leased)
-            again = true
-          end
+        -- Tasks of `at_once` have no key.
+        if from_set > 0 or q.dated or q.overflow == 2 then
+          again = tasks.leave_indexes(q, found, before + 1, leased)
         end
         q.changed = true
       end
@@ -2830,27 +2858,42 @@ end
 
 -- Completing claimed tasks.
 
+-- Completes the tasks of each new request. If the width is 5, each has its end and its result; otherwise it is done.
 -- Outcomes: 0 stale, 1 done, 2 requeued.
-local function complete(q, id, number, how, result)
-  local run = read(q.runs, id)
-  if not run then return 0 end
-  local claim, turn, attempts, flags = struct.unpack('>I7I1I2I1', run)
-  if claim + turn ~= tonumber(number) or flags % 2 ~= 1 then return 0 end
-  -- Most runs have none of the flags from REPLACED upward, so the task need not be loaded.
-  if flags >= 8 or q.concurrency or q.keep_n or q.linked then
+local function complete_each(q, once, width)
+  local asked, runs, ids, leases, n = ARGV, q.runs.values, {}, {}, 0
+  local is_limited, has_ends = q.concurrency or q.keep_n or q.linked, width == 5
+
+  local function complete_loaded(id, how, result)
     local t = load(q, id)
     if promote(q, t, true) then return 2 end
     finish_task(q, t, now, has(t, 2) and 2 or how, result, true)
     return 1
   end
-  take_out(q.leases, string.sub(run, 1, 8) .. id)
-  if q.events_n then
-    events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts, claim + turn)
+
+  local function complete(id, number, at)
+    local run = runs[id]
+    if not run then return 0 end
+    local claim, turn, attempts, flags = struct.unpack('>I7I1I2I1', run)
+    if claim + turn ~= tonumber(number) or flags % 2 ~= 1 then return 0 end
+    local how = has_ends and tonumber(asked[at + 3]) or 0
+    -- Most runs have none of the flags from REPLACED upward, so the task need not be loaded.
+    if is_limited or flags >= 8 then return complete_loaded(id, how, has_ends and asked[at + 4] or '') end
+    if q.events_n then
+      events.note(q, now, id, bit.band(flags, 2) > 0 and 2 or how, attempts, claim + turn)
+    end
+    n = n + 1
+    ids[n], leases[n], runs[id] = id, string.sub(run, 1, 8) .. id, false
+    return 1
   end
-  -- Nothing in this call reads the record any more, so it need not be known that it is gone.
-  take_out(q.records, id)
-  set_field(q.runs, id, false)
-  return 1
+
+  local answers = answer_each(once, width, function(answer, at)
+    answer[#answer + 1] = complete(asked[at + 1], asked[at + 2], at)
+  end)
+  in_chunks('ZREM', q.leases.key, leases)
+  in_chunks('HDEL', q.records.key, ids)
+  in_chunks('HDEL', q.runs.key, ids)
+  return answers
 end
 
 -- Changes the due time of a task that waits, and nothing else.
@@ -3351,6 +3394,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   local ids, records, runs = given.ids, given.records, given.runs
 
   local taken, first, turn, short = 0, nil, 256, {}
+  local new_runs, new_leases = {}, {}
   if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
 
   local function claim(n, lease, worker)
@@ -3360,30 +3404,31 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
     local till_text, behind = int(till), char(#worker) .. worker
     local before = struct.pack('>I2I1I7', 1, 1, till)
     local before_of_key = struct.pack('>I2I1I7', 1, 1 + 32, till)
-    for at = 1, math.min(n, #ids - taken) do
-      local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
-      q.claim, turn = q.claim + 1, turn + 1
-      if turn >= 256 then first, turn = struct.pack('>I7', q.claim), 0 end
-      local number = first .. char(turn)
-      local has_key, attempt, due = byte(record, 21) % 32 >= 16, 1
-      local due_from = is_listed(record) and 14 or 24
-      if run then
+    n = math.min(n, #ids - taken)
+    for at = 1, n do
+      local no = taken + at
+      local id, record, run = ids[no], records[no], runs[no]
+      turn = turn + 1
+      if turn >= 256 then first, turn = struct.pack('>I7', q.claim + at), 0 end
+      local number, priority, attempt = first .. char(turn), byte(record, 21), 1
+      if not run then
+        local due_from = priority % 64 >= 32 and 14 or 24
+        local moment = sub(record, due_from, due_from + 7 - 1)
+        run = number .. (priority % 32 >= 16 and before_of_key or before) .. moment .. behind
+      else
         local t = task_of(id, record, run)
         t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + 1, till, worker
-        if has_key then t.flags = bit.bor(t.flags, 32) end
-        attempt, due, run = t.attempts, t.due, number .. sub(pack_run(t), 8 + 1)
-      else
-        run = number .. (has_key and before_of_key or before)
-          .. sub(record, due_from, due_from + 7 - 1) .. behind
+        if t.key then t.flags = bit.bor(t.flags, 32) end
+        attempt, run = t.attempts, number .. sub(pack_run(t), 8 + 1)
       end
-      add(q.runs, id, run)
-      add(q.leases, till_text, number .. id)
+      new_runs[2 * no - 1], new_runs[2 * no] = id, run
+      new_leases[2 * no - 1], new_leases[2 * no] = till_text, number .. id
       if q.events_n then
-        events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, due_from), worker)
+        events.note(q, now, id, events.claimed, attempt, struct.unpack('>I7', run, 25 - 7 + 1), worker)
       end
       answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
     end
-    taken = math.min(taken + n, #ids)
+    q.claim, taken = q.claim + n, taken + n
     return answer
   end
 
@@ -3397,6 +3442,8 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
     end
     answers[request] = answer
   end
+  add_all(q.runs, new_runs)
+  add_all(q.leases, new_leases)
   if short[1] then
     local due = next_due(q)
     for _, answer in ipairs(short) do
@@ -3455,8 +3502,8 @@ end)
 -- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
---                id: name
---                claim: 0 to 2^53 - 1; the claim number
+--                id: 1 to 200 bytes
+--                claim: 1 to 16 bytes; the claim number, in digits
 --
 -- {{outcome, ...}, ...}  one list per request: 0 stale, 1 done, 2 requeued, because a pending replacement took over
 --
@@ -3471,11 +3518,11 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if not (ARGV[at] == '' or #ARGV[at] == 8) then
         return wrong.argument(at, 'op', '8 bytes or \'\'')
       end
-      if not is.name(ARGV[at + 1]) then
-        return wrong.argument(at + 1, 'id', LIMITS.name)
+      if not (#ARGV[at + 1] >= 1 and #ARGV[at + 1] <= 200) then
+        return wrong.argument(at + 1, 'id', '1 to 200 bytes')
       end
-      if not is.whole(ARGV[at + 2], 0, 9007199254740991) then
-        return wrong.argument(at + 2, 'claim', '0 to 2^53 - 1')
+      if not (#ARGV[at + 2] >= 1 and #ARGV[at + 2] <= 16) then
+        return wrong.argument(at + 2, 'claim', '1 to 16 bytes')
       end
     end
   end
@@ -3487,12 +3534,7 @@ verb('queue_complete', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
   fetch(q.runs, arguments(2, WIDTH))
-
-  local function answer_item(answer, at)
-    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], 0, '')
-  end
-
-  local answers = answer_each(once, WIDTH, answer_item)
+  local answers = complete_each(q, once, WIDTH)
   finish(q)
   return remember_all(once, answers)
 end)
@@ -3851,8 +3893,8 @@ end)
 -- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
---                id: name
---                claim: 0 to 2^53 - 1; the claim number
+--                id: 1 to 200 bytes
+--                claim: 1 to 16 bytes; the claim number, in digits
 --                how: 0 or 1; 0 done, 1 discarded
 --                result: body or ''; at most 64 KiB of payload, '' for none
 --
@@ -3869,11 +3911,11 @@ verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
       if not (ARGV[at] == '' or #ARGV[at] == 8) then
         return wrong.argument(at, 'op', '8 bytes or \'\'')
       end
-      if not is.name(ARGV[at + 1]) then
-        return wrong.argument(at + 1, 'id', LIMITS.name)
+      if not (#ARGV[at + 1] >= 1 and #ARGV[at + 1] <= 200) then
+        return wrong.argument(at + 1, 'id', '1 to 200 bytes')
       end
-      if not is.whole(ARGV[at + 2], 0, 9007199254740991) then
-        return wrong.argument(at + 2, 'claim', '0 to 2^53 - 1')
+      if not (#ARGV[at + 2] >= 1 and #ARGV[at + 2] <= 16) then
+        return wrong.argument(at + 2, 'claim', '1 to 16 bytes')
       end
       if not is.whole(ARGV[at + 3], 0, 1) then
         return wrong.argument(at + 3, 'how', '0 or 1')
@@ -3897,12 +3939,7 @@ verb('queue_finish', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if once.known == #once.ops then return answered end
   if reap(q) then return AGAIN end
   fetch(q.runs, arguments(2, WIDTH))
-
-  local function answer_item(answer, at)
-    answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4])
-  end
-
-  local answers = answer_each(once, WIDTH, answer_item)
+  local answers = complete_each(q, once, WIDTH)
   finish(q)
   return remember_all(once, answers)
 end)

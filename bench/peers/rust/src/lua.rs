@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use redis::{Script, ScriptInvocation, Value, cmd};
 
 use crate::record::{Records, now};
@@ -43,16 +43,18 @@ pub async fn lock(settings: &Settings) -> Result<()> {
     records.write()
 }
 
-/// A record per task ID and a list of IDs. No priorities, due times, capacity or answer to a repeated call.
-const PUT: &str = "for at = 1, #ARGV, 2 do \
-        if redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1]) == 1 then redis.call('RPUSH', KEYS[2], ARGV[at]) end \
-    end";
+/// A record per task ID and a list of IDs. No priorities, due times, capacity or answer to a repeated call. The third key
+/// is for `drain`: its list has 7 bytes before each ID.
+const PUT: &str = "local before = KEYS[3] and '\\0\\0\\0\\0\\0\\0\\0' or '' for at = 1, #ARGV, 2 do \
+        if redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1]) == 1 then \
+            redis.call('RPUSH', KEYS[2], before .. ARGV[at]) end end";
 
 pub async fn put(settings: &Settings) -> Result<()> {
     let connection = redis::Client::open(url())?.get_multiplexed_async_connection().await?;
     let (first, n) = (settings.get("first"), settings.get("n"));
     let (bulk, callers) = (settings.get("bulk").max(1), settings.get("callers").max(1));
     let (records, gap, begun) = (Records::new()?, settings.millis("gap_ms"), tokio::time::Instant::now());
+    let is_for_drain = settings.get("concurrency") > 0;
     together(callers, |caller| {
         let (mut connection, records, script) = (connection.clone(), records.clone(), Script::new(PUT));
         async move {
@@ -64,8 +66,13 @@ pub async fn put(settings: &Settings) -> Result<()> {
                 let asked = now();
                 let mut step = script.key("{queue}:records");
                 step.key("{queue}:waiting");
+                if is_for_drain {
+                    step.key("{queue}:runs");
+                }
                 for i in numbers.clone() {
-                    step.arg(format!("task:{i}")).arg(serde_json::to_vec(&Content::new(i))?);
+                    let header = if is_for_drain { header() } else { Vec::new() };
+                    step.arg(format!("task:{i}"))
+                        .arg([header, serde_json::to_vec(&Content::new(i))?].concat());
                 }
                 let () = step.invoke_async(&mut connection).await?;
                 records.add([start, asked, now(), numbers.end - start]);
@@ -93,22 +100,24 @@ pub async fn work() -> Result<()> {
     }
 }
 
-/// A lease and a claim number for each task. No priorities, due times, keys, limits or answer to a repeated call.
-const CLAIM: &str = "local clock = redis.call('TIME') local now = clock[1] * 1000000 + clock[2] \
-    local ids = redis.call('LRANGE', KEYS[1], '0', ARGV[1] - 1) if not ids[1] then return {} end \
-    redis.call('LTRIM', KEYS[1], #ids, '-1') \
-    local records, till = redis.call('HMGET', KEYS[2], unpack(ids)), string.format('%.0f', now + ARGV[2]) \
-    local runs, leases, answer = {}, {}, {} \
-    for n, id in ipairs(ids) do local run = struct.pack('>I7I2', now + n, 1) .. ARGV[3] \
-        runs[2 * n - 1], runs[2 * n], leases[2 * n - 1], leases[2 * n] = id, run, till, id \
-        answer[3 * n - 2], answer[3 * n - 1], answer[3 * n] = id, records[n], run end \
-    redis.call('HSET', KEYS[3], unpack(runs)) redis.call('ZADD', KEYS[4], unpack(leases)) return answer";
-const COMPLETE: &str = "local ids, done = {}, {} for n = 1, #ARGV / 2 do ids[n] = ARGV[2 * n - 1] end \
-    for n, run in ipairs(redis.call('HMGET', KEYS[3], unpack(ids))) do \
-        if run == ARGV[2 * n] then done[#done + 1] = ids[n] end end \
-    redis.call('HDEL', KEYS[3], unpack(done)) redis.call('HDEL', KEYS[2], unpack(done)) \
-    redis.call('ZREM', KEYS[4], unpack(done)) return #done";
+/// What Rushgate keeps of a task and of a run, a lease and a claim number for each task, a pause, and answers to repeated
+/// calls. No due times, limits, deadlines, retries, dependencies, events or wake-ups, and hardly any checks.
+const CLAIM: &str = include_str!("../../../scripts/claim.lua");
+const COMPLETE: &str = include_str!("../../../scripts/complete.lua");
 const CLAIMED_MAX: u64 = 100;
+/// Length of the part of a record before its payload: place, revision, first, priority and attempts.
+const HEADER_BYTES: usize = 23;
+const FIRST_FROM: usize = 13;
+const PRIORITY_AT: usize = 20;
+/// A task without a key, of the default priority, that was due when it was enqueued.
+const PRIORITY: u8 = 37;
+
+fn header() -> Vec<u8> {
+    let mut header = vec![0; HEADER_BYTES];
+    header[FIRST_FROM..PRIORITY_AT].copy_from_slice(&now().to_be_bytes()[1..]);
+    header[PRIORITY_AT] = PRIORITY;
+    header
+}
 
 /// Claims tasks under leases, and completes them. A loop for each hundred tasks that may be claimed at a time.
 pub async fn drain(settings: &Settings) -> Result<()> {
@@ -116,35 +125,50 @@ pub async fn drain(settings: &Settings) -> Result<()> {
     let records = Records::new()?;
     records.keep_writing();
     let loops = (settings.get("concurrency") + settings.get("prefetch")).div_ceil(CLAIMED_MAX);
-    together(loops, |_| {
+    together(loops, |n| {
         let (mut connection, records) = (connection.clone(), records.clone());
         let (claim, complete) = (Script::new(CLAIM), Script::new(COMPLETE));
         async move {
-            loop {
+            for call in 0_u64.. {
+                let op = |kind: u64| format!("{}:{n}:{call}:{kind}", std::process::id());
                 let mut step = keys(&claim);
-                step.arg(CLAIMED_MAX).arg(LEASE_MS * 1000).arg("worker");
-                let claimed: Vec<(String, Vec<u8>, Vec<u8>)> = step.invoke_async(&mut connection).await?;
-                if claimed.is_empty() {
+                step.arg(CLAIMED_MAX).arg("worker").arg(op(0));
+                let answer: Vec<Vec<Value>> = step.invoke_async(&mut connection).await?;
+                let [_, _, tasks @ ..] = &answer.concat()[..] else {
                     pause(Duration::from_millis(1)).await;
                     continue;
-                }
+                };
                 let mut step = keys(&complete);
-                for (id, content, run) in &claimed {
-                    let content: Content = serde_json::from_slice(content)?;
+                for task in tasks.chunks(3) {
+                    let [Value::BulkString(id), Value::BulkString(record), Value::BulkString(run)] = task
+                    else {
+                        bail!("an ID, a record and a run")
+                    };
+                    let content: Content = serde_json::from_slice(&record[HEADER_BYTES..])?;
                     records.add([content.i, now(), 0, 0]);
-                    step.arg(id).arg(run);
+                    step.arg(id).arg(claim_number(run)?);
                 }
-                let done: usize = step.invoke_async(&mut connection).await?;
-                ensure!(done == claimed.len(), "every claim is the latest of its task");
+                let done: Vec<Vec<u64>> = step.arg(op(1)).invoke_async(&mut connection).await?;
+                ensure!(done.concat().len() == tasks.len() / 3, "every claim is the latest of its task");
             }
+            Ok(())
         }
     })
     .await
 }
 
+/// The first seven bytes of a run, and its eighth.
+fn claim_number(run: &[u8]) -> Result<u64> {
+    let (number, rest) = run.split_at_checked(7).context("a run has a claim number")?;
+    let number = number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte));
+    Ok(number + u64::from(*rest.first().context("a run has a turn")?))
+}
+
 fn keys(script: &Script) -> ScriptInvocation<'_> {
     let mut step = script.key("{queue}:waiting");
-    step.key("{queue}:records").key("{queue}:runs").key("{queue}:leases");
+    for key in ["records", "leases", "runs", "settings", "answers"] {
+        step.key(format!("{{queue}}:{key}"));
+    }
     step
 }
 

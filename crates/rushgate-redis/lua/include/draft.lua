@@ -61,6 +61,12 @@ local function add(of, first, second)
   of.n = n + 2
 end
 
+-- Buffers fields and values, or scores and members. The list becomes the buffer's own.
+local function add_all(of, list)
+  write_back(of)
+  of.added, of.n = list, #list
+end
+
 -- Buffers a member whose score is a moment. Formatting a number is slow and many members share a moment, so texts are
 -- cached.
 local function add_at(of, moment, member)

@@ -70,8 +70,7 @@ local function merged(q, priority, listed, n)
       end
     end
   end
-  local upto = listed.ends[from_list] or 0
-  return ids, records, runs, from_set, upto, upto - from_list
+  return ids, records, runs, from_set, at_once.upto(listed, from_list)
 end
 
 local function has_tasks(q, priority)
@@ -88,16 +87,14 @@ end
 
 -- The first due tasks of a priority, as `merged` returns them. Fewer than there are if many entries are to be skipped.
 local function due_of(q, priority, n)
-  local listed = { ids = {}, records = {}, ends = {} }
+  local listed = { ids = {}, records = {} }
   if priority == USUAL and is_used(q, AT_ONCE) then
     listed = at_once.first(q, n)
     at_once.cut(listed)
     q.is_partial = listed.is_more
   end
   if is_used(q, priority) then return merged(q, priority, listed, n) end
-  local found = #listed.ids
-  local upto = listed.ends[found] or 0
-  return listed.ids, listed.records, {}, 0, upto, upto - found
+  return listed.ids, listed.records, {}, 0, at_once.upto(listed, #listed.ids)
 end
 
 -- Lists of tasks: their ids, records and runs.
@@ -159,11 +156,27 @@ local function take_turn(q, t, leased)
   seat_touched(q, true)
 end
 
+-- Removes chosen tasks from the indexes of waiting tasks, from one on. True if one of them had a key.
+function tasks.leave_indexes(q, chosen, from, leased)
+  local have_keys = false
+  for at = from, #chosen.ids do
+    local id, record = chosen.ids[at], chosen.records[at]
+    local byte = string.byte(record, PRIORITY_AT)
+    if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, id) end
+    if byte >= DATED then redis.call('ZREM', q.by_deadline, id) end
+    if byte % LISTED >= KEYED then
+      take_turn(q, task_of(id, record, chosen.runs[at]), leased)
+      have_keys = true
+    end
+  end
+  return have_keys
+end
+
 -- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
 -- has had its turn, its priority is read again, because the group may have another due task.
 local function give_out(q, n, leased)
   write_back_queue(q)
-  local found, byte_of = tasks.none(), string.byte
+  local found = tasks.none()
   n = math.min(n, allowed(q))
   for priority = 0, 9 do
     local again = has_tasks(q, priority)
@@ -175,17 +188,9 @@ local function give_out(q, n, leased)
         if from_set > 0 then redis.call('ZREMRANGEBYRANK', waiting(q, priority).key, 0, from_set - 1) end
         if upto > 0 then at_once.drop(q, upto, skipped) end
         local before = tasks.join(found, ids, records, runs)
-        for at = before + 1, #found.ids do
-          local id, record = found.ids[at], found.records[at]
-          local byte = byte_of(record, PRIORITY_AT)
-          if q.overflow == DROP_OLDEST then redis.call('ZREM', q.by_age, id) end
-          if byte >= DATED then
-            redis.call('ZREM', q.by_deadline, id)
-          end
-          if byte % LISTED >= KEYED then
-            take_turn(q, task_of(id, record, found.runs[at]), leased)
-            again = true
-          end
+        -- Tasks of `at_once` have no key.
+        if from_set > 0 or q.dated or q.overflow == DROP_OLDEST then
+          again = tasks.leave_indexes(q, found, before + 1, leased)
         end
         q.changed = true
       end

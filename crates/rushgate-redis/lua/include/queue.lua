@@ -318,6 +318,13 @@ function at_once.drop(q, n, skipped)
   q.skipped, q.changed = math.max(q.skipped - skipped, 0), true
 end
 
+function at_once.are_all_there(values, n)
+  for at = 1, n do
+    if not values[at] then return false end
+  end
+  return true
+end
+
 -- Reads entries from one on, and adds the tasks that wait here to `found`, which has at most `n`. Returns how many entries
 -- it read.
 local function read_entries(q, from, n, found)
@@ -330,11 +337,14 @@ local function read_entries(q, from, n, found)
   end
   local records = redis.call('HMGET', q.records.key, unpack(some))
   -- Without an entry to skip, all these tasks wait here.
-  local all_wait = q.skipped == 0
-  local runs = all_wait and {} or redis.call('HMGET', q.runs.key, unpack(some))
+  if q.skipped == 0 and count == 0 and at_once.are_all_there(records, #entries) then
+    found.ids, found.records, found.ends = some, records, nil
+    return #entries
+  end
+  local runs = redis.call('HMGET', q.runs.key, unpack(some))
   for at = 1, #entries do
     local record = records[at]
-    if count < n and (all_wait and record or at_once.is_live(entries[at], record, runs[at])) then
+    if count < n and at_once.is_live(entries[at], record, runs[at]) then
       count = count + 1
       found.ids[count], found.records[count], found.ends[count] = some[at], record, from + at
     end
@@ -342,8 +352,9 @@ local function read_entries(q, from, n, found)
   return #entries
 end
 
--- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each. Deletes what is
--- to be skipped before the first task. `is_more` is true if the call has read as many as it may.
+-- The first tasks that wait here, up to `n`: their ids and records, and the number of entries up to each, or no numbers
+-- if there is nothing to skip. Deletes what is to be skipped before the first task. `is_more` is true if the call has read
+-- as many as it may.
 function at_once.first(q, n)
   write_back(q.records)
   write_back(q.runs)
@@ -374,8 +385,14 @@ end
 function at_once.cut(found)
   local n = #found.ids
   while n > 0 and struct.unpack('>I7', found.records[n], FIRST_FROM) > now do
-    found.ids[n], found.records[n], found.ends[n], n = nil, nil, nil, n - 1
+    found.ids[n], found.records[n], n = nil, nil, n - 1
   end
+end
+
+-- The number of entries up to one of these tasks, and how many of them are to be skipped.
+function at_once.upto(found, n)
+  local entries = found.ends and n > 0 and found.ends[n] or n
+  return entries, entries - n
 end
 
 -- When the first task here was due, if there is one.

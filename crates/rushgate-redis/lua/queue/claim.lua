@@ -30,6 +30,7 @@ local given = q.paused and tasks.none() or give_out(q, wanted, true)
 local ids, records, runs = given.ids, given.records, given.runs
 
 local taken, first, turn, short = 0, nil, TURNS, {}
+local new_runs, new_leases = {}, {}
 if #ids > 0 then q.claim = math.max(q.claim, now - 1) end
 
 local function claim(n, lease, worker)
@@ -39,30 +40,31 @@ local function claim(n, lease, worker)
   local till_text, behind = int(till), char(#worker) .. worker
   local before = struct.pack('>I2I1I7', 1, LEASED, till)
   local before_of_key = struct.pack('>I2I1I7', 1, LEASED + OF_KEY, till)
-  for at = 1, math.min(n, #ids - taken) do
-    local id, record, run = ids[taken + at], records[taken + at], runs[taken + at]
-    q.claim, turn = q.claim + 1, turn + 1
-    if turn >= TURNS then first, turn = struct.pack('>I7', q.claim), 0 end
-    local number = first .. char(turn)
-    local has_key, attempt, due = byte(record, PRIORITY_AT) % LISTED >= KEYED, 1
-    local due_from = is_listed(record) and FIRST_FROM or DUE_FROM
-    if run then
+  n = math.min(n, #ids - taken)
+  for at = 1, n do
+    local no = taken + at
+    local id, record, run = ids[no], records[no], runs[no]
+    turn = turn + 1
+    if turn >= TURNS then first, turn = struct.pack('>I7', q.claim + at), 0 end
+    local number, priority, attempt = first .. char(turn), byte(record, PRIORITY_AT), 1
+    if not run then
+      local due_from = priority % DATED >= LISTED and FIRST_FROM or DUE_FROM
+      local moment = sub(record, due_from, due_from + MOMENT_BYTES - 1)
+      run = number .. (priority % LISTED >= KEYED and before_of_key or before) .. moment .. behind
+    else
       local t = task_of(id, record, run)
       t.attempts, t.flags, t.till, t.worker = t.attempts + 1, t.flags + LEASED, till, worker
-      if has_key then t.flags = bit.bor(t.flags, OF_KEY) end
-      attempt, due, run = t.attempts, t.due, number .. sub(pack_run(t), LEASE_BYTES + 1)
-    else
-      run = number .. (has_key and before_of_key or before)
-        .. sub(record, due_from, due_from + MOMENT_BYTES - 1) .. behind
+      if t.key then t.flags = bit.bor(t.flags, OF_KEY) end
+      attempt, run = t.attempts, number .. sub(pack_run(t), LEASE_BYTES + 1)
     end
-    add(q.runs, id, run)
-    add(q.leases, till_text, number .. id)
+    new_runs[2 * no - 1], new_runs[2 * no] = id, run
+    new_leases[2 * no - 1], new_leases[2 * no] = till_text, number .. id
     if q.events_n then
-      events.note(q, now, id, events.claimed, attempt, due or struct.unpack('>I7', record, due_from), worker)
+      events.note(q, now, id, events.claimed, attempt, struct.unpack('>I7', run, RUN_BYTES - MOMENT_BYTES + 1), worker)
     end
     answer[3 * at], answer[3 * at + 1], answer[3 * at + 2] = id, record, run
   end
-  taken = math.min(taken + n, #ids)
+  q.claim, taken = q.claim + n, taken + n
   return answer
 end
 
@@ -76,6 +78,8 @@ for request = 1, #once.ops do
   end
   answers[request] = answer
 end
+add_all(q.runs, new_runs)
+add_all(q.leases, new_leases)
 if short[1] then
   local due = next_due(q)
   for _, answer in ipairs(short) do

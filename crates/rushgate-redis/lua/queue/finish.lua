@@ -5,8 +5,8 @@
 -- KEYS[38-39]  the replay cache
 -- ARGV[1..]    for each task, 1 to 1,000 of them:
 --                op: 8 bytes or ''; '' for a further task of the same request
---                id: name
---                claim: 0 to 2^53 - 1; the claim number
+--                id: 1 to 200 bytes
+--                claim: 1 to 16 bytes; the claim number, in digits
 --                how: 0 or 1; 0 done, 1 discarded
 --                result: body or ''; at most 64 KiB of payload, '' for none
 --
@@ -28,11 +28,6 @@ local answered = remembered_all(once)
 if once.known == #once.ops then return answered end
 if reap(q) then return AGAIN end
 fetch(q.runs, arguments(2, WIDTH))
-
-local function answer_item(answer, at)
-  answer[#answer + 1] = complete(q, ARGV[at + 1], ARGV[at + 2], tonumber(ARGV[at + 3]), ARGV[at + 4])
-end
-
-local answers = answer_each(once, WIDTH, answer_item)
+local answers = complete_each(q, once, WIDTH)
 finish(q)
 return remember_all(once, answers)
