@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use rushgate::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
+use unicode_width::UnicodeWidthStr;
 
 use crate::exit::{Exit, Fault, ReaderGone, Verdict};
 use crate::spans;
@@ -421,7 +422,7 @@ impl<const N: usize> Display for Table<N> {
             return Ok(());
         }
         let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
+            let cells = self.rows.iter().map(|row| row[column].width());
             cells.max().unwrap_or(0).max(self.head[column].len())
         };
         let widths: [usize; N] = std::array::from_fn(width);
@@ -429,7 +430,10 @@ impl<const N: usize> Display for Table<N> {
             for (column, cell) in cells.into_iter().enumerate() {
                 match column + 1 == N {
                     true => writeln!(f, "{cell}")?,
-                    false => write!(f, "{cell:<width$}  ", width = widths[column])?,
+                    // `{:<n}` counts characters, but some take two columns of a terminal.
+                    false => {
+                        write!(f, "{cell}{:pad$}  ", "", pad = widths[column].saturating_sub(cell.width()))?
+                    }
                 }
             }
             Ok(())
@@ -493,6 +497,8 @@ mod tests {
     fn a_table_lines_up_and_an_empty_one_is_nothing() {
         let rows = [["mail".to_owned(), "1".to_owned()], ["é".to_owned(), "22".to_owned()]];
         assert_eq!(Table::new(["QUEUE", "N"], rows).to_string(), "QUEUE  N\nmail   1\né      22\n");
+        let rows = [["订单队列".to_owned(), "1".to_owned()], ["mail".to_owned(), "2".to_owned()]];
+        assert_eq!(Table::new(["QUEUE", "N"], rows).to_string(), "QUEUE     N\n订单队列  1\nmail      2\n");
         assert_eq!(Table::new(["QUEUE", "N"], []).to_string(), "");
     }
 }

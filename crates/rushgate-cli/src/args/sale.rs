@@ -72,8 +72,8 @@ pub(crate) struct CreateArgs {
     /// Closing time: RFC 3339, a duration from now, or milliseconds since 1970.
     #[arg(long, value_parser = moments::parse, value_name = "TIME")]
     pub(crate) closes_at: Option<Timestamp>,
-    /// Whether a ledger records the orders; `sale work` writes them to it [default: true with --orders, otherwise
-    /// false].
+    /// Whether a ledger records the orders; `sale work` writes them to it [default: true with --orders or if the
+    /// server has a ledger, otherwise false].
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     pub(crate) ledger: Option<bool>,
     /// File with a JSON object for shop pages: titles, prices and pictures.

@@ -3,11 +3,13 @@
 use anyhow::Result;
 use rushgate::sale::{Created, SaleStatus};
 use rushgate::{Rushgate, Sale, SaleBuilder};
+use rushgate_http::Client;
+use serde::Deserialize;
 use serde_json::json;
 
 use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
 use crate::exit::{Exit, Fault};
-use crate::globals::Globals;
+use crate::globals::{Globals, is_http};
 use crate::moments::still_to_come;
 use crate::output::{Output, word};
 
@@ -15,8 +17,10 @@ use crate::output::{Output, word};
 const BATCH: u32 = 1_000;
 
 pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
-    // If a ledger is named, it is meant for the orders.
-    let has_ledger = args.ledger.unwrap_or(globals.orders.is_some());
+    let has_ledger = match args.ledger {
+        Some(wanted) => wanted,
+        None => is_ledger_known(globals).await?,
+    };
     let output = globals.output();
     let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
     for sku in args.skus {
@@ -43,6 +47,20 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
     };
     output.line(&json!({ "outcome": word(&created), "sale": args.id }), text)?;
     Ok(Exit::done_if(created == Created::Created))
+}
+
+/// Whether the command or the server has a ledger: it is meant for the orders.
+async fn is_ledger_known(globals: &Globals) -> Result<bool> {
+    #[derive(Deserialize)]
+    struct Ready {
+        ledger: String,
+    }
+    let url = globals.store_url();
+    if globals.orders.is_some() || !is_http(url) {
+        return Ok(globals.orders.is_some());
+    }
+    let ready: Ready = Client::new(url)?.get("/readyz").await?;
+    Ok(ready.ledger != "none")
 }
 
 pub(super) async fn open(gate: &Rushgate, args: OpenArgs, output: Output) -> Result<Exit> {

@@ -36,6 +36,22 @@ fn a_sale_is_sold_into_a_ledger_of_the_server() {
     assert_eq!(shop.json(&["--orders", "sqlite:orders.db", "sale", "audit", "s"])["ok"], true);
 }
 
+#[test]
+fn a_sale_that_is_created_through_a_server_has_the_servers_ledger() {
+    let has_ledger = |options: &[&str], words: &[&str]| {
+        let of_server = Shop::new();
+        let (_running, address) = serve(&of_server, options);
+        let (shop, url) = (Shop::new(), format!("http://{address}"));
+        let create = [&["--url", &url, "sale", "create", "s", "--sku", "x=1"][..], words].concat();
+        shop.ok(&create);
+        shop.json(&["--url", &url, "sale", "show", "s"])["ledger"].as_bool().unwrap()
+    };
+    let of_server = ["--orders", "sqlite:orders.db"];
+    assert!(has_ledger(&of_server, &[]));
+    assert!(!has_ledger(&of_server, &["--ledger", "false"]));
+    assert!(!has_ledger(&[], &[]));
+}
+
 /// If the server restarts while Postgres is down, the sale continues.
 #[test]
 fn a_server_starts_while_its_ledger_is_away_and_carries_the_orders_when_it_is_back() {

@@ -6,7 +6,6 @@ use std::time::Duration;
 use rushgate_core::{
     Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token, Verbs,
 };
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
@@ -27,8 +26,6 @@ pub struct LockGuard {
     gate: Rushgate,
     held: Held,
     owed: bool,
-    /// Task that listens for a force-release.
-    watch: Option<AbortHandle>,
 }
 
 /// Read-only view of a held lock: its fence, and whether it is lost. Cheap to clone.
@@ -205,8 +202,8 @@ impl fmt::Debug for Held {
 }
 
 impl LockGuard {
-    pub(super) fn new(gate: Rushgate, held: Held, watch: Option<AbortHandle>) -> Self {
-        Self { gate, held, owed: true, watch }
+    pub(super) fn new(gate: Rushgate, held: Held) -> Self {
+        Self { gate, held, owed: true }
     }
 
     /// A view of the lock, to pass to the code that it protects.
@@ -361,9 +358,6 @@ impl LockGuard {
     fn let_go(&mut self) {
         self.gate.renewals().remove(self.token());
         self.held.lose(LostReason::Released);
-        if let Some(watch) = self.watch.take() {
-            watch.abort();
-        }
     }
 
     fn needs_release(&self) -> bool {

@@ -2,7 +2,10 @@
 //! them again.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -22,6 +25,8 @@ pub(crate) struct Renewals {
     store: Arc<dyn Store>,
     closing: CancellationToken,
     state: Mutex<Keep>,
+    /// Locks whose listeners have news. A waker may be called while anything else is locked, so it locks only this.
+    heard: Mutex<Vec<Token>>,
     changed: Notify,
 }
 
@@ -35,6 +40,7 @@ struct Keep {
 
 struct Entry {
     held: Held,
+    revoked: Revoked,
     lease: Lease,
     /// Basis for pauses: the lease, or the time left before the first renewal.
     pace: Duration,
@@ -46,6 +52,9 @@ struct Entry {
     change: u64,
 }
 
+/// Resolves when the lock is force-released.
+type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
+
 /// Builds a guard from a grant, and starts its renewal. The lock is lost when `revoked` resolves.
 pub(super) fn hold(
     gate: &Rushgate,
@@ -53,29 +62,37 @@ pub(super) fn hold(
     revoked: impl Future<Output = ()> + Send + 'static,
 ) -> LockGuard {
     let held = Held::new(&grasp);
-    let renewals = Arc::clone(gate.renewals());
-    renewals.insert(held.clone(), &grasp);
-    let token = grasp.token;
-    let watch = tokio::spawn(async move {
-        revoked.await;
-        renewals.lose(token, LostReason::Revoked);
-    });
-    LockGuard::new(gate.clone(), held, Some(watch.abort_handle()))
+    gate.renewals().insert(held.clone(), &grasp, Box::pin(revoked));
+    LockGuard::new(gate.clone(), held)
+}
+
+/// Wakes the renewal task when a lock's listener has news.
+struct Nudge {
+    renewals: Weak<Renewals>,
+    token: Token,
+}
+
+impl Wake for Nudge {
+    fn wake(self: Arc<Self>) {
+        let Some(renewals) = self.renewals.upgrade() else { return };
+        renewals.heard.lock().unwrap_or_else(PoisonError::into_inner).push(self.token);
+        renewals.changed.notify_one();
+    }
 }
 
 impl Renewals {
     pub(crate) fn new(store: Arc<dyn Store>, closing: CancellationToken) -> Self {
-        Self { store, closing, state: Mutex::default(), changed: Notify::new() }
+        Self { store, closing, state: Mutex::default(), heard: Mutex::default(), changed: Notify::new() }
     }
 
     fn keep(&self) -> MutexGuard<'_, Keep> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp) {
+    fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp, revoked: Revoked) {
         let token = grasp.token;
         let now = Boot::now();
-        let entry = Entry::of(held, grasp, now);
+        let entry = Entry::of(held, grasp, revoked, now);
         let next = entry.next(now);
         let mut keep = self.keep();
         keep.entries.insert(token, entry);
@@ -86,6 +103,30 @@ impl Renewals {
         } else if keep.wakes_at.is_some_and(|wakes_at| next < wakes_at) {
             self.changed.notify_one();
         }
+        drop(keep);
+        self.listen(token);
+    }
+
+    /// Polls the listener of a lock. It has no task of its own, because the start of one takes longer than the rest of an
+    /// acquisition here.
+    fn listen(self: &Arc<Self>, token: Token) {
+        let waker = Waker::from(Arc::new(Nudge { renewals: Arc::downgrade(self), token }));
+        let mut keep = self.keep();
+        let Some(entry) = keep.entries.get_mut(&token) else { return };
+        if entry.revoked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            return;
+        }
+        let entry = keep.entries.remove(&token);
+        drop(keep);
+        if let Some(entry) = entry {
+            entry.held.lose(LostReason::Revoked);
+        }
+    }
+
+    /// Polls the listeners that have news.
+    fn listen_again(self: &Arc<Self>) {
+        let heard = std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner));
+        heard.into_iter().for_each(|token| self.listen(token));
     }
 
     pub(super) fn remove(&self, token: Token) {
@@ -205,10 +246,11 @@ fn believed(sent: Boot, lease: Lease) -> Boot {
 }
 
 impl Entry {
-    fn of(held: Held, grasp: &Grasp, now: Boot) -> Self {
+    fn of(held: Held, grasp: &Grasp, revoked: Revoked, now: Boot) -> Self {
         let pace = now.until(grasp.until);
         Self {
             held,
+            revoked,
             lease: grasp.lease,
             pace,
             renews: grasp.renew,
@@ -293,6 +335,7 @@ impl Drop for Keeper {
 impl Keeper {
     async fn run(mut self) {
         while !self.renewals.is_over() {
+            self.renewals.listen_again();
             let now = Boot::now();
             let (batch, next) = self.renewals.due(now);
             if !batch.is_empty() {
@@ -338,7 +381,7 @@ mod tests {
             renew: true,
             max_until: None,
         };
-        Entry::of(Held::new(&grasp), &grasp, now)
+        Entry::of(Held::new(&grasp), &grasp, Box::pin(std::future::pending()), now)
     }
 
     #[test]
