@@ -170,8 +170,8 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// Signals lost leases, and returns the extensions to send and the time of the next check.
-    fn due(&self, now: Boot) -> (Vec<Wish>, Boot) {
+    /// Signals lost leases, and returns the extensions to send, the time of the next check, and whether no locks are held.
+    fn due(&self, now: Boot) -> (Vec<Wish>, Boot, bool) {
         let mut keep = self.keep();
         let mut batch = Vec::new();
         let mut lost = Vec::new();
@@ -190,7 +190,7 @@ impl Renewals {
             }
         }
         keep.wakes_at = Some(next);
-        (batch, next)
+        (batch, next, keep.entries.is_empty())
     }
 
     fn answered(&self, batch: &[Wish], sent: Boot, answers: &[Extended]) {
@@ -224,10 +224,10 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// True, once, if no locks are left to renew.
-    fn is_over(&self) -> bool {
+    /// True, once, if no locks were held for a while.
+    fn is_over(&self, was_idle: bool) -> bool {
         let mut keep = self.keep();
-        let over = keep.entries.is_empty() || self.closing.is_cancelled();
+        let over = was_idle && keep.entries.is_empty() || self.closing.is_cancelled();
         if over {
             keep.runs = false;
         }
@@ -333,19 +333,22 @@ impl Drop for Keeper {
 }
 
 impl Keeper {
+    /// Outlives the last lock by up to two sleeps: otherwise a caller that takes short locks one after the other would
+    /// start a task for each, and so wake another thread.
     async fn run(mut self) {
-        while !self.renewals.is_over() {
+        let mut was_idle = false;
+        while !self.renewals.is_over(was_idle) {
             self.renewals.listen_again();
             let now = Boot::now();
-            let (batch, next) = self.renewals.due(now);
+            let (batch, next, is_idle) = self.renewals.due(now);
             if !batch.is_empty() {
                 // In its own task, so that a slow answer delays neither other renewals nor the signal of a
                 // loss.
                 tokio::spawn(renew(Arc::clone(&self.renewals), batch, now));
             }
             tokio::select! {
-                () = tokio::time::sleep(now.until(next)) => {}
-                () = self.renewals.changed.notified() => {}
+                () = tokio::time::sleep(now.until(next)) => was_idle = is_idle,
+                () = self.renewals.changed.notified() => was_idle = false,
                 () = self.renewals.closing.cancelled() => {}
             }
         }
