@@ -192,8 +192,8 @@ final class LocksTest extends TestCase
     public function testCheckRenewsALeaseTooShortForSignals(): void
     {
         [$client, $name] = [self::client(), self::name('lock')];
-        $lock = $client->acquire($name, lease: 0.6);
-        $until = microtime(true) + 1.2;
+        $lock = $client->acquire($name, lease: 0.9);
+        $until = microtime(true) + 1.8;
         while (microtime(true) < $until) {
             $lock->check();
             usleep(20_000);

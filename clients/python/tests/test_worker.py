@@ -255,7 +255,7 @@ def test_an_idle_worker_is_woken_by_a_message(client, queue):
         begun = time.monotonic()
         queue.enqueue("a")
         assert queue.wait_for("a", wait=20).result == 1
-        assert time.monotonic() - begun < 1.5
+        assert time.monotonic() - begun < 4
 
 
 def test_a_handler_reads_the_results_of_its_dependencies(client, queue):

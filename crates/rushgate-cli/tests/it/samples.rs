@@ -39,6 +39,27 @@ const INSTEAD: [(&str, &str); 5] = [
     ("0.0.0.0:7979", "127.0.0.1:7979"),
 ];
 
+/// The text with each of these words replaced, also if what replaces one of them contains another.
+fn replaced(text: &str, words: &[(&str, &str)]) -> String {
+    let first = |text: &str| {
+        let found = words.iter().filter_map(|(page, real)| Some((text.find(page)?, *page, *real)));
+        found.min_by_key(|(at, page, _)| (*at, std::cmp::Reverse(page.len())))
+    };
+    let (mut out, mut rest) = (String::new(), text);
+    while let Some((at, page, real)) = first(rest) {
+        out += &rest[..at];
+        out += real;
+        rest = &rest[at + page.len()..];
+    }
+    out + rest
+}
+
+#[test]
+fn a_port_that_contains_another_is_not_replaced_again() {
+    let ports = [("7979", "18080"), ("8080", "27979"), ("6379", "1")];
+    assert_eq!(replaced("a:7979 b:8080 c:6379 d", &ports), "a:18080 b:27979 c:1 d");
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
@@ -244,8 +265,9 @@ impl Shell {
 
     fn real(&self, text: &str) -> String {
         let text = INSTEAD.iter().fold(text.to_owned(), |text, (page, real)| text.replace(page, real));
-        let text = self.ports.iter().fold(text, |text, (page, real)| text.replace(page, real));
-        self.ids.iter().fold(text, |text, (page, real)| text.replace(page, real))
+        let ports = self.ports.iter().map(|(page, real)| (*page, real.as_str()));
+        let ids = self.ids.iter().map(|(page, real)| (page.as_str(), real.as_str()));
+        replaced(&text, &ports.chain(ids).collect::<Vec<_>>())
     }
 
     fn sample(&mut self, block: &Block, output: Option<&Block>) -> Result<(), String> {

@@ -21,6 +21,7 @@ on_each_store! {
     a_renewed_lease_outlives_its_length
     a_lease_that_is_not_renewed_is_lost_before_another_holds_it
     a_forced_release_tells_the_holder
+    locks_share_their_tasks
     max_hold_ends_the_lock
     an_extension_changes_the_lease
     run_gives_the_value_and_the_lock_back
@@ -195,6 +196,22 @@ async fn a_forced_release_tells_the_holder(bench: Bench) {
     assert_eq!(guard.lost().await, LostReason::Revoked);
     assert!(!guard.is_held().await.unwrap());
     assert_eq!(guard.extend(secs(5)).await.unwrap(), ExtendOutcome::NotHeld);
+}
+
+/// A task for each would wake another thread at each grant.
+async fn locks_share_their_tasks(bench: Bench) {
+    let gate = bench.client();
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let first = hold(&gate, "first").await;
+    let (of_one, mut others) = (tasks(), Vec::new());
+    for n in 0..20 {
+        others.push(hold(&gate, &n.to_string()).await);
+    }
+    assert!(tasks() < of_one + others.len(), "{} tasks in place of {of_one}", tasks());
+    gate.force_release("7").await.unwrap();
+    assert_eq!(others[7].lost().await, LostReason::Revoked);
+    let lost = others.iter().filter(|guard| guard.is_lost()).count();
+    assert_eq!((lost, first.is_lost()), (1, false), "the others are held");
 }
 
 async fn max_hold_ends_the_lock(bench: Bench) {
