@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build 755a1493fbea29f0
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '755a1493fbea29f0'
+-- Rushgate 0.1.0, protocol 1, build c1ccd99ca8beb022
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c1ccd99ca8beb022'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -2858,8 +2858,8 @@ end
 
 -- Completing claimed tasks.
 
--- Completes the tasks of each new request. If the width is 5, each has its end and its result; otherwise it is done.
--- Outcomes: 0 stale, 1 done, 2 requeued.
+-- Completes the tasks of each new request, whose runs were fetched. If the width is 5, each has its end and its result;
+-- otherwise it is done. Outcomes: 0 stale, 1 done, 2 requeued.
 local function complete_each(q, once, width)
   local asked, runs, ids, leases, n = ARGV, q.runs.values, {}, {}, 0
   local is_limited, has_ends = q.concurrency or q.keep_n or q.linked, width == 5

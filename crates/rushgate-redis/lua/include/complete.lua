@@ -1,8 +1,8 @@
 -- Completing claimed tasks.
 -- include: queue
 
--- Completes the tasks of each new request. If the width is 5, each has its end and its result; otherwise it is done.
--- Outcomes: 0 stale, 1 done, 2 requeued.
+-- Completes the tasks of each new request, whose runs were fetched. If the width is 5, each has its end and its result;
+-- otherwise it is done. Outcomes: 0 stale, 1 done, 2 requeued.
 local function complete_each(q, once, width)
   local asked, runs, ids, leases, n = ARGV, q.runs.values, {}, {}, 0
   local is_limited, has_ends = q.concurrency or q.keep_n or q.linked, width == 5

@@ -35,6 +35,8 @@ struct Keep {
     entries: HashMap<Token, Entry>,
     /// True while the task runs. It sleeps until `wakes_at` at the latest.
     runs: bool,
+    /// Whether a lock was added since the task last looked.
+    is_used: bool,
     wakes_at: Option<Boot>,
 }
 
@@ -96,6 +98,7 @@ impl Renewals {
         let next = entry.next(now);
         let mut keep = self.keep();
         keep.entries.insert(token, entry);
+        keep.is_used = true;
         if !keep.runs {
             keep.runs = true;
             keep.wakes_at = None;
@@ -107,8 +110,7 @@ impl Renewals {
         self.listen(token);
     }
 
-    /// Polls the listener of a lock. It has no task of its own, because the start of one takes longer than the rest of an
-    /// acquisition here.
+    /// Polls the listener of a lock. A task for each listener would wake another thread at each grant.
     fn listen(self: &Arc<Self>, token: Token) {
         let waker = Waker::from(Arc::new(Nudge { renewals: Arc::downgrade(self), token }));
         let mut keep = self.keep();
@@ -170,8 +172,8 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// Signals lost leases, and returns the extensions to send, the time of the next check, and whether no locks are held.
-    fn due(&self, now: Boot) -> (Vec<Wish>, Boot, bool) {
+    /// Signals lost leases, and returns the extensions to send and the time of the next check.
+    fn due(&self, now: Boot) -> (Vec<Wish>, Boot) {
         let mut keep = self.keep();
         let mut batch = Vec::new();
         let mut lost = Vec::new();
@@ -190,7 +192,7 @@ impl Renewals {
             }
         }
         keep.wakes_at = Some(next);
-        (batch, next, keep.entries.is_empty())
+        (batch, next)
     }
 
     fn answered(&self, batch: &[Wish], sent: Boot, answers: &[Extended]) {
@@ -224,10 +226,12 @@ impl Renewals {
         self.changed.notify_one();
     }
 
-    /// True, once, if no locks were held for a while.
-    fn is_over(&self, was_idle: bool) -> bool {
+    /// True, once, if no locks are left to renew and none was added since the last look. A task that ended with the last
+    /// lock would be started again for each of many short locks, and so wake another thread each time.
+    fn is_over(&self) -> bool {
         let mut keep = self.keep();
-        let over = was_idle && keep.entries.is_empty() || self.closing.is_cancelled();
+        let is_used = std::mem::take(&mut keep.is_used);
+        let over = keep.entries.is_empty() && !is_used || self.closing.is_cancelled();
         if over {
             keep.runs = false;
         }
@@ -333,22 +337,19 @@ impl Drop for Keeper {
 }
 
 impl Keeper {
-    /// Outlives the last lock by up to two sleeps: otherwise a caller that takes short locks one after the other would
-    /// start a task for each, and so wake another thread.
     async fn run(mut self) {
-        let mut was_idle = false;
-        while !self.renewals.is_over(was_idle) {
+        while !self.renewals.is_over() {
             self.renewals.listen_again();
             let now = Boot::now();
-            let (batch, next, is_idle) = self.renewals.due(now);
+            let (batch, next) = self.renewals.due(now);
             if !batch.is_empty() {
                 // In its own task, so that a slow answer delays neither other renewals nor the signal of a
                 // loss.
                 tokio::spawn(renew(Arc::clone(&self.renewals), batch, now));
             }
             tokio::select! {
-                () = tokio::time::sleep(now.until(next)) => was_idle = is_idle,
-                () = self.renewals.changed.notified() => was_idle = false,
+                () = tokio::time::sleep(now.until(next)) => {}
+                () = self.renewals.changed.notified() => {}
                 () = self.renewals.closing.cancelled() => {}
             }
         }
