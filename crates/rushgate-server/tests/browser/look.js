@@ -3,10 +3,12 @@
 // screen. Exits with 1 if an assertion fails or the browser logs an error, and then saves a screenshot of every open
 // page.
 //
-//   node look.js RUSHGATE [DIRECTORY-FOR-SCREENSHOTS]
+//   node look.js RUSHGATE [DIRECTORY-FOR-SCREENSHOTS [console|much|shop|sales]]
+//
+// Without a part, all parts run at once.
 'use strict';
 const { chromium } = require('playwright-core');
-const { accessible, assert, desk, elsewhere, end, faults, fits, has, join, mkdtempSync, open, phone, picture, post, rmSync, serve, state, tmpdir } = require('./stand.js');
+const { accessible, assert, desk, elsewhere, end, faults, fits, has, join, mkdtempSync, open, phone, picture, pictures, post, rmSync, rushgate, serve, spawn, state, tmpdir } = require('./stand.js');
 const queues = require('./queues.js');
 const sales = require('./sales.js');
 const screens = require('./screens.js');
@@ -129,65 +131,89 @@ async function knock(page, worker, boss) {
   await page.context().close();
 }
 
-async function main() {
+/** Screens of whoever runs the server. */
+async function lookAtConsole(browser) {
+  await lookAtNothing(browser);
+  await furnish();
+  const page = await open(browser, '/', { viewport: desk });
+  await sales.lookAtSales(page);
+  await queues.lookAtQueues(page);
+  await queues.lookAtTasks(page);
+  await queues.lookAtLocks(page);
+  await page.context().close();
+  await sales.follow(browser);
+  await queues.limitQueue(browser);
+  await queues.sortAndLimit(browser);
+  await queues.followEvents(browser);
+  await sales.lookAtLog(browser);
+  await lookInTheDark(browser);
+  await read(browser);
+  await changeLanguage(browser);
+}
+
+/** Every list and screen with many rows. */
+async function lookAtMuch(browser) {
+  await sizes.lookAtSizes(browser);
+  await screens.lookAtScreens(browser);
+}
+
+/** What buyers see. */
+async function lookAtShop(browser) {
+  await furnish();
+  await shop.buy(browser);
+  await shop.buySeveral(browser);
+  await shop.showMetadata(browser);
+  await shop.payInEachWay(browser);
+  await shop.ignoreOddPrices(browser);
+  await shop.embed(browser);
+  await shop.embedTwo(browser);
+  await shop.payOnce(browser);
+  await shop.payLate(browser);
+  await shop.shareStorage(browser);
+  await shop.showTokens(browser, knock);
+  await shop.loseTheSale(browser);
+  await shop.countDown(browser);
+  await shop.sellTheLastOne(browser);
+  await shop.handOver(browser);
+  await shop.changeBuyers(browser);
+}
+
+/** Sales that are under way: watched, steered, and while a network or a server is down. */
+async function lookAtSales(browser, directory, server) {
+  const { shopHas, unitOf } = shop;
+  await furnish();
+  await sales.beOnAnotherMachine(browser, `http://${elsewhere}:${new URL(state.url).port}`, shopHas);
+  await sales.tellHowSalesStand(browser);
+  await sales.fitTheScreen(browser);
+  await sales.waitInLine(browser, shopHas);
+  await sales.drawLots(browser);
+  await sales.followEvents(browser);
+  const restarted = await sales.loseTheWay(browser, directory, server, unitOf);
+  await sales.loseTheStore(browser);
+  await sales.hide(browser);
+  await sales.countAttempts(browser);
+  await sales.watchItSellOut(browser);
+  await sales.steer(browser);
+  await sales.retryOrders(browser, directory);
+  await sales.raiseAlarms(browser, directory);
+  return restarted;
+}
+
+const parts = { console: lookAtConsole, much: lookAtMuch, shop: lookAtShop, sales: lookAtSales };
+
+/** Tests a part of the pages, with a server and a browser of its own. */
+async function look(part) {
+  const start = Date.now();
   const directory = mkdtempSync(join(tmpdir(), 'rushgate-'));
   let server = await serve(directory);
   const args = ['--no-sandbox', `--host-resolver-rules=MAP ${elsewhere} 127.0.0.1`];
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
-  const { shopHas, unitOf } = shop;
   try {
-    await lookAtNothing(browser);
-    await furnish();
-    const page = await open(browser, '/', { viewport: desk });
-    await sales.lookAtSales(page);
-    await queues.lookAtQueues(page);
-    await queues.lookAtTasks(page);
-    await queues.lookAtLocks(page);
-    await page.context().close();
-    await sales.follow(browser);
-    await queues.limitQueue(browser);
-    await queues.sortAndLimit(browser);
-    await queues.followEvents(browser);
-    await sales.lookAtLog(browser);
-    await shop.buy(browser);
-    await shop.buySeveral(browser);
-    await shop.showMetadata(browser);
-    await shop.payInEachWay(browser);
-    await shop.ignoreOddPrices(browser);
-    await shop.embed(browser);
-    await shop.embedTwo(browser);
-    await shop.payOnce(browser);
-    await shop.payLate(browser);
-    await shop.shareStorage(browser);
-    await lookInTheDark(browser);
-    await sizes.lookAtSizes(browser);
-    await screens.lookAtScreens(browser);
-    await read(browser);
-    await changeLanguage(browser);
-    await shop.showTokens(browser, knock);
-    await shop.loseTheSale(browser);
-    await shop.countDown(browser);
-    await sales.beOnAnotherMachine(browser, `http://${elsewhere}:${new URL(state.url).port}`, shopHas);
-    await sales.tellHowSalesStand(browser);
-    await sales.fitTheScreen(browser);
-    await shop.sellTheLastOne(browser);
-    await sales.waitInLine(browser, shopHas);
-    await sales.drawLots(browser);
-    await sales.followEvents(browser);
-    await shop.handOver(browser);
-    await shop.changeBuyers(browser);
-    server = await sales.loseTheWay(browser, directory, server, unitOf);
-    await sales.loseTheStore(browser);
-    await sales.hide(browser);
-    await sales.countAttempts(browser);
-    await sales.watchItSellOut(browser);
-    await sales.steer(browser);
-    await sales.retryOrders(browser, directory);
-    await sales.raiseAlarms(browser, directory);
+    server = await parts[part](browser, directory, server) ?? server;
     assert.deepEqual(faults, []);
   } catch (error) {
     for (const context of browser.contexts()) {
-      for (const [n, page] of context.pages().entries()) await picture(page, `fault-${browser.contexts().indexOf(context)}-${n}`);
+      for (const [n, page] of context.pages().entries()) await picture(page, `fault-${part}-${browser.contexts().indexOf(context)}-${n}`);
     }
     throw error;
   } finally {
@@ -195,10 +221,20 @@ async function main() {
     await end(server, 'SIGTERM');
     rmSync(directory, { recursive: true });
   }
-  console.log('the pages are as they should be');
+  console.log(`${part}: the pages are as they should be, ${Math.round((Date.now() - start) / 1000)} s`);
 }
 
-main().catch((error) => {
+/** Tests all parts at once, each in a process. */
+async function lookAtAll() {
+  const ended = Object.keys(parts).map((part) => new Promise((resolve) => {
+    const looking = spawn(process.execPath, [__filename, rushgate, pictures ?? '', part], { stdio: 'inherit' });
+    looking.once('exit', (code) => resolve(code === 0));
+  }));
+  if (!(await Promise.all(ended)).every(Boolean)) process.exitCode = 1;
+}
+
+const [, , , , part] = process.argv;
+(part ? look(part) : lookAtAll()).catch((error) => {
   console.error(error, faults);
   process.exitCode = 1;
 });
