@@ -3,7 +3,7 @@
 // screen. Exits with 1 if an assertion fails or the browser logs an error, and then saves a screenshot of every open
 // page.
 //
-//   node look.js RUSHGATE [DIRECTORY-FOR-SCREENSHOTS [console|much|shop|sales]]
+//   node look.js RUSHGATE [DIRECTORY-FOR-SCREENSHOTS [console|lists|shop|sales]]
 //
 // Without a part, all parts run at once.
 'use strict';
@@ -152,7 +152,7 @@ async function lookAtConsole(browser) {
 }
 
 /** Every list and screen with many rows. */
-async function lookAtMuch(browser) {
+async function lookAtLists(browser) {
   await sizes.lookAtSizes(browser);
   await screens.lookAtScreens(browser);
 }
@@ -199,7 +199,7 @@ async function lookAtSales(browser, directory, server) {
   return restarted;
 }
 
-const parts = { console: lookAtConsole, much: lookAtMuch, shop: lookAtShop, sales: lookAtSales };
+const parts = { console: lookAtConsole, lists: lookAtLists, shop: lookAtShop, sales: lookAtSales };
 
 /** Tests a part of the pages, with a server and a browser of its own. */
 async function look(part) {
