@@ -689,7 +689,8 @@ async function raiseAlarms(browser, directory) {
   holder.stdin.end();
   await wall.locator('.alarm').waitFor({ state: 'detached' });
   inTheLedger(directory, "DROP TRIGGER order_moves_once; UPDATE orders SET buyer = 'mallory' WHERE buyer = 'dan'");
-  await wall.locator('.alarm').getByText('Audit FAILED at').waitFor();
+  // The server audits once a minute.
+  await wall.locator('.alarm').getByText('Audit FAILED at').waitFor({ timeout: 3 * patience });
   await picture(wall, 'drop-audit');
   await wall.context().close();
 }
