@@ -17,7 +17,7 @@ const faults = [];
 // A name that resolves to this machine but is not loopback. Over plain HTTP, its pages are not a secure context.
 const elsewhere = 'shop.test';
 // `away`: browsers log an error for each failed request while the network is down.
-const state = { away: false, url: undefined };
+const state = { away: false, server: undefined, url: undefined };
 
 /** Starts a server in this directory, and returns it with its address. */
 async function start(directory, listen, more = [], store = 'sqlite:shop.db') {
@@ -33,8 +33,8 @@ async function start(directory, listen, more = [], store = 'sqlite:shop.db') {
 /** Starts the main server, on a free port or on its previous one. */
 async function serve(directory) {
   const { server, address } = await start(directory, state.url ? new URL(state.url).host : '127.0.0.1:0', ['--host', elsewhere, '--audit-log', 'audit.log']);
+  state.server = server;
   state.url = address;
-  return server;
 }
 
 async function end(server, signal) {
