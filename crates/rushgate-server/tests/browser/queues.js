@@ -223,7 +223,7 @@ async function lookAtWorkers(page) {
   await press(row, 'Quiet');
   await has(page, 'The worker claims no more tasks from this queue.');
   await confirm(page);
-  await row.filter({ hasText: 'quiet' }).waitFor();
+  await row.filter({ hasText: /quiet/ }).waitFor(); // case matters: the button is named Quiet
   assert.deepEqual(await announce(), { mode: 'quiet' });
   await accessible(page, 'workers');
   await picture(page, 'workers');
