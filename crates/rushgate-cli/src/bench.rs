@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use hdrhistogram::Histogram;
 use rushgate::store::Spoken;
-use rushgate::{BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, SaleBuilder, Sku};
+use rushgate::{
+    BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, Sale, SaleBuilder, Sku,
+};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -21,22 +23,16 @@ const STOCK: u32 = 10_000_000;
 const LEASE: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
-    let mut globals = globals.clone();
     // Deletes the temporary store at the end.
-    let _fresh = match globals.store {
-        Some(_) => None,
-        None => {
-            let fresh = tempfile::tempdir().context("cannot create a temporary directory")?;
-            globals.store = Some(format!("sqlite:{}", fresh.path().join("bench.db").display()));
-            Some(fresh)
-        }
-    };
+    let (globals, _folder) = globals.or_temporary("rushgate-bench-", false)?;
     let output = globals.output();
     globals.with_gate(async |gate| bench(&gate, &args, output).await).await
 }
 
 async fn bench(gate: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit> {
-    let names = Names(rand::random());
+    // Unique names, so that the benchmark touches no other data.
+    let run: u32 = rand::random();
+    let name = move |thing: &str| format!("bench-{run:08x}-{thing}");
     output.note(format_args!(
         "{} cycles for {} with {} callers on {}",
         args.subject.word(),
@@ -47,46 +43,41 @@ async fn bench(gate: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit
     let (before, started) = (gate.calls(), Instant::now());
     let latencies = match args.subject {
         Subject::Lock => {
-            crowd(args, |caller| lock(gate.clone(), names.of(&format!("lock-{caller}")))).await?
+            let gate = gate.clone();
+            crowd(args, move |caller, _| lock(gate.clone(), name(&format!("lock-{caller}")))).await?
         }
         Subject::Queue => {
-            let queue = gate.queue(names.of("queue"))?;
-            crowd(args, |caller| cycle(queue.clone(), caller)).await?
+            let queue = gate.queue(name("queue"))?;
+            crowd(args, move |caller, n| cycle(queue.clone(), format!("{caller}-{n}"))).await?
         }
         Subject::Sale => {
-            let id = names.of("sale");
+            let id = name("sale");
             gate.create_sale(SaleBuilder::new(&id).sku("unit", STOCK, 1)).await?;
-            gate.sale(&id)?.open().await?;
-            let latencies = crowd(args, |caller| reserve(gate.clone(), id.clone(), caller)).await?;
-            gate.sale(&id)?.end().await?;
+            let sale = gate.sale(&id)?;
+            sale.open().await?;
+            let buyers = sale.clone();
+            let latencies =
+                crowd(args, move |caller, n| reserve(buyers.clone(), format!("{caller}-{n}"))).await?;
+            sale.end().await?;
             latencies
         }
     };
     let transactions = gate.calls().transactions - before.transactions;
-    report(args, &latencies, started.elapsed(), transactions, gate, output)?;
-    Ok(Exit::Done)
+    report(args, &latencies, started.elapsed(), transactions, gate, output)
 }
 
-/// Unique names for the benchmark's locks, queue and sale, so that it touches no other data.
-struct Names(u32);
-
-impl Names {
-    fn of(&self, thing: &str) -> String {
-        format!("bench-{:08x}-{thing}", self.0)
-    }
-}
-
-/// One step of one caller.
-trait Step: Send + 'static {
-    fn step(&mut self) -> impl Future<Output = Result<()>> + Send;
-}
-
-/// Runs the callers and merges their latencies, in microseconds.
-async fn crowd<S: Step>(args: &BenchArgs, caller: impl Fn(u32) -> S) -> Result<Histogram<u64>> {
+/// Runs the callers and merges their latencies, in microseconds. `step` makes one cycle from the number of
+/// the caller and that of its cycle.
+async fn crowd<S, F>(args: &BenchArgs, step: S) -> Result<Histogram<u64>>
+where
+    S: Fn(u32, u64) -> F + Clone + Send + 'static,
+    F: Future<Output = Result<()>> + Send + 'static,
+{
     let until = Instant::now() + args.time();
     let mut callers = JoinSet::new();
-    for n in 0..args.callers {
-        callers.spawn(run_one(caller(n), until));
+    for caller in 0..args.callers {
+        let step = step.clone();
+        callers.spawn(run_one(move |n| step(caller, n), until));
     }
     let mut all = histogram()?;
     while let Some(one) = callers.join_next().await {
@@ -95,85 +86,51 @@ async fn crowd<S: Step>(args: &BenchArgs, caller: impl Fn(u32) -> S) -> Result<H
     Ok(all)
 }
 
-async fn run_one(mut caller: impl Step, until: Instant) -> Result<Histogram<u64>> {
+async fn run_one<F: Future<Output = Result<()>>>(
+    step: impl Fn(u64) -> F,
+    until: Instant,
+) -> Result<Histogram<u64>> {
     let mut latencies = histogram()?;
-    loop {
+    for n in 1.. {
         let started = Instant::now();
         if started >= until {
-            return Ok(latencies);
+            break;
         }
-        caller.step().await?;
+        step(n).await?;
         latencies.saturating_record(started.elapsed().as_micros() as u64);
     }
+    Ok(latencies)
 }
 
 fn histogram() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)?)
 }
 
-struct LockStep(Rushgate, String);
-
-fn lock(gate: Rushgate, name: String) -> impl Step {
-    LockStep(gate, name)
-}
-
-impl Step for LockStep {
-    async fn step(&mut self) -> Result<()> {
-        match self.0.lock(&self.1)?.try_acquire().await? {
-            LockOutcome::Held(guard) => drop(guard.release().await?),
-            LockOutcome::Busy(_) => return Err(unexpected("an unshared lock was busy")),
-        }
-        Ok(())
+async fn lock(gate: Rushgate, name: String) -> Result<()> {
+    match gate.lock(&name)?.try_acquire().await? {
+        LockOutcome::Held(guard) => drop(guard.release().await?),
+        LockOutcome::Busy(_) => return Err(unexpected("an unshared lock was busy")),
     }
+    Ok(())
 }
 
-struct QueueStep {
-    queue: Queue,
-    caller: u32,
-    n: u64,
-}
-
-fn cycle(queue: Queue, caller: u32) -> impl Step {
-    QueueStep { queue, caller, n: 0 }
-}
-
-impl Step for QueueStep {
-    async fn step(&mut self) -> Result<()> {
-        self.n += 1;
-        let id = format!("{}-{}", self.caller, self.n);
-        let _ = self.queue.enqueue(id, rushgate::queue::Payload::empty()).send().await?;
-        // Each caller enqueues one task and completes one, not necessarily its own.
-        let tasks = self.queue.claim_wait(1, LEASE, LEASE).await?;
-        let tickets: Vec<_> = tasks.into_iter().map(|task| task.ticket).collect();
-        if tickets.is_empty() {
-            return Err(unexpected("no task was claimed"));
-        }
-        self.queue.complete(tickets).await?;
-        Ok(())
+async fn cycle(queue: Queue, id: String) -> Result<()> {
+    let _ = queue.enqueue(id, rushgate::queue::Payload::empty()).send().await?;
+    // Each caller enqueues one task and completes one, not necessarily its own.
+    let tasks = queue.claim_wait(1, LEASE, LEASE).await?;
+    let tickets: Vec<_> = tasks.into_iter().map(|task| task.ticket).collect();
+    if tickets.is_empty() {
+        return Err(unexpected("no task was claimed"));
     }
+    queue.complete(tickets).await?;
+    Ok(())
 }
 
-struct SaleStep {
-    gate: Rushgate,
-    id: String,
-    caller: u32,
-    n: u64,
-}
-
-fn reserve(gate: Rushgate, id: String, caller: u32) -> impl Step {
-    SaleStep { gate, id, caller, n: 0 }
-}
-
-impl Step for SaleStep {
-    async fn step(&mut self) -> Result<()> {
-        self.n += 1;
-        let buyer = BuyerId::new(format!("{}-{}", self.caller, self.n))?;
-        let cart = [Line { sku: Sku::new("unit")?, quantity: 1 }];
-        let answer = self.gate.sale(&self.id)?.reserve(&buyer, &cart, &IdempotencyKey::new("click")?).await?;
-        match answer {
-            Reserved::Reserved(_) => Ok(()),
-            _ => Err(unexpected("a unit was refused although some are free")),
-        }
+async fn reserve(sale: Sale, buyer: String) -> Result<()> {
+    let cart = [Line { sku: Sku::new("unit")?, quantity: 1 }];
+    match sale.reserve(&BuyerId::new(buyer)?, &cart, &IdempotencyKey::new("click")?).await? {
+        Reserved::Reserved(_) => Ok(()),
+        _ => Err(unexpected("a unit was refused although some are free")),
     }
 }
 
@@ -188,7 +145,7 @@ fn report(
     transactions: u64,
     gate: &Rushgate,
     output: Output,
-) -> Result<()> {
+) -> Result<Exit> {
     let (what, n) = (args.subject.word(), latencies.len());
     let rate = n as f64 / elapsed.as_secs_f64();
     let [p50, p99] = [0.5, 0.99].map(|q| latencies.value_at_quantile(q));

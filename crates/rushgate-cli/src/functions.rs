@@ -2,7 +2,6 @@
 
 use anyhow::Result;
 use rushgate_redis::functions::{self, Functions, Installed, State};
-use serde::Serialize;
 use serde_json::json;
 
 use crate::args::tools::{FunctionsVerb, InstallArgs};
@@ -13,9 +12,9 @@ use crate::output::{Output, Paint};
 pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
     match verb {
-        FunctionsVerb::Print(_) => print(output),
+        FunctionsVerb::Print => print(output),
         FunctionsVerb::Install(args) => install(&connect(globals).await?, &args, output).await,
-        FunctionsVerb::Check(_) => check(&connect(globals).await?, output).await,
+        FunctionsVerb::Check => check(&connect(globals).await?, output).await,
     }
 }
 
@@ -35,32 +34,17 @@ async fn connect(globals: &Globals) -> Result<Functions> {
     Ok(Functions::connect(url).await?)
 }
 
-/// The library as JSON.
-#[derive(Serialize)]
-struct LibraryView {
-    version: &'static str,
-    protocol: u32,
-    functions: Vec<FunctionView>,
-    code: &'static str,
-}
-
-#[derive(Serialize)]
-struct FunctionView {
-    name: &'static str,
-    /// Whether `FCALL_RO` may call it.
-    reads: bool,
-}
-
 fn print(output: Output) -> Result<Exit> {
-    let functions = functions::functions().into_iter().map(|(name, reads)| FunctionView { name, reads });
-    let view = LibraryView {
-        version: functions::version(),
-        protocol: functions::protocol(),
-        functions: functions.collect(),
-        code: functions::code(),
-    };
-    output.data(&view, functions::code())?;
-    Ok(Exit::Done)
+    // `FCALL_RO` may call a function that only reads.
+    let functions =
+        functions::functions().into_iter().map(|(name, reads)| json!({ "name": name, "reads": reads }));
+    let view = json!({
+        "version": functions::version(),
+        "protocol": functions::protocol(),
+        "functions": functions.collect::<Vec<_>>(),
+        "code": functions::code(),
+    });
+    output.data(&view, functions::code())
 }
 
 async fn install(server: &Functions, args: &InstallArgs, output: Output) -> Result<Exit> {
@@ -84,8 +68,7 @@ async fn install(server: &Functions, args: &InstallArgs, output: Output) -> Resu
         "was": was.map(State::word),
         "was_version": was.and_then(State::version),
     });
-    output.line(&view, text)?;
-    Ok(Exit::Done)
+    output.line(&view, text)
 }
 
 fn in_place_of(was: &State) -> String {

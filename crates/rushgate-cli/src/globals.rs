@@ -4,9 +4,10 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use rushgate::store::StoreCalls;
 use rushgate::{Error, Ledger, Rushgate};
+use tempfile::TempDir;
 
 use crate::exit::{Exit, Fault};
 use crate::log;
@@ -34,6 +35,21 @@ impl Globals {
     /// URL of the store or the server, or the default.
     pub(crate) fn store_url(&self) -> &str {
         self.store.as_deref().unwrap_or(Rushgate::DEFAULT_URL)
+    }
+
+    /// These options, with store and ledger in a temporary directory if no store is set. Dropping the
+    /// directory deletes it, unless `keep` is set.
+    pub(crate) fn or_temporary(&self, prefix: &str, keep: bool) -> Result<(Self, Option<TempDir>)> {
+        let mut globals = self.clone();
+        if globals.store.is_some() {
+            return Ok((globals, None));
+        }
+        let folder = tempfile::Builder::new().prefix(prefix).disable_cleanup(keep).tempdir();
+        let folder = folder.context("cannot create a temporary directory")?;
+        let file = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
+        globals.store = Some(file("store.db"));
+        globals.orders.get_or_insert_with(|| file("store.orders.db"));
+        Ok((globals, Some(folder)))
     }
 
     /// Opens the store, runs `work`, and closes the store on every path out.

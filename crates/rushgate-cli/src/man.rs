@@ -15,11 +15,8 @@ pub(crate) fn run(args: &ManArgs, output: Output) -> Result<Exit> {
     let dir = args.dir.display();
     let failed = |error| Fault::usage(format_args!("cannot write man pages to {dir}: {error}"));
     let pages = fs::create_dir_all(&args.dir).and_then(|()| write(args)).map_err(failed)?;
-    output.line(
-        &json!({ "dir": args.dir, "pages": pages }),
-        format_args!("{} in {dir}", counted(pages, "page")),
-    )?;
-    Ok(Exit::Done)
+    let text = format_args!("{} in {dir}", counted(pages, "page"));
+    output.line(&json!({ "dir": args.dir, "pages": pages }), text)
 }
 
 fn write(args: &ManArgs) -> std::io::Result<u64> {

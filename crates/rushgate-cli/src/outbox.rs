@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use rushgate::outbox::{Outbox, OutboxMetrics, OutboxRelay, OutboxReport, RefusedTask};
 use rushgate::{CancellationToken, Rushgate};
-use serde::Serialize;
 use serde_json::json;
 use tokio::time::sleep;
 
@@ -38,16 +37,14 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
             telemetry.end().await;
             relayed
         }
-        OutboxVerb::Stats(args) => stats(&Outbox::open(&args.place.database).await?, output).await,
+        OutboxVerb::Stats(place) => stats(&Outbox::open(&place.database).await?, output).await,
         OutboxVerb::Ls(args) => ls(args, output).await,
-        OutboxVerb::Retry(args) => {
-            let which = args.which;
+        OutboxVerb::Retry(which) => {
             let n = Outbox::open(&which.place.database).await?.retry(positions(&which)).await?;
             output.line(&json!({ "retried": n }), format_args!("retried {n}"))?;
             Ok(exit(&which, n))
         }
-        OutboxVerb::Delete(args) => {
-            let which = args.which;
+        OutboxVerb::Delete(which) => {
             let n = Outbox::open(&which.place.database).await?.delete(positions(&which)).await?;
             output.line(&json!({ "deleted": n }), format_args!("deleted {n}"))?;
             Ok(exit(&which, n))
@@ -83,8 +80,7 @@ async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output)
         (_, emptied) = async { tokio::join!(running, emptied) } => emptied?,
         _ = second_signal => output.note("stopped immediately; the next relay sends unfinished tasks again"),
     }
-    say(metrics.report(), output)?;
-    Ok(Exit::Done)
+    say(metrics.report(), output)
 }
 
 /// Waits until the outbox is empty. While the relay makes progress, no check is needed; an unreachable
@@ -111,7 +107,7 @@ async fn until_empty(outbox: &Outbox, metrics: &OutboxMetrics, shutdown: &Cancel
 }
 
 /// Prints the summary: as data in JSON, as a note in text.
-fn say(report: OutboxReport, output: Output) -> Result<()> {
+fn say(report: OutboxReport, output: Output) -> Result<Exit> {
     let OutboxReport { moved, refused, outages, lag_max, .. } = report;
     if output.is_json() {
         let lag_max_us = lag_max.as_micros() as u64;
@@ -123,7 +119,7 @@ fn say(report: OutboxReport, output: Output) -> Result<()> {
         "{moved} moved, {refused} set aside, {outages} outages; longest wait {}",
         rounded(lag_max)
     ));
-    Ok(())
+    Ok(Exit::Done)
 }
 
 async fn stats(outbox: &Outbox, output: Output) -> Result<Exit> {
@@ -135,40 +131,21 @@ async fn stats(outbox: &Outbox, output: Output) -> Result<Exit> {
         0 => String::new(),
         _ => format!(", the oldest for {}", rounded(stats.oldest)),
     };
-    output.line(&view, format_args!("{waiting} waiting{oldest}; {refused} set aside"))?;
-    Ok(Exit::Done)
-}
-
-/// A task that was set aside, as JSON.
-#[derive(Serialize)]
-struct RefusedView<'a> {
-    position: i64,
-    queue: &'a str,
-    id: &'a str,
-    bytes: u64,
-    why: &'a str,
-}
-
-impl<'a> From<&'a RefusedTask> for RefusedView<'a> {
-    fn from(of: &'a RefusedTask) -> Self {
-        Self { position: of.position, queue: &of.queue, id: &of.id, bytes: of.bytes, why: &of.why }
-    }
+    output.line(&view, format_args!("{waiting} waiting{oldest}; {refused} set aside"))
 }
 
 async fn ls(args: LsArgs, output: Output) -> Result<Exit> {
     let refused = Outbox::open(&args.place.database).await?.refused(args.after, args.n).await?;
-    if let Some(last) = refused.last().filter(|_| refused.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.position));
-    }
-    if refused.is_empty() {
-        output.remark("nothing was set aside");
-    }
-    let views: Vec<_> = refused.iter().map(RefusedView::from).collect();
+    output.page_end(&refused, args.n, |of| &of.position, "nothing was set aside");
+    let view = |of: &RefusedTask| {
+        let RefusedTask { position, queue, id, bytes, why, .. } = of;
+        json!({ "position": position, "queue": queue, "id": id, "bytes": bytes, "why": why })
+    };
+    let views: Vec<_> = refused.iter().map(view).collect();
     // A row that no queue accepts may have any name.
     let rows = refused.iter().map(|of| {
         let [queue, id] = [&of.queue, &of.id].map(|name| printable(name, NAME_MAX));
-        [of.position.to_string(), queue, id, of.bytes.to_string(), printable(&of.why, usize::MAX)]
+        [of.position.to_string(), queue, id, of.bytes.to_string(), of.why.clone()]
     });
-    output.data(&views, Table::new(["POSITION", "QUEUE", "ID", "BYTES", "WHY"], rows))?;
-    Ok(Exit::Done)
+    output.data(&views, Table::new(["POSITION", "QUEUE", "ID", "BYTES", "WHY"], rows))
 }

@@ -158,8 +158,8 @@ impl Output {
         self.verbose
     }
 
-    /// Prints the answer: JSON, or text.
-    pub(crate) fn data(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+    /// Prints the answer: JSON, or text. Returns [`Exit::Done`].
+    pub(crate) fn data(self, json: &impl Serialize, text: impl Display) -> Result<Exit> {
         self.answered(self.try_data(json, text))
     }
 
@@ -173,12 +173,12 @@ impl Output {
     }
 
     /// Prints the answer as one line of text, or JSON.
-    pub(crate) fn line(self, json: &impl Serialize, text: impl Display) -> Result<()> {
+    pub(crate) fn line(self, json: &impl Serialize, text: impl Display) -> Result<Exit> {
         self.data(json, format_args!("{text}\n"))
     }
 
     /// Prints the answer as JSON or raw bytes, with a final line break on a terminal.
-    pub(crate) fn bytes(self, json: &impl Serialize, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn bytes(self, json: &impl Serialize, bytes: &[u8]) -> Result<Exit> {
         if self.json {
             return self.data(json, "");
         }
@@ -200,10 +200,33 @@ impl Output {
 
     /// A closed pipe is fine for a command that changes nothing. For any other command the answer must not be
     /// lost.
-    pub(crate) fn answered(self, written: io::Result<()>) -> Result<()> {
+    pub(crate) fn answered(self, written: io::Result<()>) -> Result<Exit> {
         match written {
-            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_shows => Ok(()),
-            written => written.map_err(|error| unwritten(&error, "the step took effect")),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe && self.only_shows => Ok(Exit::Done),
+            written => {
+                written.map(|()| Exit::Done).map_err(|error| unwritten(&error, "the step took effect"))
+            }
+        }
+    }
+
+    /// Prints how a listing continues.
+    pub(crate) fn more(self, after: Option<impl Display>) {
+        if let Some(after) = after {
+            self.note(format_args!("there may be more; continue with --after {after}"));
+        }
+    }
+
+    /// Prints how a listing continues after a page of `n` entries, or `none` if there are no entries.
+    pub(crate) fn page_end<T, K: Display>(
+        self,
+        page: &[T],
+        n: u32,
+        key: impl Fn(&T) -> &K,
+        none: impl Display,
+    ) {
+        self.more(page.last().filter(|_| page.len() == n as usize).map(key));
+        if page.is_empty() {
+            self.remark(none);
         }
     }
 

@@ -37,8 +37,7 @@ pub(crate) async fn check(settings: &Settings, output: Output) -> Result<Exit> {
     let fault = match answer {
         Ok(Ok(line)) if line.split(' ').nth(1) == Some("200") => {
             let url = settings.url(address);
-            output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"))?;
-            return Ok(Exit::Done);
+            return output.line(&json!({ "ready": true, "url": url }), format_args!("{url} is ready"));
         }
         Ok(Ok(line)) => format!("it answered `{line}`"),
         Ok(Err(error)) => error.to_string(),

@@ -8,7 +8,6 @@ use rushgate::sale::{SaleId, SaleStatus};
 use rushgate::{Ledger, Rushgate, SaleBuilder};
 use rushgate_server::{Server, TokenFile};
 use serde_json::json;
-use tempfile::TempDir;
 
 use crate::check::{self, PostCheck};
 use crate::exit::{Exit, Fault};
@@ -26,8 +25,7 @@ const DEMO_HOLD: Duration = Duration::from_secs(10);
 
 /// Prints the reference configuration.
 pub(crate) fn print_config(output: Output) -> Result<Exit> {
-    output.line(&json!({ "config": REFERENCE }), REFERENCE.trim_end())?;
-    Ok(Exit::Done)
+    output.line(&json!({ "config": REFERENCE }), REFERENCE.trim_end())
 }
 
 pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
@@ -38,7 +36,11 @@ pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
     }
     let telemetry = log::start(globals.output())?;
     raise_limit(&args, globals.output());
-    let (globals, _folder) = stage(&args, globals)?;
+    // The data of a demo without a configured store is deleted at the end.
+    let (globals, _folder) = match args.demo {
+        true => globals.or_temporary("rushgate-demo-", false)?,
+        false => (globals.clone(), None),
+    };
     let served = globals.with_gate(async |gate| serve(gate, args, &globals).await).await;
     telemetry.end().await;
     served
@@ -54,20 +56,6 @@ fn raise_limit(args: &Settings, output: Output) {
             args.connections
         ));
     }
-}
-
-/// A demo without a configured store uses a temporary directory, deleted at the end.
-fn stage(args: &Settings, globals: &Globals) -> Result<(Globals, Option<TempDir>)> {
-    let mut globals = globals.clone();
-    if !args.demo || globals.store.is_some() {
-        return Ok((globals, None));
-    }
-    let folder = tempfile::Builder::new().prefix("rushgate-demo-").tempdir();
-    let folder = folder.context("cannot create a temporary directory")?;
-    let file = |name: &str| format!("sqlite:{}", folder.path().join(name).display());
-    globals.store = Some(file("store.db"));
-    globals.orders = globals.orders.or(Some(file("orders.db")));
-    Ok((globals, Some(folder)))
 }
 
 /// Creates and opens a demo sale, and returns its ID: the first of `demo`, `demo-2` and so on that has not

@@ -5,6 +5,7 @@ use rushgate::Timestamp;
 use rushgate_http::Client;
 use rushgate_server::{NewToken, TokenFile, TokenView};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::json;
 
 use crate::args::serve::{TokenCreateArgs, TokenKeyArgs, TokenSignArgs, TokenVerb, TokensFile};
@@ -32,10 +33,6 @@ struct Key {
     secret: String,
 }
 
-/// A revoked token.
-#[derive(Deserialize)]
-struct Revoked {}
-
 impl Place {
     /// The file that is named, or else the server that is the store, or else the file `tokens.json`.
     fn of(file: TokensFile, globals: &Globals) -> Result<Self> {
@@ -46,10 +43,8 @@ impl Place {
     }
 
     async fn create(&self, new: NewToken) -> Result<Created> {
-        let NewToken { label, role, scopes, buyer } = &new;
-        let body = || json!({ "label": label, "role": role, "scopes": scopes, "buyer": buyer });
         Ok(match self {
-            Self::Server(server) => server.post("/v1/tokens", &body()).await?,
+            Self::Server(server) => server.post("/v1/tokens", &json!(new)).await?,
             Self::File(file) => {
                 let (entry, token) = file.create(new)?;
                 Created { id: entry.id, token }
@@ -70,7 +65,7 @@ impl Place {
             Self::File(file) => Ok(file.revoke(id)?),
             // An ID is hexadecimal, so it is safe in a path.
             Self::Server(_) if !id.chars().all(|c| c.is_ascii_hexdigit()) => Ok(false),
-            Self::Server(server) => match server.delete::<Revoked>(&format!("/v1/tokens/{id}")).await {
+            Self::Server(server) => match server.delete::<IgnoredAny>(&format!("/v1/tokens/{id}")).await {
                 Ok(_) => Ok(true),
                 Err(error) if error.is_not_found() => Ok(false),
                 Err(error) => Err(error.into()),
@@ -85,7 +80,7 @@ pub(crate) async fn run(verb: TokenVerb, globals: &Globals) -> Result<Exit> {
         TokenVerb::Create(args) => create(args, globals).await,
         TokenVerb::Key(args) => key(args, globals).await,
         TokenVerb::Sign(args) => sign(args, globals),
-        TokenVerb::Ls(args) => ls(&Place::of(args.file, globals)?, output).await,
+        TokenVerb::Ls(file) => ls(&Place::of(file, globals)?, output).await,
         TokenVerb::Revoke(args) => revoke(&Place::of(args.file, globals)?, &args.id, output).await,
     }
 }
@@ -139,8 +134,7 @@ fn sign(args: TokenSignArgs, globals: &Globals) -> Result<Exit> {
         Fault::refused("not_found", "no such key").hint("create one with `rushgate token key LABEL`")
     })?;
     let token = key.sign(&args.buyer, args.time, &args.scopes)?;
-    globals.output().line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)?;
-    Ok(Exit::Done)
+    globals.output().line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)
 }
 
 async fn ls(place: &Place, output: Output) -> Result<Exit> {
@@ -152,8 +146,7 @@ async fn ls(place: &Place, output: Output) -> Result<Exit> {
         let created = Timestamp::from_micros(of.created_ms.saturating_mul(1_000));
         [of.id.clone(), role, of.label.clone(), scopes, moment(created)]
     });
-    output.data(&views, Table::new(["ID", "ROLE", "LABEL", "SCOPES", "CREATED"], rows))?;
-    Ok(Exit::Done)
+    output.data(&views, Table::new(["ID", "ROLE", "LABEL", "SCOPES", "CREATED"], rows))
 }
 
 async fn revoke(place: &Place, id: &str, output: Output) -> Result<Exit> {
@@ -162,6 +155,5 @@ async fn revoke(place: &Place, id: &str, output: Output) -> Result<Exit> {
             .hint("run `rushgate token ls` to list the tokens")
             .into());
     }
-    output.line(&json!({ "revoked": id }), format_args!("revoked {id}"))?;
-    Ok(Exit::Done)
+    output.line(&json!({ "revoked": id }), format_args!("revoked {id}"))
 }

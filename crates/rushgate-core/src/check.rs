@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use crate::{
     Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, Load, MAX_LINES,
-    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, Page, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, RoomRules, SaleSpec, Selection, Spoken, StockChange, Subject, Switch,
+    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, PastRun, QueueLimits, Rate, Relay, Reserve,
+    Result, Retention, Retry, RoomRules, SaleSpec, Selection, SkuSpec, Spoken, StockChange, Subject, Switch,
     TaskProgress, TaskRelease, Timestamp, UnitChoice,
 };
 
 /// Maximum length of an owner's label and of a worker's name, in bytes.
 const LABEL_MAX: usize = 200;
-/// Maximum page size of a listing.
-const PAGE_MAX: u32 = 10_000;
 
 /// Checks that a number is in its range.
 pub fn check_range<'a>(what: impl Into<Subject<'a>>, n: u64, min: u64, max: u64) -> Result<()> {
@@ -57,6 +55,25 @@ fn check_period<'a>(what: impl Into<Subject<'a>>, period: Duration) -> Result<()
         return Err(Error::invalid(what, "must be at least 1 ms"));
     }
     check_duration(what, period, NewTask::DELAY_MAX)
+}
+
+/// Checks the number of units and the purchase limit of a SKU.
+pub fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
+    check_range(Field::Units, units.into(), 1, SaleSpec::UNITS_MAX.into())?;
+    check_range(Field::PerBuyer, per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
+}
+
+/// Checks the SKUs of a sale.
+pub fn check_skus(skus: &[SkuSpec]) -> Result<()> {
+    check_range(Field::Skus, skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
+    let mut seen = BTreeSet::new();
+    skus.iter().try_for_each(|sku| {
+        check_stock(sku.units, sku.per_buyer)?;
+        match seen.insert(&sku.sku) {
+            true => Ok(()),
+            false => Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku))),
+        }
+    })
 }
 
 /// Checks a text that people read: at most 200 bytes, without control characters.
@@ -335,29 +352,10 @@ impl Selection {
     }
 }
 
-impl<K> Page<K> {
-    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
-    pub fn check(&self) -> Result<()> {
-        self.check_size(PAGE_MAX)
-    }
-
-    pub(crate) fn check_size(&self, max: u32) -> Result<()> {
-        check_range(Field::Limit, self.limit.into(), 1, max.into())
-    }
-}
-
 impl SaleSpec {
     /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
     pub fn check(&self) -> Result<()> {
-        check_range(Field::Skus, self.skus.len() as u64, 1, Self::SKUS_MAX as u64)?;
-        let mut seen = BTreeSet::new();
-        for sku in &self.skus {
-            check_range(Field::Units, sku.units.into(), 1, Self::UNITS_MAX.into())?;
-            check_range(Field::PerBuyer, sku.per_buyer.into(), 1, Self::PER_BUYER_MAX.into())?;
-            if !seen.insert(&sku.sku) {
-                return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
-            }
-        }
+        check_skus(&self.skus)?;
         self.check_metadata()?;
         match (self.opens_at, self.closes_at) {
             (Some(opens), Some(closes)) if closes <= opens => {

@@ -1,6 +1,4 @@
-//! What a verb is, and the macro that makes everything of a verb from its declaration in `verb.rs`.
-
-use crate::{Reply, Request, Result};
+//! The macro that makes everything of a verb from its declaration in `verb.rs`.
 
 /// What a request does to the store, and what happens if it is sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -13,32 +11,6 @@ pub enum Effect {
     Idempotent,
     /// Sent again, it may change something again or get another answer.
     Write,
-}
-
-/// An operation of a store: the type of its request.
-///
-/// [`Verbs`](crate::Verbs) has a method for each, which is the usual way to send it.
-pub trait Verb: Into<Request> + Send + 'static {
-    /// The type of the answer.
-    type Answer: Send + 'static;
-    /// Name, such as `claim`. It is the same at every layer.
-    const NAME: &'static str;
-    /// What an error says was being done, such as `acquire a lock`.
-    const DOING: &'static str;
-    /// What it does to the store.
-    const EFFECT: Effect;
-
-    /// Checks the documented limits.
-    ///
-    /// # Errors
-    /// [`is_invalid`](crate::Error::is_invalid) for a request outside its limits.
-    fn check(&self) -> Result<()>;
-
-    /// Wraps an answer.
-    fn reply(answer: Self::Answer) -> Reply;
-
-    /// Unwraps the answer; `None` for the reply to another verb.
-    fn answer(reply: Reply) -> Option<Self::Answer>;
 }
 
 /// Fields of a request own what the method borrows.
@@ -63,7 +35,7 @@ macro_rules! own {
 }
 pub(crate) use own;
 
-/// From each declaration it makes the type of the request, its variants in [`Request`] and [`Reply`], and its method in
+/// From each declaration it makes the type of the request, its variants in `Request` and `Reply`, and its method in
 /// `Verbs`. A declaration has the documentation, the [`Effect`], the type, the method with its arguments (`ref '_` for
 /// those that the method borrows) and answer, what an error says was being done, and the check of the limits, if any.
 macro_rules! verbs {
@@ -207,21 +179,13 @@ macro_rules! verbs {
             $(
                 $(#[$doc])*
                 fn $verb(&self, $($arg: $(&$lt)? $ty),*) -> Answer<'static, $Answer> {
-                    self.ask($Verb { $($arg: own!($($lt)? $arg),)* })
+                    send(self, $Verb { $($arg: own!($($lt)? $arg),)* }.into(), $Verb::answer)
                 }
             )*
 
-            /// Sends the request of one verb.
-            fn ask<V: Verb>(&self, verb: V) -> Answer<'static, V::Answer> {
-                let asked = checked(self, V::DOING, verb.into());
-                Box::pin(async move {
-                    V::answer(asked.await?).ok_or_else(|| Error::bug("the store answered another verb"))
-                })
-            }
-
             /// Sends the request of any verb.
             fn carry_out(&self, request: Request) -> Answer<'static, Reply> {
-                Box::pin(checked(self, request.doing(), request))
+                send(self, request, Some)
             }
 
             $($notification)*
@@ -229,20 +193,22 @@ macro_rules! verbs {
 
         impl<S: Store + ?Sized> Verbs for S {}
 
-        /// Checks the limits and sends the request at once. Names the verb in errors.
-        fn checked<S: Store + ?Sized>(
-            store: &S,
-            doing: &'static str,
+        /// Checks the limits and sends the request at once. `answer` unwraps the reply. Names the verb in errors.
+        fn send<T: 'static>(
+            store: &(impl Store + ?Sized),
             request: Request,
-        ) -> impl Future<Output = Result<Reply>> + Send + 'static + use<S> {
+            answer: fn(Reply) -> Option<T>,
+        ) -> Answer<'static, T> {
+            let doing = request.doing();
             let sent = request.check().map(|()| store.step(request));
-            async move {
-                match sent {
+            Box::pin(async move {
+                let reply = match sent {
                     Ok(reply) => reply.await,
                     Err(error) => Err(error),
-                }
-                .map_err(|error| error.doing(doing))
-            }
+                };
+                let reply = reply.map_err(|error| error.doing(doing))?;
+                answer(reply).ok_or_else(|| Error::bug("the store answered another verb"))
+            })
         }
     };
 }

@@ -1,13 +1,13 @@
 use std::fmt;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::text::{checked_text, hex, hex_text, shown_hex};
 use crate::{Error, Field, Result, SaleId, Timestamp};
 
 macro_rules! digits {
-    ($($(#[$doc:meta])* $name:ident = $field:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -26,35 +26,7 @@ macro_rules! digits {
 
             /// Formats the value as 64 hexadecimal digits.
             pub fn to_hex(self) -> String {
-                self.0.iter().map(|byte| format!("{byte:02x}")).collect()
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                let wrong = || Error::invalid($field, "must be 64 hexadecimal digits");
-                if text.len() != 64 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-                    return Err(wrong());
-                }
-                let mut bytes = [0; 32];
-                for (at, byte) in bytes.iter_mut().enumerate() {
-                    *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).map_err(|_| wrong())?;
-                }
-                Ok(Self(bytes))
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> String {
-                it.to_hex()
+                hex(&self.0)
             }
         }
     )*};
@@ -62,10 +34,15 @@ macro_rules! digits {
 
 digits! {
     /// Secret half of a draw's seed: 256 random bits, created when the room is opened and revealed by the draw.
-    DrawSecret = "the draw secret";
+    DrawSecret;
     /// SHA-256 of a [`DrawSecret`]. It is published while buyers join, so the secret cannot be changed later.
+    Commitment;
+}
+hex_text! {
+    DrawSecret = "the draw secret";
     Commitment = "the commitment";
 }
+shown_hex!(Commitment);
 
 impl DrawSecret {
     /// The commitment to this secret.
@@ -80,21 +57,9 @@ impl fmt::Debug for DrawSecret {
     }
 }
 
-impl fmt::Display for Commitment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_hex())
-    }
-}
-
-impl fmt::Debug for Commitment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.to_hex())
-    }
-}
-
 /// Randomness beacon: a public text that nobody could know when the room was opened, such as lottery numbers or a
 /// round of drand. 1 to 256 bytes of UTF-8 without control characters.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Beacon(String);
 
@@ -123,25 +88,7 @@ impl Beacon {
     }
 }
 
-impl FromStr for Beacon {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        Self::new(text)
-    }
-}
-
-impl TryFrom<String> for Beacon {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        Self::new(text)
-    }
-}
-
-impl From<Beacon> for String {
-    fn from(beacon: Beacon) -> String {
-        beacon.0
-    }
-}
+checked_text!(Beacon);
 
 /// A completed draw: the values that determine every buyer's position.
 ///

@@ -256,6 +256,17 @@ impl Error {
     }
 }
 
+/// The messages of an error and of its causes. The innermost one, such as that of a database, is the last.
+pub fn with_causes(error: &dyn StdError) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(doing) = &self.0.doing {

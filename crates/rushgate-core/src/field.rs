@@ -3,6 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+/// Pattern of a label for operators: at most 200 bytes without control characters.
+#[cfg(feature = "schema")]
+pub const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
+
 macro_rules! fields {
     ($($name:ident = $words:literal, $json:literal;)*) => {
         /// A field of a request that an error is about.

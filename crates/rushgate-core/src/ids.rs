@@ -1,11 +1,11 @@
 use std::fmt;
 use std::hash::Hasher;
-use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use siphasher::sip128::{Hasher128, SipHasher24};
 
-use crate::{BuyerId, Error, IdempotencyKey, Result, SaleId};
+use crate::text::{hex_text, shown_hex};
+use crate::{BuyerId, IdempotencyKey, SaleId};
 
 /// ID of a running client of the store: a random 64-bit number, new at every start.
 ///
@@ -33,7 +33,7 @@ impl fmt::Debug for ClientId {
 }
 
 macro_rules! tokens {
-    ($($(#[$doc:meta])* $name:ident, $field:literal;)*) => {$(
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[serde(try_from = "String", into = "String")]
@@ -54,50 +54,14 @@ macro_rules! tokens {
             }
 
             /// The 16 bytes that are stored.
-            pub fn to_bytes(self) -> [u8; 16] {
-                let mut bytes = [0; 16];
-                bytes[..8].copy_from_slice(&self.client.0.to_be_bytes());
-                bytes[8..].copy_from_slice(&self.number.to_be_bytes());
-                bytes
+            pub const fn to_bytes(self) -> [u8; 16] {
+                ((self.client.0 as u128) << 64 | self.number as u128).to_be_bytes()
             }
 
             /// The inverse of [`to_bytes`](Self::to_bytes).
-            pub fn from_bytes(bytes: [u8; 16]) -> Self {
-                let (client, number) = bytes.split_at(8);
-                let read = |half: &[u8]| half.iter().fold(0, |n, byte| n << 8 | u64::from(*byte));
-                Self::new(ClientId(read(client)), read(number))
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:016x}{:016x}", self.client.0, self.number)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                Ok(Self::from_bytes(hex16($field, text)?))
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> String {
-                it.to_string()
+            pub const fn from_bytes(bytes: [u8; 16]) -> Self {
+                let both = u128::from_be_bytes(bytes);
+                Self::new(ClientId((both >> 64) as u64), both as u64)
             }
         }
     )*};
@@ -108,19 +72,18 @@ tokens! {
     ///
     /// The client knows it in advance, so it can query or undo an acquisition whose answer was lost. 128 bits,
     /// written as 32 hexadecimal digits.
-    Token, "the token";
+    Token;
     /// Idempotency token of one mutating call on a queue or a sale. A call repeated with the same `Op` changes
     /// nothing and gets the same answer.
-    Op, "the operation token";
+    Op;
 }
 
-fn hex16(field: &str, text: &str) -> Result<[u8; 16]> {
-    let wrong = || Error::invalid(field, "must be 32 hexadecimal digits");
-    if text.len() != 32 || !text.bytes().all(|b| b.is_ascii_hexdigit()) {
-        return Err(wrong());
-    }
-    u128::from_str_radix(text, 16).map(u128::to_be_bytes).map_err(|_| wrong())
+hex_text! {
+    Token = "the token";
+    Op = "the operation token";
+    ReservationId = "the reservation ID";
 }
+shown_hex!(Token Op ReservationId);
 
 /// Fencing token: a number that only grows, per lock and per queue.
 ///
@@ -219,38 +182,6 @@ impl ReservationId {
     /// The inverse of [`to_bytes`](Self::to_bytes).
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(bytes)
-    }
-}
-
-impl fmt::Display for ReservationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", u128::from_be_bytes(self.0))
-    }
-}
-
-impl fmt::Debug for ReservationId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for ReservationId {
-    type Err = Error;
-    fn from_str(text: &str) -> Result<Self> {
-        hex16("the reservation ID", text).map(Self)
-    }
-}
-
-impl TryFrom<String> for ReservationId {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<ReservationId> for String {
-    fn from(id: ReservationId) -> String {
-        id.to_string()
     }
 }
 

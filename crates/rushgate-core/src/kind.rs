@@ -2,13 +2,12 @@
 //!
 //! Stores keep the content type as it is, so they need no support for them.
 
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ContentType, Error, Field, NewTask, Payload, Result};
+use crate::text::checked_text;
+use crate::{ContentType, Error, Field, Result};
 
 const KIND: &str = "kind";
 const TRACEPARENT: &str = "traceparent";
@@ -119,43 +118,7 @@ impl TraceParent {
     }
 }
 
-macro_rules! words {
-    ($($name:ident)*) => {$(
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:?}", &*self.0)
-            }
-        }
-
-        impl FromStr for $name {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                Self::new(text)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                Self::new(text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(it: $name) -> String {
-                it.0.as_ref().to_owned()
-            }
-        }
-    )*};
-}
-
-words!(Kind TraceParent);
+checked_text!(Kind TraceParent);
 
 impl ContentType {
     /// The media type without its parameters, such as `application/json`.
@@ -248,40 +211,6 @@ fn parameters(text: &str) -> impl Iterator<Item = (&str, &str, Option<&str>)> {
 
 fn unquoted(value: &str) -> &str {
     value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value)
-}
-
-impl Payload {
-    /// The task's [`Kind`], from its content type.
-    pub fn kind(&self) -> Option<&str> {
-        self.content_type().kind()
-    }
-
-    /// Returns the payload with the given kind.
-    ///
-    /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
-    pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
-        Ok(self.as_content(self.content_type().with_kind(kind)?))
-    }
-
-    /// Returns the payload with the given trace context.
-    ///
-    /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
-    pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
-        Ok(self.as_content(self.content_type().with_traceparent(parent)?))
-    }
-}
-
-impl NewTask {
-    /// Sets the task's kind.
-    ///
-    /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the [`Kind`] is invalid or the content type would exceed 200 bytes.
-    pub fn kind(mut self, kind: impl AsRef<str>) -> Result<Self> {
-        self.payload = self.payload.with_kind(&Kind::new(kind)?)?;
-        Ok(self)
-    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ mod spec;
 mod store;
 mod task_event;
 mod task_spec;
+mod text;
 mod time;
 mod units;
 pub mod verb;
@@ -43,19 +44,21 @@ mod wire;
 mod worker;
 
 pub use audit::{
-    Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, Meanwhile,
+    Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerRefusal, LedgerSku, Meanwhile,
     ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
 };
-pub use check::{check_batch, check_duration, check_label, check_range, check_tasks};
+pub use check::{
+    check_batch, check_duration, check_label, check_range, check_skus, check_stock, check_tasks,
+};
 pub use code::Coded;
-pub use declare::{Effect, Verb};
+pub use declare::Effect;
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
-pub use error::{Error, Result};
+pub use error::{Error, Result, with_causes};
 pub use field::{Field, Subject};
 pub use file::create_private;
 pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
-pub use listing::{Listing, TaskPage};
+pub use listing::{Listing, Page, TaskPage};
 pub use lock::{
     Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, Notice, Owner, Queued,
     ReleaseWith, Released, ReleasedWith, WaiterState,
@@ -73,24 +76,24 @@ pub use queue::{
     QueueLimits, QueueReport, QueueStats, Rate, Rescheduled, Retention, Retried, Retry, Selection, Task,
     TaskExtended, TaskInfo, TaskProgress, TaskRelease, TaskReleased, TaskState, Ticket, UniqueCleared,
 };
-pub use receipt::{BadReceipt, Receipt};
+pub use receipt::Receipt;
 pub use room::{
     ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
 };
 pub use sale::{
-    ATTEMPT_ANSWERS_MAX, ATTEMPT_SERVERS_MAX, Created, DamagedSale, Decision, Delivery, Event, EventKind,
-    FailedOrder, Failure, Follow, Followed, Halt, HaltReason, Hold, HoldState, LedgerEntry, Line, ListedSale,
-    Load, MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, OrderBatch, OrderIntent, OrdersState, Rebuilt, Reserve,
-    Reserved, Restored, SaleSpec, SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange,
-    StockChanged, Stocktake, Switch, UnitChoice, Verdict,
+    ATTEMPT_ANSWERS_MAX, ATTEMPT_SERVERS_MAX, BadReceipt, Created, DamagedSale, Decision, Delivery, Event,
+    EventKind, FailedOrder, Failure, Follow, Followed, Halt, HaltReason, Hold, HoldState, LedgerEntry,
+    LedgerOrder, Line, ListedSale, Load, OrderBatch, OrderIntent, OrdersState, Rebuilt, Reserve, Reserved,
+    Restored, SaleSpec, SaleState, SaleStatus, Settled, SkuSpec, SkuState, StockChange, StockChanged,
+    Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
-pub use store::{Answer, Durability, Log, Page, Store, StoreCalls, StoreInfo, Topic, Warning};
+pub use store::{Answer, Durability, Log, Store, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use task_spec::{OnDuplicateSpec, TaskSpec};
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
-pub use units::{UnitNumber, UnitRange};
-pub use verb::{Reply, Request, Verbs};
+pub use units::{MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, UnitNumber, UnitRange};
+pub use verb::{Reply, Request, Verb, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
-pub use wire::WIRE_VERSION;
+pub use wire::{FailureView, HeardView, SteppedView, StoreView, WIRE_VERSION};
 pub use worker::{Announce, WorkerInfo, WorkerMode};

@@ -1,9 +1,79 @@
-//! Listings of the tasks of a queue, and the cursors by which they continue.
+//! Pages of long lists; listings of the tasks of a queue, and the cursors by which they continue.
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
 
-use crate::{Error, Field, MAX_NAME_BYTES, Page, Result, TaskInfo, TaskState};
+use crate::{Error, Field, MAX_NAME_BYTES, Result, TaskInfo, TaskState, check_range};
+
+/// Maximum page size of a listing.
+const PAGE_MAX: u32 = 10_000;
+
+/// A page of a long list: at most `limit` entries that come after `after`, by name or, in a log, by number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Page<K = String> {
+    /// Returns only entries greater than this one. Empty (or 0): start at the beginning.
+    pub after: K,
+    /// Page size: 1 to 10,000, unless the verb allows fewer. Default: 1,000.
+    pub limit: u32,
+}
+
+impl<K: Default> Page<K> {
+    /// The first page.
+    pub fn first(limit: u32) -> Self {
+        Self::after(K::default(), limit)
+    }
+}
+
+impl<K> Page<K> {
+    /// The page that follows an entry.
+    pub const fn after(after: K, limit: u32) -> Self {
+        Self { after, limit }
+    }
+
+    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
+    pub fn check(&self) -> Result<()> {
+        self.check_size(PAGE_MAX)
+    }
+
+    pub(crate) fn check_size(&self, max: u32) -> Result<()> {
+        check_range(Field::Limit, self.limit.into(), 1, max.into())
+    }
+}
+
+impl Page {
+    /// The page after this one, whose entries are passed; `None` if they were fewer than `limit`. `name` returns an entry's
+    /// name.
+    #[must_use]
+    pub fn next<T>(&self, entries: &[T], name: impl Fn(&T) -> &str) -> Option<Self> {
+        let last = entries.last().filter(|_| entries.len() >= self.limit as usize)?;
+        Some(Self::after(name(last).to_owned(), self.limit))
+    }
+
+    /// Reads this page and all that follow, while `read` returns full pages. `name` returns an entry's name.
+    ///
+    /// # Errors
+    /// The first error of `read`. What was read before it is lost.
+    pub async fn read_all<T, F: Future<Output = Result<Vec<T>>>>(
+        self,
+        read: impl Fn(Self) -> F,
+        name: impl Fn(&T) -> &str,
+    ) -> Result<Vec<T>> {
+        let (mut all, mut next) = (Vec::new(), Some(self));
+        while let Some(page) = next {
+            let some = read(page.clone()).await?;
+            next = page.next(&some, &name);
+            all.extend(some);
+        }
+        Ok(all)
+    }
+}
+
+impl<K: Default> Default for Page<K> {
+    fn default() -> Self {
+        Self::first(1_000)
+    }
+}
 
 /// Which tasks to list.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,12 +1,11 @@
 use std::borrow::Cow;
-use std::fmt;
-use std::str::FromStr;
 use std::sync::Arc;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use unicode_normalization::{IsNormalized, UnicodeNormalization, is_nfc_quick};
 
+use crate::text::checked_text;
 use crate::{Error, Result};
 
 /// Maximum length of a name, in bytes of UTF-8.
@@ -119,17 +118,7 @@ macro_rules! names {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(&self.0)
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "{:?}", &*self.0)
-            }
-        }
+        checked_text!($name);
 
         impl AsRef<str> for $name {
             fn as_ref(&self) -> &str {
@@ -137,30 +126,10 @@ macro_rules! names {
             }
         }
 
-        impl FromStr for $name {
-            type Err = Error;
-            fn from_str(text: &str) -> Result<Self> {
-                Self::new(text)
-            }
-        }
-
         impl TryFrom<&str> for $name {
             type Error = Error;
             fn try_from(text: &str) -> Result<Self> {
                 Self::new(text)
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = Error;
-            fn try_from(text: String) -> Result<Self> {
-                Self::new(text)
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(name: $name) -> String {
-                name.0.as_ref().to_owned()
             }
         }
 

@@ -41,7 +41,7 @@ impl Payload {
     }
 
     /// The same bytes with another content type.
-    pub(crate) fn as_content(&self, content_type: ContentType) -> Self {
+    fn as_content(&self, content_type: ContentType) -> Self {
         Self { content_type, bytes: Arc::clone(&self.bytes) }
     }
 
@@ -53,6 +53,27 @@ impl Payload {
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
+    }
+
+    /// The task's [`Kind`], from its content type.
+    pub fn kind(&self) -> Option<&str> {
+        self.content_type().kind()
+    }
+
+    /// Returns the payload with the given kind.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
+    pub fn with_kind(&self, kind: &Kind) -> Result<Self> {
+        Ok(self.as_content(self.content_type().with_kind(kind)?))
+    }
+
+    /// Returns the payload with the given trace context.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the content type would exceed 200 bytes.
+    pub fn with_traceparent(&self, parent: &TraceParent) -> Result<Self> {
+        Ok(self.as_content(self.content_type().with_traceparent(parent)?))
     }
 }
 

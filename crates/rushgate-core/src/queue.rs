@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Error, Field, IfDead, Lease, Payload, QueueName, Result, Revision, TaskId, TaskKey, Timestamp, Unmet,
+    Error, Field, IfDead, Kind, Lease, Payload, QueueName, Result, Revision, TaskEnd, TaskId, TaskKey,
+    Timestamp, Unmet,
 };
 
 pub use limits::{KeyLimits, Overflow, QueueLimits, Rate, Retention};
@@ -93,6 +94,15 @@ impl NewTask {
             held_open: false,
             part_of: None,
         }
+    }
+
+    /// Sets the task's kind.
+    ///
+    /// # Errors
+    /// [`is_invalid`](Error::is_invalid) if the [`Kind`] is invalid or the content type would exceed 200 bytes.
+    pub fn kind(mut self, kind: impl AsRef<str>) -> Result<Self> {
+        self.payload = self.payload.with_kind(&Kind::new(kind)?)?;
+        Ok(self)
     }
 
     /// Whether the task waits for others, now or later.
@@ -440,7 +450,7 @@ pub struct TaskProgress {
     pub percent: Option<u8>,
     /// Current step, as text: at most 200 bytes without control characters.
     #[serde(default)]
-    #[cfg_attr(feature = "schema", schemars(extend("pattern" = crate::schema::LABEL)))]
+    #[cfg_attr(feature = "schema", schemars(extend("pattern" = crate::field::LABEL)))]
     pub note: String,
 }
 
@@ -743,6 +753,17 @@ pub struct DeadLetter {
 impl DeadLetter {
     /// Error text of a task that became a dead letter at its deadline.
     pub const LATE: &str = "its deadline passed before it ran";
+
+    /// Error text of a task that died because one that it waited for ended like this; `error` is that of a dead
+    /// one.
+    pub fn unmet(id: &TaskId, end: TaskEnd, error: &str) -> String {
+        match end {
+            TaskEnd::Dead => format!("waited for {id}, which is dead: {}", PastRun::cut(error)),
+            TaskEnd::Cancelled => format!("waited for {id}, which was canceled"),
+            TaskEnd::Dropped => format!("waited for {id}, which was dropped"),
+            _ => format!("waited for {id}, which was deleted"),
+        }
+    }
 }
 
 /// Selects dead letters.

@@ -1,9 +1,10 @@
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::signed::Kind;
-use crate::{BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timestamp, UnitChoice, UnitNumber};
+use crate::{
+    BadReceipt, BuyerId, Hold, Line, ReservationId, SaleId, SaleSecret, Sku, Timestamp, UnitChoice,
+    UnitNumber,
+};
 
 /// Receipt of a reservation: signed proof that restores the reservation if the store lost it.
 ///
@@ -34,30 +35,6 @@ pub struct Receipt {
     /// Deadline for its confirmation.
     #[serde(rename = "d")]
     pub deadline: Timestamp,
-}
-
-/// Why a text is not a receipt of the sale.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum BadReceipt {
-    /// Not a receipt, or truncated.
-    Unreadable,
-    /// Issued for another sale.
-    OtherSale,
-    /// Changed after signing, or signed with another key.
-    Forged,
-}
-
-impl fmt::Display for BadReceipt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Unreadable => "malformed receipt: pass the full text that `reserve` returned",
-            Self::OtherSale => "the receipt is for another sale",
-            Self::Forged => "the receipt was not signed by this sale",
-        })
-    }
 }
 
 const KIND: Kind =

@@ -174,16 +174,16 @@ impl RoomState {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RoomReport {
     /// ID of the sale.
-    sale: SaleId,
+    pub sale: SaleId,
     #[serde(flatten)]
     rules: RoomRules,
     /// When it was opened.
     #[serde(rename = "opened_us")]
     opened: Timestamp,
     /// Number of buyers who joined.
-    joined: u64,
+    pub joined: u64,
     /// Number of positions that have been admitted.
-    served: u64,
+    pub served: u64,
     /// Number of admission tokens issued.
     admitted: u64,
     /// SHA-256 of the draw's secret, in hexadecimal digits, published before the draw.

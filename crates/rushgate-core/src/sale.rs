@@ -1,28 +1,24 @@
 mod orders;
 
+use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::{
-    BadReceipt, BuyerId, HoldTime, LedgerOrder, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp,
-    UnitNumber, UnitRange, units,
+    BuyerId, HoldTime, ReservationId, Result, SaleId, SaleSecret, Sku, Timestamp, UnitNumber, UnitRange,
+    units,
 };
 
 pub use orders::{
-    Delivery, FailedOrder, Failure, Follow, Followed, LedgerEntry, OrderBatch, OrderIntent, OrdersState,
+    Delivery, FailedOrder, Failure, Follow, Followed, LedgerEntry, LedgerOrder, OrderBatch, OrderIntent,
+    OrdersState,
 };
 
-/// Maximum number of units per line.
-pub const MAX_UNITS_PER_LINE: u32 = 1_000;
 /// Maximum number of answers by which the attempts at a sale are counted.
 pub const ATTEMPT_ANSWERS_MAX: u32 = 64;
 /// Maximum number of servers of which the attempts at a sale are counted apart.
 pub const ATTEMPT_SERVERS_MAX: u32 = 256;
-/// Maximum number of lines per reservation.
-pub const MAX_LINES: usize = 32;
-/// Maximum number of units per reservation.
-pub const MAX_UNITS: u32 = MAX_LINES as u32 * MAX_UNITS_PER_LINE;
 
 /// A sale to create.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -267,6 +263,19 @@ impl HoldState {
     /// Whether the state is final.
     pub const fn is_final(self) -> bool {
         !self.is_held()
+    }
+}
+
+impl OrderIntent {
+    /// What the ledger has yet to record for a reservation in this state, if anything.
+    pub const fn awaited(state: HoldState) -> Option<Self> {
+        match state {
+            HoldState::Held => Some(Self::Hold),
+            HoldState::Confirming => Some(Self::Confirm),
+            HoldState::Cancelling => Some(Self::Cancel),
+            HoldState::Expiring => Some(Self::Expire),
+            HoldState::Confirmed | HoldState::Cancelled | HoldState::Expired | HoldState::Rejected => None,
+        }
     }
 }
 
@@ -606,6 +615,30 @@ pub enum Restored {
     },
 }
 
+/// Why a text is not a receipt of the sale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum BadReceipt {
+    /// Not a receipt, or truncated.
+    Unreadable,
+    /// Issued for another sale.
+    OtherSale,
+    /// Changed after signing, or signed with another key.
+    Forged,
+}
+
+impl fmt::Display for BadReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Unreadable => "malformed receipt: pass the full text that `reserve` returned",
+            Self::OtherSale => "the receipt is for another sale",
+            Self::Forged => "the receipt was not signed by this sale",
+        })
+    }
+}
+
 /// Stock of a SKU: `total = free + held + confirmed + withdrawn`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -682,4 +715,19 @@ pub enum EventKind {
     Halted,
     /// The sale was rebuilt from the ledger: the first event of a generation.
     Rebuilt,
+}
+
+impl EventKind {
+    /// Whether the ledger records what happened: a reservation, a decision or a change of the stock.
+    pub const fn is_for_ledger(self) -> bool {
+        matches!(
+            self,
+            Self::Reserved
+                | Self::Confirming
+                | Self::Cancelling
+                | Self::Expiring
+                | Self::StockAdded
+                | Self::StockWithdrawn
+        )
+    }
 }

@@ -9,8 +9,7 @@ use crate::{
     QueueName, ReservationId, SaleId, ScheduleId, Sku, TaskId, TaskKey, Ticket, Token, TraceParent, WorkerId,
 };
 
-/// Pattern of a label for operators: at most 200 bytes without control characters.
-pub const LABEL: &str = "^([ -~]{0,200}|[^\\u0000-\\u001f\\u007f-\\u009f]{0,50})$";
+pub use crate::field::LABEL;
 
 /// Pattern of a name at the end of a text. A schema counts characters, and those beyond ASCII have up to four bytes.
 /// So it allows less than a name may be, and the ID of a task in an answer has the limit alone: the tasks of a schedule

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::text::{hex, unhex};
 use crate::{Error, HoldTime, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec, Timestamp};
 
 impl SaleSpec {
@@ -11,7 +12,7 @@ impl SaleSpec {
     /// sale.
     pub fn to_json(&self) -> String {
         let mut fields = fields(self);
-        fields["secret"] = hex(self.secret).into();
+        fields["secret"] = hex(&self.secret.to_bytes()).into();
         fields.to_string()
     }
 
@@ -28,7 +29,8 @@ impl SaleSpec {
         let fields: Option<Value> = serde_json::from_slice(stored).ok();
         let read = || {
             let fields = fields?;
-            read(id, &fields, secret(fields["secret"].as_str()?)?)
+            let secret = unhex("the secret", fields["secret"].as_str()?).ok()?;
+            read(id, &fields, SaleSecret::from_bytes(secret))
         };
         read().ok_or_else(unreadable)
     }
@@ -45,14 +47,6 @@ impl SaleSpec {
 
 fn unreadable() -> Error {
     Error::corrupt("cannot parse the stored specification of a sale")
-}
-
-fn hex(secret: SaleSecret) -> String {
-    format!("{:032x}", u128::from_be_bytes(secret.to_bytes()))
-}
-
-fn secret(hex: &str) -> Option<SaleSecret> {
-    Some(SaleSecret::from_bytes(u128::from_str_radix(hex, 16).ok()?.to_be_bytes()))
 }
 
 fn fields(spec: &SaleSpec) -> Value {

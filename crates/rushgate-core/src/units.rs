@@ -11,6 +11,13 @@ use crate::{Error, Result, Sku};
 /// Number of a unit of one SKU: 1..N.
 pub type UnitNumber = u32;
 
+/// Maximum number of units per line.
+pub const MAX_UNITS_PER_LINE: u32 = 1_000;
+/// Maximum number of lines per reservation.
+pub const MAX_LINES: usize = 32;
+/// Maximum number of units per reservation.
+pub const MAX_UNITS: u32 = MAX_LINES as u32 * MAX_UNITS_PER_LINE;
+
 /// A nonempty range of consecutive unit numbers of one SKU.
 ///
 /// Text form: `7` or `7-9`. JSON form: the pair `[7,9]`.

@@ -2,7 +2,7 @@
 //! `declare.rs`; a backend carries the requests out in [`Store::step`].
 
 use crate::check::{check_all, check_attempts, check_batch, check_tasks};
-use crate::declare::{Effect, Verb, field, own, verbs};
+use crate::declare::{Effect, field, own, verbs};
 use crate::wire::{Fields, Wire, object};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
@@ -14,6 +14,32 @@ use crate::{
     Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskPage, TaskReleased,
     Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict, WorkerId, WorkerInfo, WorkerMode,
 };
+
+/// An operation of a store: the type of its request.
+///
+/// [`Verbs`] has a method for each, which is the usual way to send it.
+pub trait Verb: Into<Request> + Send + 'static {
+    /// The type of the answer.
+    type Answer: Send + 'static;
+    /// Name, such as `claim`. It is the same at every layer.
+    const NAME: &'static str;
+    /// What an error says was being done, such as `acquire a lock`.
+    const DOING: &'static str;
+    /// What it does to the store.
+    const EFFECT: Effect;
+
+    /// Checks the documented limits.
+    ///
+    /// # Errors
+    /// [`is_invalid`](crate::Error::is_invalid) for a request outside its limits.
+    fn check(&self) -> Result<()>;
+
+    /// Wraps an answer.
+    fn reply(answer: Self::Answer) -> Reply;
+
+    /// Unwraps the answer; `None` for the reply to another verb.
+    fn answer(reply: Reply) -> Option<Self::Answer>;
+}
 
 verbs! {
     /// The operations of a store, as methods. Every [`Store`] has them.

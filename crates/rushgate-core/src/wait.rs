@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{DeadLetter, PastRun, Payload, TaskId, Timestamp};
+use crate::{Payload, TaskId, Timestamp};
 
 /// What happens to a task when one that it [waits for](crate::NewTask::after) becomes a dead letter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -137,17 +137,4 @@ pub enum Closed {
     NotOpen,
     /// No live task has this ID.
     NotFound,
-}
-
-impl DeadLetter {
-    /// Error text of a task that died because one that it waited for ended like this; `error` is that of a dead
-    /// one.
-    pub fn unmet(id: &TaskId, end: TaskEnd, error: &str) -> String {
-        match end {
-            TaskEnd::Dead => format!("waited for {id}, which is dead: {}", PastRun::cut(error)),
-            TaskEnd::Cancelled => format!("waited for {id}, which was canceled"),
-            TaskEnd::Dropped => format!("waited for {id}, which was dropped"),
-            _ => format!("waited for {id}, which was deleted"),
-        }
-    }
 }

@@ -7,14 +7,62 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::*;
 
 /// Version of this JSON, to be raised when a request or an answer changes.
 pub const WIRE_VERSION: u32 = 1;
+
+/// The store behind this server.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct StoreView {
+    /// Version of the store API. A client of another version must not use it.
+    pub protocol: u32,
+    /// Version of this server.
+    pub version: String,
+    /// The store's software and version.
+    pub server: String,
+    /// What an acknowledged write survives: `D0` to `D3`.
+    #[cfg_attr(feature = "schema", schemars(with = "String"))]
+    pub durability: Durability,
+}
+
+/// The answer of a verb.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SteppedView {
+    /// The answer, in lossless JSON.
+    pub answer: Value,
+    /// For a page that ended early, because its entries are large or hidden: name of the last entry that was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// A notification, which ends its stream.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct HeardView {
+    /// For a lock: the notification, in lossless JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub notice: Option<Value>,
+    /// Why the store cannot notify.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<FailureView>,
+}
+
+/// Why a store cannot notify.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct FailureView {
+    /// Code of the problem.
+    pub code: String,
+    /// What is wrong.
+    pub detail: String,
+}
 
 /// A value with a lossless JSON form.
 pub(crate) trait Wire: Sized {

@@ -1,6 +1,5 @@
 //! Requests to the server, and what its answers mean.
 
-use std::error::Error as StdError;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rushgate_core::{Error, Notice, Result, Topic};
+use rushgate_core::{Effect, Error, Notice, Result, Topic, with_causes};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -41,17 +40,6 @@ pub(crate) struct Api {
     client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
     address: Address,
     incarnation: Mutex<String>,
-}
-
-/// What happens if a request is sent twice.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Again {
-    /// It changes nothing.
-    Read,
-    /// It takes effect once.
-    Safe,
-    /// It may take effect again.
-    Unsafe,
 }
 
 /// A refusal.
@@ -102,13 +90,13 @@ impl Api {
     }
 
     /// Sends a request, again while the server refuses it for the moment, and returns the JSON of its answer.
-    pub(crate) async fn ask(&self, method: Method, path: &str, body: Bytes, again: Again) -> Result<Value> {
+    pub(crate) async fn ask(&self, method: Method, path: &str, body: Bytes, effect: Effect) -> Result<Value> {
         let until = Instant::now() + PATIENCE;
         // Whether an earlier answer left the outcome open. A later refusal does not close it.
         let mut maybe_happened = false;
-        let failed = |error: Error, maybe_happened| match again {
+        let failed = |error: Error, maybe_happened| match effect {
             // A request that changes nothing cannot have taken effect.
-            Again::Read => error.of_a_look(),
+            Effect::Read => error.of_a_look(),
             _ if maybe_happened => error.maybe_happened(),
             _ => error,
         };
@@ -125,7 +113,7 @@ impl Api {
                 return serde_json::from_slice(&bytes).map_err(unreadable);
             }
             let problem: Problem = serde_json::from_slice(&bytes).unwrap_or_default();
-            let (is_passing, pause) = (is_passing(status, &problem, again), pause(&headers));
+            let (is_passing, pause) = (is_passing(status, &problem, effect), pause(&headers));
             let refusal = self.refusal(status, problem);
             maybe_happened |= refusal.may_have_happened();
             if !is_passing || Instant::now() + pause >= until {
@@ -170,7 +158,7 @@ impl Api {
                         return Ok(heard);
                     }
                 }
-                Some(Err(error)) => return Err(Error::unavailable(chain(&error))),
+                Some(Err(error)) => return Err(Error::unavailable(with_causes(&error))),
                 // The server ends a stream after its longest wait. The waiter asks the store, and listens again.
                 None => return Ok(matches!(topic, Topic::Token(_)).then_some(Notice::Ask)),
             }
@@ -185,7 +173,7 @@ impl Api {
     ) -> Result<(StatusCode, HeaderMap, Bytes)> {
         let (head, body) = self.send(method, path, body).await?.into_parts();
         let whole = Limited::new(body, ANSWER_MAX).collect().await;
-        let whole = whole.map_err(|error| Error::unavailable(chain(&*error)).maybe_happened())?;
+        let whole = whole.map_err(|error| Error::unavailable(with_causes(&*error)).maybe_happened())?;
         Ok((head.status, head.headers, whole.to_bytes()))
     }
 
@@ -207,7 +195,7 @@ impl Api {
 
     fn unreachable(&self, error: ClientError) -> Error {
         let was_sent = !error.is_connect();
-        let fault = Error::unavailable(format_args!("cannot reach {}: {}", self.base(), chain(&error)));
+        let fault = Error::unavailable(format_args!("cannot reach {}: {}", self.base(), with_causes(&error)));
         let hint = match self.base().starts_with("https:") {
             true => {
                 "check the address, and that this machine trusts the CA of its certificate (SSL_CERT_FILE)"
@@ -269,11 +257,11 @@ impl Api {
 }
 
 /// Whether to send the request again.
-fn is_passing(status: StatusCode, problem: &Problem, again: Again) -> bool {
+fn is_passing(status: StatusCode, problem: &Problem, effect: Effect) -> bool {
     match problem.code.as_str() {
         "too_many" | "unavailable" | "closing" => true,
-        "outcome_unknown" => again != Again::Unsafe,
-        "" => matches!(status.as_u16(), 502..=504) && again != Again::Unsafe,
+        "outcome_unknown" => effect != Effect::Write,
+        "" => matches!(status.as_u16(), 502..=504) && effect != Effect::Write,
         _ => false,
     }
 }
@@ -281,17 +269,6 @@ fn is_passing(status: StatusCode, problem: &Problem, again: Again) -> bool {
 fn pause(headers: &HeaderMap) -> Duration {
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
     seconds.map_or(PAUSE, Duration::from_secs)
-}
-
-/// The messages of an error and its causes.
-fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text
 }
 
 fn no_roots() -> rustls::ClientConfig {

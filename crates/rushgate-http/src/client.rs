@@ -2,11 +2,11 @@
 
 use hyper::Method;
 use hyper::body::Bytes;
-use rushgate_core::{Error, Result};
+use rushgate_core::{Effect, Error, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::api::{Again, Api};
+use crate::api::Api;
 use crate::url::Address;
 
 /// A client of the routes of a server. Its errors are those of [`HttpStore`](crate::HttpStore).
@@ -27,7 +27,7 @@ impl Client {
     /// # Errors
     /// The server refused the request or could not be reached.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        read(self.0.ask(Method::GET, path, Bytes::new(), Again::Read).await?)
+        read(self.0.ask(Method::GET, path, Bytes::new(), Effect::Read).await?)
     }
 
     /// Sends a request that takes effect each time it is sent. It is repeated only if the server refused it for the
@@ -36,7 +36,7 @@ impl Client {
     /// # Errors
     /// As [`get`](Self::get); [`may_have_happened`](Error::may_have_happened) if the answer was lost.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
-        read(self.0.ask(Method::POST, path, Bytes::from(body.to_string()), Again::Unsafe).await?)
+        read(self.0.ask(Method::POST, path, Bytes::from(body.to_string()), Effect::Write).await?)
     }
 
     /// Deletes what `path` names.
@@ -44,7 +44,7 @@ impl Client {
     /// # Errors
     /// As [`post`](Self::post).
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        read(self.0.ask(Method::DELETE, path, Bytes::new(), Again::Unsafe).await?)
+        read(self.0.ask(Method::DELETE, path, Bytes::new(), Effect::Write).await?)
     }
 }
 

@@ -1,8 +1,6 @@
 //! The stream of a notification: server-sent events, of which the first one with data is the last.
 
-use rushgate_core::{Error, Notice, Result};
-use serde::Deserialize;
-use serde_json::Value;
+use rushgate_core::{Error, FailureView, HeardView, Notice, Result};
 
 /// Longest line of the stream, in bytes.
 const LINE_MAX: usize = 64 << 10;
@@ -10,23 +8,6 @@ const LINE_MAX: usize = 64 << 10;
 /// The lines of a stream, as they arrive in parts.
 #[derive(Default)]
 pub(crate) struct Lines(Vec<u8>);
-
-/// Data of an event.
-#[derive(Deserialize)]
-struct Data {
-    /// The notification of a lock.
-    #[serde(default)]
-    notice: Option<Value>,
-    /// Why the store cannot notify.
-    #[serde(default)]
-    failure: Option<Failure>,
-}
-
-#[derive(Deserialize)]
-struct Failure {
-    code: String,
-    detail: String,
-}
 
 impl Lines {
     /// Adds a part of the stream. Returns the notification, if the stream has one.
@@ -47,9 +28,9 @@ impl Lines {
 
 fn read(data: &[u8]) -> Result<Option<Notice>> {
     match serde_json::from_slice(data).map_err(|_| unreadable())? {
-        Data { failure: Some(Failure { code, detail }), .. } => Err(Error::reported(&code, detail)),
-        Data { notice: Some(notice), .. } => Notice::from_wire(notice).ok_or_else(unreadable).map(Some),
-        Data { notice: None, .. } => Ok(None),
+        HeardView { failure: Some(FailureView { code, detail }), .. } => Err(Error::reported(&code, detail)),
+        HeardView { notice: Some(notice), .. } => Notice::from_wire(notice).ok_or_else(unreadable).map(Some),
+        HeardView { notice: None, .. } => Ok(None),
     }
 }
 

@@ -8,10 +8,9 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::body::Bytes;
 use rushgate_core::{
-    Answer, Durability, Effect, Error, Notice, Reply, Request, Result, Store, StoreCalls, StoreInfo, Topic,
-    WIRE_VERSION, Warning,
+    Answer, Effect, Error, Notice, Reply, Request, Result, SteppedView, Store, StoreCalls, StoreInfo,
+    StoreView, Topic, WIRE_VERSION, Warning,
 };
-use serde::Deserialize;
 use serde_json::Value;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
@@ -20,7 +19,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::api::{Again, Api};
+use crate::api::Api;
 use crate::order::{Order, Turn};
 use crate::url::Address;
 
@@ -39,25 +38,6 @@ pub struct HttpStore {
     end: CancellationToken,
     is_closed: AtomicBool,
     calls: AtomicU64,
-}
-
-/// The server's description of its store.
-#[derive(Deserialize)]
-struct Description {
-    protocol: u32,
-    version: String,
-    server: String,
-    durability: Durability,
-}
-
-/// The answer to a step.
-#[derive(Deserialize)]
-struct Stepped {
-    #[serde(default)]
-    answer: Value,
-    /// The last entry of a page that ended early.
-    #[serde(default)]
-    next: Option<String>,
 }
 
 impl HttpStore {
@@ -117,9 +97,9 @@ fn start(end: CancellationToken, steps: TaskTracker) -> Result<Handle> {
 }
 
 async fn describe(api: &Api) -> Result<StoreInfo> {
-    let json = api.ask(Method::GET, "/v1/store", Bytes::new(), Again::Read).await;
+    let json = api.ask(Method::GET, "/v1/store", Bytes::new(), Effect::Read).await;
     let json = json.map_err(|error| if error.is_not_found() { api.no_store_api() } else { error })?;
-    let Description { protocol, version, server, durability } =
+    let StoreView { protocol, version, server, durability } =
         serde_json::from_value(json).map_err(|_| api.no_store_api())?;
     if protocol != WIRE_VERSION {
         return Err(Error::misconfigured(format_args!(
@@ -222,10 +202,10 @@ impl Drop for EndsWithItsWaiter {
 /// Carries out one request. A page may take several requests, because the server limits the size of an answer.
 async fn carry_out(api: &Api, mut turn: Turn, mut request: Request) -> Result<Reply> {
     turn.comes().await;
-    let (name, again) = (request.name(), again(request.effect()));
+    let name = request.name();
     let mut items = Vec::new();
     loop {
-        let Stepped { answer, next } = step(api, &request, again).await?;
+        let SteppedView { answer, next } = step(api, &request).await?;
         let (Some(page), Value::Array(some)) = (request.page_mut(), &answer) else {
             return Reply::from_wire(name, answer);
         };
@@ -240,11 +220,11 @@ async fn carry_out(api: &Api, mut turn: Turn, mut request: Request) -> Result<Re
     }
 }
 
-async fn step(api: &Api, request: &Request, again: Again) -> Result<Stepped> {
+async fn step(api: &Api, request: &Request) -> Result<SteppedView> {
     let body = Bytes::from(request.to_wire().to_string());
     let path = format!("/v1/store/{}", request.name());
-    let json =
-        api.ask(Method::POST, &path, body, again).await.map_err(|error| plain(error, request.doing()))?;
+    let json = api.ask(Method::POST, &path, body, request.effect()).await;
+    let json = json.map_err(|error| plain(error, request.doing()))?;
     serde_json::from_value(json)
         .map_err(|error| Error::bug("cannot read an answer of the server").caused_by(error))
 }
@@ -265,13 +245,5 @@ fn plain(error: Error, doing: &str) -> Error {
             }
         }
         _ => error,
-    }
-}
-
-fn again(effect: Effect) -> Again {
-    match effect {
-        Effect::Read => Again::Read,
-        Effect::Replayed | Effect::Idempotent => Again::Safe,
-        Effect::Write => Again::Unsafe,
     }
 }

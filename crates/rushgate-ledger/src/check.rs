@@ -3,31 +3,9 @@
 use std::collections::BTreeSet;
 
 use rushgate_core::{
-    Error, Field, LedgerEntry, MAX_UNITS, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch,
-    check_range,
+    Error, LedgerEntry, MAX_UNITS, Result, SaleSpec, Sku, UnitNumber, UnitRange, check_batch, check_range,
+    check_stock,
 };
-
-use crate::LedgerSale;
-
-impl LedgerSale {
-    /// Checks the documented limits; fails with [`is_invalid`](Error::is_invalid).
-    pub(crate) fn check(&self) -> Result<()> {
-        check_range(Field::Skus, self.skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
-        let mut seen = BTreeSet::new();
-        for sku in &self.skus {
-            check_stock(sku.units, sku.per_buyer)?;
-            if !seen.insert(&sku.sku) {
-                return Err(Error::invalid("the SKU", format_args!("`{}` is listed twice", sku.sku)));
-            }
-        }
-        Ok(())
-    }
-}
-
-fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
-    check_range(Field::Units, units.into(), 1, SaleSpec::UNITS_MAX.into())?;
-    check_range(Field::PerBuyer, per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
-}
 
 /// Checks the documented limits of a batch; fails with [`is_invalid`](Error::is_invalid).
 pub(crate) fn check_entries(entries: &[LedgerEntry]) -> Result<()> {

@@ -1,26 +1,19 @@
-use std::sync::Arc;
-
 use rushgate_core::{
-    Answer, Error, LedgerBooks, LedgerEntry, OrderIntent, Result, SaleId, SaleSpec, SaleState, Sku, SkuSpec,
-    StoreInfo, UnitNumber, Verdict,
+    Answer, LedgerBooks, LedgerEntry, OrderIntent, SaleId, SaleSpec, SaleState, Sku, SkuSpec, StoreInfo,
+    UnitNumber, Verdict,
 };
-
-#[cfg(feature = "sqlite")]
-use crate::SqliteLedger;
-#[cfg(feature = "postgres")]
-use crate::{PostgresLedger, postgres::late::LateLedger};
 
 /// The orders database: the system of record for orders.
 ///
 /// Every method is idempotent: a repeated call changes nothing and gets the same answer. After an error the data is
-/// unchanged, unless [`may_have_happened`](Error::may_have_happened) is true. That is the case only if the outcome of
-/// a commit is unknown.
+/// unchanged, unless [`may_have_happened`](rushgate_core::Error::may_have_happened) is true. That is the case only if
+/// the outcome of a commit is unknown.
 pub trait Ledger: Send + Sync {
     /// Registers a sale and its SKUs. Changes nothing if they are registered already.
     ///
-    /// Totals and generations never decrease: the larger value is kept. Fails with [`is_invalid`](Error::is_invalid),
-    /// without a change, if an SKU is registered with another limit per buyer, because orders were accepted under
-    /// that limit.
+    /// Totals and generations never decrease: the larger value is kept. Fails with
+    /// [`is_invalid`](rushgate_core::Error::is_invalid), without a change, if an SKU is registered with another limit
+    /// per buyer, because orders were accepted under that limit.
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()>;
 
     /// Records the store's decisions in one transaction: 1 to 1,000 entries, answered in the given order.
@@ -51,72 +44,8 @@ pub trait Ledger: Send + Sync {
     fn counters(&self) -> LedgerCalls;
 
     /// Waits until all steps sent before this call have finished, then closes the connection. Later calls fail with
-    /// [`is_unavailable`](Error::is_unavailable).
+    /// [`is_unavailable`](rushgate_core::Error::is_unavailable).
     fn close(&self) -> Answer<'_, ()>;
-}
-
-/// Opens the ledger at `url`: `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE` (also
-/// `postgresql://`; see [`PostgresLedger::open`] for its options).
-///
-/// Creates the file or schema if needed, and migrates an older one. Blocks meanwhile: up to about 5 s for a file that
-/// another process is migrating, up to a minute for a server, and about 10 s for a server that cannot be reached.
-///
-/// # Errors
-/// - [`is_invalid`](Error::is_invalid): a URL of another kind.
-/// - [`is_misconfigured`](Error::is_misconfigured): a file that is read-only, a directory, another program's or of a
-///   newer schema; a server that is too old, read-only or refuses the user.
-/// - [`is_unavailable`](Error::is_unavailable): a server that cannot be reached.
-/// - [`is_corrupt`](Error::is_corrupt): a damaged file.
-///
-/// None of them changes the file or the schema.
-pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
-    match url.split_once(':') {
-        #[cfg(feature = "sqlite")]
-        Some(("sqlite", ":memory:")) => Ok(Arc::new(SqliteLedger::in_memory()?)),
-        #[cfg(feature = "sqlite")]
-        Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(SqliteLedger::open(path)?)),
-        #[cfg(feature = "postgres")]
-        Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
-            Ok(Arc::new(PostgresLedger::open(url)?))
-        }
-        _ => Err(unsupported(url)),
-    }
-}
-
-/// The rest of the URL may contain a password, so the error does not repeat it.
-fn unsupported(url: &str) -> Error {
-    let scheme = url.split_once(':').map(|(scheme, _)| scheme);
-    let has = scheme.map_or("no scheme".to_owned(), |scheme| format!("the scheme `{scheme}`"));
-    let lacks = match scheme {
-        Some("sqlite") if !cfg!(feature = "sqlite") => Some("sqlite"),
-        Some("postgres" | "postgresql") if !cfg!(feature = "postgres") => Some("postgres"),
-        _ => None,
-    };
-    match lacks {
-        Some(feature) => {
-            Error::invalid("the ledger's URL", format_args!("has {has}, which this build does not support"))
-                .hint(format_args!("enable the feature `{feature}` of the crate `rushgate`"))
-        }
-        None => Error::invalid("the ledger's URL", format_args!("has {has}, which is not supported"))
-            .hint("use sqlite:PATH, sqlite::memory: or postgres://USER@HOST/DATABASE"),
-    }
-}
-
-/// Opens the ledger like [`connect`], but accepts a server that cannot be reached. The connection is then retried
-/// every second in the background. Until it succeeds, every call fails with [`is_unavailable`](Error::is_unavailable)
-/// and changes nothing. For servers that sell meanwhile and let orders wait in the queue.
-///
-/// # Errors
-/// Those of [`connect`], except for a server that cannot be reached.
-pub fn connect_when_it_can(url: &str) -> Result<Arc<dyn Ledger>> {
-    match connect(url) {
-        #[cfg(feature = "postgres")]
-        Err(error) if error.is_unavailable() && url.starts_with("postgres") => {
-            tracing::warn!(%error, "the ledger is not reachable yet; orders wait until it is");
-            Ok(Arc::new(LateLedger::new(url, error)?))
-        }
-        connected => connected,
-    }
 }
 
 /// A sale to register in the ledger.
@@ -296,15 +225,5 @@ mod tests {
         assert_eq!(Written::Refused(Refusal::UnitTaken).verdict(Confirm), rejected(true));
         assert_eq!(Written::Refused(Refusal::LimitReached).verdict(Confirm), rejected(false));
         assert_eq!(Written::Refused(Refusal::NotForSale).verdict(Confirm), None);
-    }
-
-    #[test]
-    fn another_kind_of_url_is_refused_with_what_is_supported_and_without_its_password() {
-        for url in ["mysql://me:secret@host/db", "postgres:me:secret", "orders.db", "sqlite:", ""] {
-            let error = connect(url).err().unwrap();
-            assert!(error.is_invalid(), "{error}");
-            assert!(error.hint_text().unwrap().contains("sqlite:PATH"), "{error:?}");
-            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
-        }
     }
 }

@@ -51,6 +51,7 @@ mod check;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod counters;
 mod ledger;
+mod open;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod outbox;
 #[cfg(feature = "postgres")]
@@ -60,9 +61,8 @@ mod sqlite;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod words;
 
-pub use ledger::{
-    KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written, connect, connect_when_it_can,
-};
+pub use ledger::{KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written};
+pub use open::{connect, connect_when_it_can};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use outbox::{
     Outbox, OutboxBatches, OutboxEntry, OutboxLead, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn,

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 use std::iter::Peekable;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rushgate_core::{Error, LedgerOrder, OrderIntent, Result, SaleId, SaleSecret, SaleSpec, Sku, UnitNumber};
+use rushgate_core::{
+    Answer, Error, LedgerOrder, OrderIntent, Result, SaleId, SaleSecret, SaleSpec, Sku, UnitNumber,
+};
 
-use crate::Written;
+use crate::{Refusal, Written};
 
 /// The answer for a live order, depending on whether it owns the requested units.
 pub(crate) fn recorded(
@@ -73,32 +75,62 @@ pub(crate) fn take_units(
     }
 }
 
-/// Whether an order was refused because other orders own its units.
-pub(crate) fn units_taken(why: &str) -> Result<bool, String> {
-    match why {
-        "unit_taken" => Ok(true),
-        "limit_reached" => Ok(false),
-        other => Err(format!("a refusal for the reason `{other}`")),
+/// The constraint that a statement violated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Violation {
+    /// One that decides the answer.
+    Is(Refusal),
+    /// The order was refused before, and its recorded refusal is the answer.
+    RefusedBefore,
+}
+
+impl Violation {
+    /// The violation with this name in the schema.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Some(Self::Is(match name {
+            "unit_taken" => Refusal::UnitTaken,
+            "limit_reached" | "slot_taken" => Refusal::LimitReached,
+            "sequence_reused" => Refusal::SequenceReused,
+            "not_for_sale" => Refusal::NotForSale,
+            "withdrawn" => Refusal::Withdrawn,
+            "old_generation" => Refusal::OldGeneration,
+            "refused" => return Some(Self::RefusedBefore),
+            _ => return None,
+        }))
     }
 }
 
-pub(crate) fn is_live(state: OrderIntent) -> bool {
-    matches!(state, OrderIntent::Hold | OrderIntent::Confirm)
+/// The word that records a refusal, if a later delivery could otherwise get another answer.
+pub(crate) fn kept_word(refusal: Refusal) -> Option<&'static str> {
+    match refusal {
+        Refusal::UnitTaken => Some("unit_taken"),
+        Refusal::LimitReached => Some("limit_reached"),
+        _ => None,
+    }
 }
 
-pub(crate) fn state_text(state: OrderIntent) -> &'static str {
-    match state {
-        OrderIntent::Hold => "held",
-        OrderIntent::Confirm => "confirmed",
-        OrderIntent::Cancel => "cancelled",
-        OrderIntent::Expire => "expired",
-    }
+/// The inverse of [`kept_word`].
+pub(crate) fn kept_refusal(word: &str) -> Result<Refusal, String> {
+    let kept = [Refusal::UnitTaken, Refusal::LimitReached].into_iter();
+    let mut kept = kept.filter(|refusal| kept_word(*refusal) == Some(word));
+    kept.next().ok_or_else(|| format!("a refusal for the reason {word:?}"))
 }
 
 pub(crate) fn state_from(text: &str) -> Result<OrderIntent, String> {
-    let states = [OrderIntent::Hold, OrderIntent::Confirm, OrderIntent::Cancel, OrderIntent::Expire];
-    let state = states.into_iter().find(|state| state_text(*state) == text);
+    let state = OrderIntent::ALL.into_iter().find(|state| state.word() == text);
     state.ok_or_else(|| format!("an order in the state {text:?}"))
+}
+
+pub(crate) fn unknown(sale: &SaleId) -> Error {
+    Error::not_found(format_args!("the sale `{sale}` in the ledger"))
+}
+
+pub(crate) fn closed() -> Error {
+    Error::unavailable("the ledger is closed").hint("reconnect")
+}
+
+pub(crate) fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {
+    Box::pin(async move { Err(error) })
 }
 
 /// The machine's clock. It is recorded for information only; no decision depends on it.

@@ -165,13 +165,13 @@ impl Cluster {
 
     /// Drops every connection.
     pub(crate) fn disconnect(&self) {
-        self.state().lanes.values().for_each(|node| node.lane.disconnect());
+        self.state().lanes.values().for_each(|node| node.lane.link.disconnect());
     }
 
     /// What holds for all nodes: the weakest durability, and the run IDs together.
     pub(crate) fn checked(&self) -> Option<Checked> {
         let state = self.state();
-        let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.checked()).collect();
+        let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.link.checked()).collect();
         all.sort_unstable_by(|one, other| one.run.cmp(&other.run));
         let runs: Vec<_> = all.iter().map(|checked| checked.run.clone()).collect();
         let sees_settings = all.iter().all(|checked| checked.sees_settings);
@@ -397,7 +397,7 @@ impl State {
     fn close_all_but_primaries(&mut self, before: &[Address]) {
         let Self { primaries, replicas, lanes, .. } = self;
         let may_become = |address: &Address, node: &Node| {
-            !before.contains(address) && !replicas.contains(address) && node.lane.is_connected()
+            !before.contains(address) && !replicas.contains(address) && node.lane.link.is_connected()
         };
         lanes.retain(|address, node| primaries.contains(address) || may_become(address, node));
     }
@@ -417,12 +417,8 @@ impl View {
         let fact = |name: &str| info.get(name).map_or("", String::as_str);
         let (whole, epoch) =
             (fact("cluster_state") == "ok", fact("cluster_current_epoch").parse().unwrap_or(0));
-        let mut rows = next()?.list()?;
-        let mut ranges = Vec::new();
-        while !rows.is_empty() {
-            ranges.extend(read_range(rows.list()?, from)?);
-        }
-        Ok(Self { whole, epoch, ranges })
+        let ranges = next()?.list()?.each(|rows| read_range(rows.list()?, from))?;
+        Ok(Self { whole, epoch, ranges: ranges.into_iter().flatten().collect() })
     }
 
     fn is_later_than(&self, other: &Self) -> bool {
@@ -433,11 +429,7 @@ impl View {
 /// First slot, last slot, primary, replicas. `None` if the primary's address is not known.
 fn read_range(mut row: Fields, from: &Address) -> Result<Option<Range>> {
     let (first, last) = (row.int()? as u16, row.int()? as u16);
-    let mut nodes = Vec::new();
-    while !row.is_empty() {
-        nodes.push(read_node(row.list()?, from)?);
-    }
-    let mut nodes = nodes.into_iter();
+    let mut nodes = row.each(|row| read_node(row.list()?, from))?.into_iter();
     let primary = nodes.next().flatten();
     Ok(primary.map(|primary| Range { slots: first..=last, primary, replicas: nodes.flatten().collect() }))
 }

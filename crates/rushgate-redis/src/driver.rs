@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Error, Result, StoreCalls, Warning};
+use rushgate_core::{Error, Result, Warning};
 use tokio_util::sync::DropGuard;
 
 use crate::backoff::Opening;
 use crate::check::Checked;
 use crate::cluster::Cluster;
-use crate::command::{Call, Command};
 use crate::inbox::Inbox;
 use crate::lane::Lane;
 use crate::library::Library;
@@ -26,9 +25,9 @@ const CLOSE_MAX: Duration = Duration::from_secs(2);
 
 /// The dispatcher of a store's requests.
 pub(crate) struct Driver {
-    servers: Servers,
-    runtime: Runtime,
-    books: Arc<Books>,
+    pub(crate) servers: Servers,
+    pub(crate) runtime: Runtime,
+    pub(crate) books: Arc<Books>,
 }
 
 /// Dropped when no more requests are executed, because the store was closed or its runtime has ended.
@@ -47,7 +46,7 @@ impl Drop for Ending {
 
 /// One server, which a failover may replace, or a Cluster.
 #[derive(Clone)]
-enum Servers {
+pub(crate) enum Servers {
     One(Arc<Lane>),
     Cluster(Arc<Cluster>),
 }
@@ -80,8 +79,10 @@ impl Driver {
         matches!(self.servers, Servers::Cluster(_))
     }
 
-    fn send(&self, what: What) -> impl Future<Output = Result<Reply>> + Send + use<> {
-        let kind = what.kind();
+    /// Sends a call, a command or a transaction immediately. The returned future is the reply.
+    pub(crate) fn send<W: Into<What>>(&self, what: W) -> impl Future<Output = Result<Reply>> + Send + use<W> {
+        let what = what.into();
+        let only_looks = what.only_looks();
         let answer = self.books.enter(what).map(|(work, answer)| {
             match &self.servers {
                 Servers::One(lane) => lane.send(work),
@@ -92,26 +93,10 @@ impl Driver {
         let books = Arc::clone(&self.books);
         async move {
             let answer = answer.ok_or_else(closed)?.await;
-            answer.unwrap_or_else(|_| Err(books.ended().maybe_happened())).map_err(|error| kind.blame(error))
+            let answer = answer.unwrap_or_else(|_| Err(books.ended().maybe_happened()));
+            // Such a request changed nothing, whether or not its reply arrived.
+            answer.map_err(|error| if only_looks { error.of_a_look() } else { error })
         }
-    }
-
-    /// Sends a call immediately. The returned future is the reply.
-    pub(crate) fn call(&self, call: Call) -> impl Future<Output = Result<Reply>> + Send + use<> {
-        self.send(What::Call(call))
-    }
-
-    /// Sends a command immediately.
-    pub(crate) fn command(&self, command: Command) -> impl Future<Output = Result<Reply>> + Send + use<> {
-        self.send(What::Command(command))
-    }
-
-    /// Sends commands as a transaction (MULTI). The reply is the list of their replies.
-    pub(crate) fn together(
-        &self,
-        commands: Vec<Command>,
-    ) -> impl Future<Output = Result<Reply>> + Send + use<> {
-        self.send(What::Together(commands))
     }
 
     /// A pinned connection to each server. Must be called on the store's runtime.
@@ -135,44 +120,11 @@ impl Driver {
             answered.ok_or_else(|| books.ended().maybe_happened())?
         }
     }
-
-    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.runtime.spawn(task);
-    }
-
-    pub(crate) fn counted(&self) -> StoreCalls {
-        self.books.counted()
-    }
-
-    /// The result of the latest check.
-    pub(crate) fn checked(&self) -> Checked {
-        self.servers.checked()
-    }
-
-    /// Warnings about the servers.
-    pub(crate) fn warnings(&self) -> Vec<Warning> {
-        self.servers.warnings()
-    }
-
-    /// Accepts no more requests. Those already sent are executed first.
-    pub(crate) fn stop(&self) {
-        self.books.close();
-    }
-
-    /// The error for requests that are no longer executed.
-    pub(crate) fn why_ended(&self) -> Error {
-        self.books.ended()
-    }
-
-    /// Completes when all tasks of the store have ended.
-    pub(crate) fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        self.runtime.ended()
-    }
 }
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        self.stop();
+        self.books.close();
     }
 }
 
@@ -231,24 +183,24 @@ impl Servers {
     /// Drops the connections for requests.
     fn disconnect(&self) {
         match self {
-            Self::One(lane) => lane.disconnect(),
+            Self::One(lane) => lane.link.disconnect(),
             Self::Cluster(cluster) => cluster.disconnect(),
         }
     }
 
     /// Warnings about the servers. A failover can replace any server but a standalone one.
-    fn warnings(&self) -> Vec<Warning> {
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
         let may_fail_over = match self {
-            Self::One(lane) => lane.follows_sentinels(),
+            Self::One(lane) => lane.link.way.follows_sentinels(),
             Self::Cluster(_) => true,
         };
         self.checked().warnings(may_fail_over)
     }
 
     /// The result of the latest checks.
-    fn checked(&self) -> Checked {
+    pub(crate) fn checked(&self) -> Checked {
         let checked = match self {
-            Self::One(lane) => lane.checked(),
+            Self::One(lane) => lane.link.checked(),
             Self::Cluster(cluster) => cluster.checked(),
         };
         checked.unwrap_or_else(Checked::unknown)

@@ -184,8 +184,8 @@ impl Inbox {
         match push {
             Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
             Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
-            Push::Over { queue, id } => self.listeners.tell_over(&queue, &id),
-            Push::Events { log, last } => self.listeners.tell_events(&log, last),
+            Push::Over { queue, id } => self.listeners.tell_over(queue, id),
+            Push::Events { log, last } => self.listeners.tell_events(log, last),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
                 let Some(post) = post else { return };

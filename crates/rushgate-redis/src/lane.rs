@@ -12,7 +12,6 @@ use tokio::sync::mpsc;
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::check::Checked;
 use crate::choose::choose;
 use crate::fault;
 use crate::library::ensure_on;
@@ -43,7 +42,7 @@ const MOVES_MAX: usize = 3;
 pub(crate) struct Lane {
     queue: mpsc::UnboundedSender<Work>,
     pump: Arc<Mutex<Pump>>,
-    link: Arc<Link>,
+    pub(crate) link: Arc<Link>,
     runtime: Runtime,
 }
 
@@ -57,48 +56,25 @@ impl Lane {
         Self { queue, pump, link, runtime: runtime.clone() }
     }
 
+    /// Sends a request on the caller's thread if nothing else is under way: to wake the lane's task, which often means
+    /// another thread, would take longer than the rest of the request. Otherwise the task sends it.
     pub(crate) fn send(&self, work: Work) {
-        let Some(work) = self.send_now(work) else { return };
+        // The task holds the lock while it delivers replies. A Cluster sends requests again from there.
+        if let Ok(mut pump) = self.pump.try_lock()
+            && let Some(waker) = pump.idle_waker()
+            && let Some(conn) = self.link.current()
+        {
+            let _entered = self.runtime.enter();
+            return pump.start(&self.link, conn, vec![work], &mut Context::from_waker(&waker));
+        }
         if let Err(unsent) = self.queue.send(work) {
             unsent.0.answer(Err(self.link.books.ended()));
         }
     }
 
-    /// Sends a request on the caller's thread if nothing else is under way. To wake the lane's task, which often means
-    /// another thread, would take longer than the rest of the request. Returns a request that it did not send.
-    fn send_now(&self, work: Work) -> Option<Work> {
-        // The task holds the lock while it delivers replies. A Cluster sends requests again from there.
-        let Ok(mut pump) = self.pump.try_lock() else { return Some(work) };
-        let Some(waker) = pump.idle_waker() else { return Some(work) };
-        let Some(conn) = self.link.current() else { return Some(work) };
-        let _entered = self.runtime.enter();
-        pump.start(&self.link, conn, vec![work], &mut Context::from_waker(&waker));
-        None
-    }
-
     /// A pinned connection: the current one, or a new one.
     pub(crate) async fn walk(&self) -> Result<Walk> {
         Ok(Walk::new(&self.link, self.link.conn().await?))
-    }
-
-    /// Whether a connection exists. It may have been lost without notice.
-    pub(crate) fn is_connected(&self) -> bool {
-        self.link.is_connected()
-    }
-
-    /// Whether a failover by sentinels can replace the server.
-    pub(crate) fn follows_sentinels(&self) -> bool {
-        self.link.way.follows_sentinels()
-    }
-
-    /// Drops the connection.
-    pub(crate) fn disconnect(&self) {
-        self.link.disconnect();
-    }
-
-    /// The result of the latest check.
-    pub(crate) fn checked(&self) -> Option<Checked> {
-        self.link.checked()
     }
 }
 

@@ -3,6 +3,7 @@
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, Left, LockName,
     LockState, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Result, Timestamp, Token, WaiterState,
+    verb,
 };
 
 use crate::command::micros;
@@ -65,16 +66,16 @@ pub(crate) fn held(name: &LockName, token: Token) -> Call {
     call(Function::LockHeld, name).arg(token.to_bytes())
 }
 
-pub(crate) fn leave(name: &LockName, token: Token) -> Call {
-    call(Function::LockLeave, name).arg(token.to_bytes())
+pub(crate) fn leave(verb: &verb::Leave) -> Call {
+    call(Function::LockLeave, &verb.name).arg(verb.token.to_bytes())
 }
 
 pub(crate) fn release_all(name: &LockName, client: ClientId) -> Call {
     call(Function::LockReleaseAll, name).arg(client.as_u64().to_be_bytes())
 }
 
-pub(crate) fn force_release(name: &LockName) -> Call {
-    call(Function::LockForceRelease, name)
+pub(crate) fn force_release(verb: &verb::ForceRelease) -> Call {
+    call(Function::LockForceRelease, &verb.name)
 }
 
 pub(crate) fn show(name: &LockName) -> Call {
@@ -161,9 +162,7 @@ pub(crate) fn read_holder(mut fields: Fields) -> Result<Option<Holder>> {
 pub(crate) fn read_state(name: LockName, reply: Reply) -> Result<LockState> {
     let mut fields = reply.list()?;
     let holders = read_holder(fields.list()?)?.into_iter().collect();
-    let mut rows = fields.list()?;
-    let mut waiters = Vec::new();
-    while !rows.is_empty() {
+    let mut waiters = fields.list()?.each(|rows| {
         let token = Token::from_bytes(id_of(&rows.bytes()?)?);
         let row = rows.bytes()?;
         let mut row = Packed(&row);
@@ -177,8 +176,8 @@ pub(crate) fn read_state(name: LockName, reply: Reply) -> Result<LockState> {
             since: Timestamp::from_micros(since),
             wait_until: Timestamp::from_micros(until),
         };
-        waiters.push((ticket, state));
-    }
+        Ok((ticket, state))
+    })?;
     waiters.sort_by_key(|(ticket, _)| *ticket);
     Ok(LockState { name, holders, waiters: waiters.into_iter().map(|(_, state)| state).collect() })
 }

@@ -1,6 +1,6 @@
 //! The outbox operation: encodes requests and decodes answers.
 
-use rushgate_core::{QueueName, Relay, Relayed, Result};
+use rushgate_core::{Relayed, Result, verb};
 
 use crate::command::Call;
 use crate::function::Function;
@@ -8,7 +8,8 @@ use crate::keys;
 use crate::queue::{terms, write_body};
 use crate::reply::Reply;
 
-pub(crate) fn relay(queue: &QueueName, relay: &Relay) -> Call {
+pub(crate) fn relay(verb: &verb::Relay) -> Call {
+    let verb::Relay { queue, relay } = verb;
     let keys = [keys::queue(queue), keys::unique(queue)];
     let call = Call::new(Function::QueueRelay, keys).arg(relay.outbox.as_str());
     relay.tasks.iter().fold(call, |call, (number, task)| {

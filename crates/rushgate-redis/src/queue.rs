@@ -8,17 +8,16 @@ pub(crate) mod row;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claim, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued,
-    Fence, Heartbeat, Lease, NewTask, OnDuplicate, Op, Payload, QueueName, Rescheduled, Result, Retried,
-    Retry, Revision, TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared,
-    Unmet,
+    Cancelled, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued, Fence,
+    Heartbeat, NewTask, OnDuplicate, Op, Payload, QueueName, Rescheduled, Result, Retried, Retry, Revision,
+    TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Unmet, verb,
 };
 
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, nonzero, str_of, strange};
 
 pub(crate) use dead::{
     dead, dead_letter, delete_dead, read_dead, read_dead_deleted, read_dead_letter, read_dead_requeued,
@@ -31,7 +30,7 @@ pub(crate) use look::{
 };
 pub(crate) use row::read_tasks;
 
-use row::rest_of_tasks;
+use row::next_task;
 
 /// How many bytes count as much work as one more task.
 const BYTES_OF_ONE: u32 = 4_096;
@@ -140,12 +139,7 @@ pub(crate) fn enqueue(op: Op, queue: &QueueName, tasks: &[NewTask]) -> Call {
 }
 
 pub(crate) fn read_enqueued(reply: Reply) -> Result<Vec<Enqueued>> {
-    let mut fields = reply.list()?;
-    let mut answers = Vec::new();
-    while !fields.is_empty() {
-        answers.push(read_put(&mut fields)?);
-    }
-    Ok(answers)
+    reply.list()?.each(read_put)
 }
 
 /// The outcome for one task.
@@ -173,36 +167,29 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
     })
 }
 
-pub(crate) fn top(queue: &QueueName, n: u32) -> Call {
-    call(Function::QueueTop, queue).number(n.into())
+pub(crate) fn top(verb: &verb::Top) -> Call {
+    call(Function::QueueTop, &verb.queue).number(verb.n.into())
 }
 
-pub(crate) fn pop(op: Op, queue: &QueueName, n: u32) -> Call {
-    once(Function::QueuePop, queue, op).number(n.into())
+pub(crate) fn pop(verb: &verb::Pop) -> Call {
+    once(Function::QueuePop, &verb.queue, verb.op).number(verb.n.into())
 }
 
-pub(crate) fn claim(op: Op, queue: &QueueName, claim: &Claim) -> Call {
+pub(crate) fn claim(verb: &verb::Claim) -> Call {
+    let claim = &verb.claim;
     let request = Command::default()
         .arg(claim.n.to_string())
         .arg(claim.lease.as_micros().to_string())
         .arg(&claim.worker);
-    joined(Function::QueueClaim, queue, op, claim.n as usize, std::iter::once(request))
-}
-
-/// A number, or '' for none.
-fn optional(reply: Reply) -> Result<Option<u64>> {
-    match reply {
-        Reply::Bytes(none) if none.is_empty() => Ok(None),
-        number => number.int().map(Some),
-    }
+    joined(Function::QueueClaim, &verb.queue, verb.op, claim.n as usize, std::iter::once(request))
 }
 
 /// The claimed tasks, and the queue's wake-up count.
 pub(crate) fn read_claimed(reply: Reply) -> Result<(Claimed, u64)> {
     let mut fields = reply.list()?;
-    let next_due = optional(fields.next()?)?.map(Duration::from_micros);
+    let next_due = fields.optional()?.map(Duration::from_micros);
     let wakes = fields.int()?;
-    Ok((Claimed { tasks: rest_of_tasks(&mut fields)?, next_due }, wakes))
+    Ok((Claimed { tasks: fields.each(next_task)?, next_due }, wakes))
 }
 
 fn claim_number(ticket: &Ticket) -> u64 {
@@ -210,13 +197,10 @@ fn claim_number(ticket: &Ticket) -> u64 {
 }
 
 fn read_outcomes<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<Vec<T>> {
-    let mut fields = reply.list()?;
-    let mut answers = Vec::new();
-    while !fields.is_empty() {
+    reply.list()?.each(|fields| {
         let outcome = outcomes.get(fields.int()? as usize);
-        answers.push(*outcome.ok_or_else(|| strange("an unknown outcome"))?);
-    }
-    Ok(answers)
+        outcome.copied().ok_or_else(|| strange("an unknown outcome"))
+    })
 }
 
 fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
@@ -224,24 +208,25 @@ fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
 }
 
 /// Most completions have no result, and use a function without the arguments for one.
-pub(crate) fn complete(op: Op, queue: &QueueName, done: &[Completion]) -> Call {
+pub(crate) fn complete(verb: &verb::Complete) -> Call {
+    let verb::Complete { op, queue, done } = verb;
     let of =
         |ticket: &Ticket| Command::default().arg(ticket.id.as_str()).arg(claim_number(ticket).to_string());
     if done.iter().all(|one| one.result.is_none() && !one.discarded) {
-        return joined(Function::QueueComplete, queue, op, 0, done.iter().map(|one| of(&one.ticket)));
+        return joined(Function::QueueComplete, queue, *op, 0, done.iter().map(|one| of(&one.ticket)));
     }
     let item = |one: &Completion| {
         let result = one.result.as_ref().map(write_body).unwrap_or_default();
         of(&one.ticket).arg(if one.discarded { "1" } else { "0" }).arg(result)
     };
-    joined(Function::QueueFinish, queue, op, 0, done.iter().map(item))
+    joined(Function::QueueFinish, queue, *op, 0, done.iter().map(item))
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
     read_outcomes(reply, &[Completed::Stale, Completed::Done, Completed::Requeued])
 }
 
-pub(crate) fn retry(op: Op, queue: &QueueName, failed: &[Retry]) -> Call {
+pub(crate) fn retry(verb: &verb::Retry) -> Call {
     let add = |call: Call, failed: &Retry| {
         call.arg(failed.ticket.id.as_str())
             .number(claim_number(&failed.ticket))
@@ -249,38 +234,32 @@ pub(crate) fn retry(op: Op, queue: &QueueName, failed: &[Retry]) -> Call {
             .flag(failed.give_up)
             .arg(failed.error_cut())
     };
-    failed.iter().fold(once(Function::QueueRetry, queue, op), add)
+    verb.failed.iter().fold(once(Function::QueueRetry, &verb.queue, verb.op), add)
 }
 
 pub(crate) fn read_retried(reply: Reply) -> Result<Vec<Retried>> {
-    let mut fields = reply.list()?;
-    let mut answers = Vec::new();
-    while !fields.is_empty() {
-        let (outcome, due) = (fields.int()?, fields.int()?);
-        answers.push(match outcome {
-            0 => Retried::Stale,
-            1 => Retried::Scheduled { due: Timestamp::from_micros(due) },
-            2 => Retried::Dead,
-            3 => Retried::Requeued,
-            4 => Retried::Cancelled,
-            _ => return Err(strange("an unknown outcome")),
-        });
-    }
-    Ok(answers)
+    reply.list()?.each(|fields| match (fields.int()?, fields.int()?) {
+        (0, _) => Ok(Retried::Stale),
+        (1, due) => Ok(Retried::Scheduled { due: Timestamp::from_micros(due) }),
+        (2, _) => Ok(Retried::Dead),
+        (3, _) => Ok(Retried::Requeued),
+        (4, _) => Ok(Retried::Cancelled),
+        _ => Err(strange("an unknown outcome")),
+    })
 }
 
-pub(crate) fn release_tasks(op: Op, queue: &QueueName, back: &[TaskRelease]) -> Call {
+pub(crate) fn release_tasks(verb: &verb::ReleaseTasks) -> Call {
     let add = |call: Call, back: &TaskRelease| {
         call.arg(back.ticket.id.as_str()).number(claim_number(&back.ticket)).number(micros(back.delay))
     };
-    back.iter().fold(once(Function::QueueRelease, queue, op), add)
+    verb.back.iter().fold(once(Function::QueueRelease, &verb.queue, verb.op), add)
 }
 
 pub(crate) fn read_tasks_released(reply: Reply) -> Result<Vec<TaskReleased>> {
     read_outcomes(reply, &[TaskReleased::Stale, TaskReleased::Waiting, TaskReleased::Cancelled])
 }
 
-pub(crate) fn extend(queue: &QueueName, beats: &[Heartbeat], lease: Lease) -> Call {
+pub(crate) fn extend(verb: &verb::ExtendTasks) -> Call {
     let add = |call: Call, beat: &Heartbeat| {
         let call = call.arg(beat.ticket.id.as_str()).number(claim_number(&beat.ticket));
         let note = beat.progress.as_ref().map_or("", |progress| &progress.note);
@@ -288,39 +267,40 @@ pub(crate) fn extend(queue: &QueueName, beats: &[Heartbeat], lease: Lease) -> Ca
         let percent = percent.map(|percent| percent.to_string()).unwrap_or_default();
         call.flag(beat.progress.is_some()).arg(percent).arg(note)
     };
-    beats.iter().fold(call(Function::QueueExtend, queue).number(lease.as_micros()), add)
+    let call = call(Function::QueueExtend, &verb.queue).number(verb.lease.as_micros());
+    verb.beats.iter().fold(call, add)
 }
 
 pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
     read_outcomes(reply, &[TaskExtended::Lost, TaskExtended::Extended, TaskExtended::Cancelled])
 }
 
-pub(crate) fn dequeue(op: Op, queue: &QueueName, ticket: &Ticket) -> Call {
-    once(Function::QueueDequeue, queue, op)
-        .arg(ticket.id.as_str())
-        .number(ticket.revision.as_u64())
-        .number(claim_number(ticket))
+pub(crate) fn dequeue(verb: &verb::Dequeue) -> Call {
+    once(Function::QueueDequeue, &verb.queue, verb.op)
+        .arg(verb.ticket.id.as_str())
+        .number(verb.ticket.revision.as_u64())
+        .number(claim_number(&verb.ticket))
 }
 
 pub(crate) fn read_dequeued(reply: Reply) -> Result<Dequeued> {
     read_outcome(reply, &[Dequeued::Stale, Dequeued::Removed, Dequeued::Leased])
 }
 
-pub(crate) fn cancel(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    once(Function::QueueCancel, queue, op).arg(id.as_str())
+pub(crate) fn cancel(verb: &verb::Cancel) -> Call {
+    once(Function::QueueCancel, &verb.queue, verb.op).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
     read_outcome(reply, &[Cancelled::NotFound, Cancelled::Removed, Cancelled::Marked])
 }
 
-pub(crate) fn reschedule(op: Op, queue: &QueueName, id: &TaskId, due: Due) -> Call {
-    let (time, from_now) = match due {
+pub(crate) fn reschedule(verb: &verb::Reschedule) -> Call {
+    let (time, from_now) = match verb.due {
         Due::Now => (0, true),
         Due::After(delay) => (micros(delay), true),
         Due::At(at) => (at.as_micros().min(MOMENT_MAX), false),
     };
-    once(Function::QueueReschedule, queue, op).arg(id.as_str()).number(time).flag(from_now)
+    once(Function::QueueReschedule, &verb.queue, verb.op).arg(verb.id.as_str()).number(time).flag(from_now)
 }
 
 pub(crate) fn read_rescheduled(reply: Reply) -> Result<Rescheduled> {
@@ -335,18 +315,17 @@ pub(crate) fn read_rescheduled(reply: Reply) -> Result<Rescheduled> {
     })
 }
 
-pub(crate) fn unique_until(queue: &QueueName, id: &TaskId) -> Call {
-    Call::new(Function::QueueUniqueUntil, [keys::unique(queue)]).arg(id.as_str())
+pub(crate) fn unique_until(verb: &verb::UniqueUntil) -> Call {
+    Call::new(Function::QueueUniqueUntil, [keys::unique(&verb.queue)]).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_unique_until(reply: Reply) -> Result<Option<Timestamp>> {
-    let until = reply.int()?;
-    Ok((until > 0).then(|| Timestamp::from_micros(until)))
+    reply.int().map(nonzero)
 }
 
-pub(crate) fn clear_unique(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    let keys = [keys::unique(queue), keys::replays(queue, op.client())];
-    Call::new(Function::QueueClearUnique, keys).arg(&op.to_bytes()[8..]).arg(id.as_str())
+pub(crate) fn clear_unique(verb: &verb::ClearUnique) -> Call {
+    let keys = [keys::unique(&verb.queue), keys::replays(&verb.queue, verb.op.client())];
+    Call::new(Function::QueueClearUnique, keys).arg(&verb.op.to_bytes()[8..]).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_unique_cleared(reply: Reply) -> Result<UniqueCleared> {
@@ -357,8 +336,8 @@ pub(crate) fn read_unique_cleared(reply: Reply) -> Result<UniqueCleared> {
     })
 }
 
-pub(crate) fn close_batch(op: Op, queue: &QueueName, id: &TaskId) -> Call {
-    once(Function::QueueCloseBatch, queue, op).arg(id.as_str())
+pub(crate) fn close_batch(verb: &verb::CloseBatch) -> Call {
+    once(Function::QueueCloseBatch, &verb.queue, verb.op).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_closed(reply: Reply) -> Result<Closed> {

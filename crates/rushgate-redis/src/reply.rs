@@ -1,4 +1,4 @@
-use rushgate_core::{Coded, Error, Result};
+use rushgate_core::{Coded, Error, Result, Timestamp};
 
 /// A reply of the server.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,6 +32,10 @@ impl Reply {
             }
             _ => Err(strange("not a number")),
         }
+    }
+
+    pub(crate) fn small(self) -> Result<u32> {
+        u32::try_from(self.int()?).map_err(|_| strange("a number that is too large"))
     }
 
     pub(crate) fn bytes(self) -> Result<Vec<u8>> {
@@ -75,7 +79,7 @@ impl Fields {
     }
 
     pub(crate) fn small(&mut self) -> Result<u32> {
-        u32::try_from(self.int()?).map_err(|_| strange("a number that is too large"))
+        self.next()?.small()
     }
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>> {
@@ -88,6 +92,28 @@ impl Fields {
 
     pub(crate) fn list(&mut self) -> Result<Fields> {
         self.next()?.list()
+    }
+
+    /// A number, or '' for none.
+    pub(crate) fn optional(&mut self) -> Result<Option<u64>> {
+        match self.next()? {
+            Reply::Bytes(none) if none.is_empty() => Ok(None),
+            number => number.int().map(Some),
+        }
+    }
+
+    /// A moment, or '' for none.
+    pub(crate) fn moment(&mut self) -> Result<Option<Timestamp>> {
+        Ok(self.optional()?.map(Timestamp::from_micros))
+    }
+
+    /// Reads items until the list ends.
+    pub(crate) fn each<T>(&mut self, mut read: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        while !self.is_empty() {
+            items.push(read(self)?);
+        }
+        Ok(items)
     }
 }
 
@@ -118,6 +144,11 @@ impl<'a> Packed<'a> {
         let n = self.number(1)? as usize;
         str_of(self.take(n)?)
     }
+}
+
+/// A moment, or 0 for none.
+pub(crate) fn nonzero(micros: u64) -> Option<Timestamp> {
+    (micros > 0).then(|| Timestamp::from_micros(micros))
 }
 
 /// The variant with a stored number.

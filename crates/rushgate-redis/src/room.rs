@@ -3,22 +3,23 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, BuyerId, ClosedEntry, Commitment, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace,
-    Rate, Result, RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+    Beacon, ClosedEntry, Commitment, Draw, DrawSecret, Drawn, Entered, Error, Joined, Pace, Rate, Result,
+    RoomOrder, RoomRules, RoomState, SaleId, Timestamp, verb,
 };
 
 use crate::command::Call;
 use crate::command::micros;
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Reply, strange};
+use crate::reply::{Fields, Reply, nonzero, strange};
 use crate::sale::unknown;
 
 fn call(function: Function, sale: &SaleId) -> Call {
     Call::new(function, [keys::sale_home(sale), keys::room(sale)])
 }
 
-pub(crate) fn set(sale: &SaleId, rules: &RoomRules, secret: DrawSecret) -> Call {
+pub(crate) fn set(verb: &verb::SetRoom) -> Call {
+    let verb::SetRoom { sale, rules, secret } = verb;
     call(Function::RoomSet, sale)
         .number(rules.rate.n.into())
         .number(micros(rules.rate.per))
@@ -46,31 +47,27 @@ pub(crate) fn read_set(sale: &SaleId, reply: Reply) -> Result<RoomState> {
     read_state(&mut fields)
 }
 
-pub(crate) fn show(sale: &SaleId) -> Call {
-    call(Function::RoomShow, sale)
+pub(crate) fn show(verb: &verb::Room) -> Call {
+    call(Function::RoomShow, &verb.sale)
 }
 
 pub(crate) fn read_shown(sale: &SaleId, reply: Reply) -> Result<Option<RoomState>> {
     list_of(sale, reply)?.map(|mut fields| read_state(&mut fields)).transpose()
 }
 
-pub(crate) fn join(sale: &SaleId, buyer: &BuyerId) -> Call {
-    call(Function::RoomJoin, sale).arg(buyer.as_str())
+pub(crate) fn join(verb: &verb::Join) -> Call {
+    call(Function::RoomJoin, &verb.sale).arg(verb.buyer.as_str())
 }
 
 pub(crate) fn read_joined(sale: &SaleId, reply: Reply) -> Result<Option<Joined>> {
     let Some(mut fields) = list_of(sale, reply)? else { return Ok(None) };
     let (serial, again) = (fields.int()?, fields.int()? == 1);
-    let until = read_until(fields.int()?);
+    let until = nonzero(fields.int()?);
     Ok(Some(Joined { serial, again, until, room: read_state(&mut fields.list()?)? }))
 }
 
-/// 0 means none.
-fn read_until(micros: u64) -> Option<Timestamp> {
-    (micros > 0).then(|| Timestamp::from_micros(micros))
-}
-
-pub(crate) fn enter(enter: &Enter) -> Call {
+pub(crate) fn enter(verb: &verb::Enter) -> Call {
+    let enter = &verb.enter;
     let (serial, place) =
         enter.place.map(|(serial, place)| (serial.to_string(), place.to_string())).unwrap_or_default();
     call(Function::RoomEnter, &enter.sale).arg(enter.buyer.as_str()).arg(serial).arg(place)
@@ -78,17 +75,17 @@ pub(crate) fn enter(enter: &Enter) -> Call {
 
 pub(crate) fn read_entered(sale: &SaleId, reply: Reply) -> Result<Option<Entered>> {
     let Some(mut fields) = list_of(sale, reply)? else { return Ok(None) };
-    let (serial, until) = (read_optional(&mut fields)?, read_optional(&mut fields)?);
-    let ticket = serial.map(|serial| (serial, until.and_then(read_until)));
+    let (serial, until) = (fields.optional()?, fields.optional()?);
+    let ticket = serial.map(|serial| (serial, until.and_then(nonzero)));
     Ok(Some(Entered { ticket, room: read_state(&mut fields.list()?)? }))
 }
 
-pub(crate) fn close_entry(sale: &SaleId) -> Call {
-    call(Function::RoomCloseEntry, sale)
+pub(crate) fn close_entry(verb: &verb::CloseEntry) -> Call {
+    call(Function::RoomCloseEntry, &verb.sale)
 }
 
-pub(crate) fn draw(sale: &SaleId, beacon: &Beacon) -> Call {
-    call(Function::RoomDraw, sale).arg(beacon.as_str())
+pub(crate) fn draw(verb: &verb::Draw) -> Call {
+    call(Function::RoomDraw, &verb.sale).arg(verb.beacon.as_str())
 }
 
 pub(crate) fn read_drawn(sale: &SaleId, reply: Reply) -> Result<Option<Draw>> {
@@ -103,8 +100,8 @@ pub(crate) fn read_of_draw(sale: &SaleId, reply: Reply) -> Result<Option<RoomSta
     read_shown(sale, reply)
 }
 
-pub(crate) fn close(sale: &SaleId) -> Call {
-    call(Function::RoomClose, sale)
+pub(crate) fn close(verb: &verb::CloseRoom) -> Call {
+    call(Function::RoomClose, &verb.sale)
 }
 
 pub(crate) fn read_closed(sale: &SaleId, reply: Reply) -> Result<bool> {
@@ -112,18 +109,6 @@ pub(crate) fn read_closed(sale: &SaleId, reply: Reply) -> Result<bool> {
         0 => Err(unknown(sale)),
         closed => Ok(closed == 2),
     }
-}
-
-/// A number, or '' for none.
-fn read_optional(fields: &mut Fields) -> Result<Option<u64>> {
-    match fields.next()? {
-        Reply::Bytes(bytes) if bytes.is_empty() => Ok(None),
-        other => other.int().map(Some),
-    }
-}
-
-fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
-    Ok(read_optional(fields)?.map(Timestamp::from_micros))
 }
 
 /// 32 bytes, or '' for none.
@@ -139,13 +124,13 @@ fn read_state(fields: &mut Fields) -> Result<RoomState> {
     let rate = Rate::new(fields.small()?, Duration::from_micros(fields.int()?));
     let pass = Duration::from_micros(fields.int()?);
     let order = if fields.int()? == 1 { RoomOrder::Draw } else { RoomOrder::FirstCome };
-    let rules = RoomRules { rate, pass, order, from: read_moment(fields)? };
+    let rules = RoomRules { rate, pass, order, from: fields.moment()? };
     let opened = Timestamp::from_micros(fields.int()?);
     let base = fields.int()?;
-    let pace = read_moment(fields)?.map(|since| Pace { rate, base, since });
+    let pace = fields.moment()?.map(|since| Pace { rate, base, since });
     let (joined, served, admitted) = (fields.int()?, fields.int()?, fields.int()?);
     let commitment = read_digest(fields)?.map(Commitment::from_bytes);
-    let (closed_at, entrants) = (read_moment(fields)?, read_optional(fields)?);
+    let (closed_at, entrants) = (fields.moment()?, fields.optional()?);
     let closed_entry = entrants.zip(closed_at).map(|(entrants, at)| ClosedEntry { entrants, at });
     let secret = read_digest(fields)?.map(DrawSecret::from_bytes);
     let beacon = fields.text()?;

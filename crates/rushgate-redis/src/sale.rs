@@ -8,22 +8,20 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    BuyerId, Coded, Created, Decision, Error, Event, Field, Halt, HaltReason, Hold, LedgerOrder, Line, Load,
-    MAX_UNITS, Op, OrderIntent, OrdersState, Page, Rebuilt, Receipt, ReservationId, Reserve, Reserved,
-    Restored, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange,
-    StockChanged, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict, check_range,
+    BuyerId, Coded, Created, Decision, Error, Event, Field, Halt, Hold, LedgerOrder, Line, Load, MAX_UNITS,
+    Op, OrderIntent, OrdersState, Rebuilt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
+    SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange, StockChanged, Timestamp,
+    UnitChoice, UnitNumber, UnitRange, Verdict, check_range, verb,
 };
 
 pub(crate) use attempts::{count_attempts, read_attempts};
 pub(crate) use books::{books, read_books};
-pub(crate) use orders::{
-    failed_orders, follow_orders, read_failed, read_followed, read_retried, retry_orders,
-};
+pub(crate) use orders::{failed_orders, follow_orders, read_failed, read_followed, retry_orders};
 
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys::{self, Group};
-use crate::reply::{Fields, Packed, Reply, coded, str_of, strange};
+use crate::reply::{Packed, Reply, coded, str_of, strange};
 
 /// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
@@ -136,12 +134,12 @@ pub(crate) fn read_created(reply: Reply) -> Result<Created> {
     Ok(if reply.int()? == 1 { Created::Created } else { Created::Exists })
 }
 
-pub(crate) fn open(home: &Home) -> Call {
-    home.call(Function::SaleOpen)
+pub(crate) fn open(home: &Home, _: &verb::Open) -> Result<Call> {
+    Ok(home.call(Function::SaleOpen))
 }
 
-pub(crate) fn end(home: &Home) -> Call {
-    home.call(Function::SaleEnd)
+pub(crate) fn end(home: &Home, _: &verb::End) -> Result<Call> {
+    Ok(home.call(Function::SaleEnd))
 }
 
 pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
@@ -169,13 +167,15 @@ fn weight(request: &Reserve) -> u32 {
     }
 }
 
-pub(crate) fn reserve(home: &Home, request: &Reserve) -> Call {
+pub(crate) fn reserve(home: &Home, verb: &verb::Reserve) -> Result<Call> {
+    let request = &verb.request;
     let mut args = Command::default().arg(request.id.to_bytes()).arg(request.buyer.as_str());
     args.push(write_cart(home, &request.lines, request.choice).as_bytes());
-    home.call(Function::SaleReserve).item(weight(request), args)
+    Ok(home.call(Function::SaleReserve).item(weight(request), args))
 }
 
-pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Result<Reserved> {
+pub(crate) fn read_reserved(home: &Home, verb: &verb::Reserve, reply: Reply) -> Result<Reserved> {
+    let request = &verb.request;
     let mut fields = match reply {
         Reply::Bytes(hold) => return Ok(Reserved::Reserved(home.hold(request.id, &hold)?)),
         other => other.list()?,
@@ -187,7 +187,7 @@ pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Res
         5 => Ok(Reserved::AllHeld {
             sku: home.sku(fields.int()? as usize)?,
             free: fields.small()?,
-            next_expiry: read_moment(&mut fields)?,
+            next_expiry: fields.moment()?,
         }),
         6 => Ok(Reserved::LimitReached {
             sku: home.sku(fields.int()? as usize)?,
@@ -205,25 +205,13 @@ pub(crate) fn read_reserved(home: &Home, request: &Reserve, reply: Reply) -> Res
     }
 }
 
-/// A moment, or '' for none.
-fn read_moment(fields: &mut Fields) -> Result<Option<Timestamp>> {
-    match fields.next()? {
-        Reply::Bytes(none) if none.is_empty() => Ok(None),
-        other => other.int().map(|us| Some(Timestamp::from_micros(us))),
-    }
+pub(crate) fn confirm(home: &Home, verb: &verb::Confirm) -> Result<Call> {
+    Ok(home.call(Function::SaleConfirm).item(1, Command::default().arg(verb.id.to_bytes())))
 }
 
-pub(crate) fn confirm(home: &Home, id: ReservationId) -> Call {
-    decide(home, Function::SaleConfirm, id, 1)
-}
-
-pub(crate) fn cancel_hold(home: &Home, id: ReservationId) -> Call {
+pub(crate) fn cancel_hold(home: &Home, verb: &verb::CancelHold) -> Result<Call> {
     // Canceling may release many units, and only the server knows how many.
-    decide(home, Function::SaleCancelHold, id, 50)
-}
-
-fn decide(home: &Home, function: Function, id: ReservationId, weight: u32) -> Call {
-    home.call(function).item(weight, Command::default().arg(id.to_bytes()))
+    Ok(home.call(Function::SaleCancelHold).item(50, Command::default().arg(verb.id.to_bytes())))
 }
 
 pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Result<Decision> {
@@ -243,17 +231,13 @@ pub(crate) fn read_decision(home: &Home, id: ReservationId, reply: Reply) -> Res
     }
 }
 
-pub(crate) fn expire(home: &Home, n: u32) -> Call {
-    home.call(Function::SaleExpire).number(n.into())
+pub(crate) fn expire(home: &Home, verb: &verb::Expire) -> Result<Call> {
+    Ok(home.call(Function::SaleExpire).number(verb.n.into()))
 }
 
-pub(crate) fn read_expired(reply: Reply) -> Result<u32> {
-    u32::try_from(reply.int()?).map_err(|_| strange("a number that is too large"))
-}
-
-pub(crate) fn settle(home: &Home, generation: u32, verdicts: &[(ReservationId, Verdict)]) -> Call {
-    let call = home.call(Function::SaleSettle).number(generation.into());
-    verdicts.iter().fold(call, |call, (id, verdict)| {
+pub(crate) fn settle(home: &Home, verb: &verb::Settle) -> Result<Call> {
+    let call = home.call(Function::SaleSettle).number(verb.generation.into());
+    Ok(verb.verdicts.iter().fold(call, |call, (id, verdict)| {
         call.arg(id.to_bytes()).arg(match verdict {
             Verdict::Confirmed => "confirmed",
             Verdict::Cancelled => "cancelled",
@@ -261,34 +245,28 @@ pub(crate) fn settle(home: &Home, generation: u32, verdicts: &[(ReservationId, V
             Verdict::Rejected { units_taken: false } => "rejected",
             Verdict::Rejected { units_taken: true } => "quarantined",
         })
-    })
+    }))
 }
 
 pub(crate) fn read_settled(reply: Reply) -> Result<Vec<Settled>> {
-    let mut fields = reply.list()?;
-    let mut answers = Vec::new();
-    while !fields.is_empty() {
-        let (outcome, state) = (fields.int()?, fields.int()?);
-        answers.push(match outcome {
-            0 => Settled::Unknown,
-            1 => Settled::Settled,
-            2 => Settled::Unchanged(coded(state)?),
-            _ => return Err(strange("an unknown outcome")),
-        });
-    }
-    Ok(answers)
+    reply.list()?.each(|fields| match (fields.int()?, fields.int()?) {
+        (0, _) => Ok(Settled::Unknown),
+        (1, _) => Ok(Settled::Settled),
+        (2, state) => coded(state).map(Settled::Unchanged),
+        _ => Err(strange("an unknown outcome")),
+    })
 }
 
-pub(crate) fn stock(home: &Home, op: Op, sku: &Sku, change: StockChange) -> Result<Call> {
-    let no = home.at(sku)?;
-    let (add, withdraw) = match change {
+pub(crate) fn stock(home: &Home, verb: &verb::Stock) -> Result<Call> {
+    let no = home.at(&verb.sku)?;
+    let (add, withdraw) = match verb.change {
         StockChange::Add(n) => (n, 0),
         StockChange::Withdraw(n) => (0, n),
     };
-    let keys = [home.keys.clone(), keys::stock_replays(&home.spec.id, op.client())];
+    let keys = [home.keys.clone(), keys::stock_replays(&home.spec.id, verb.op.client())];
     Ok(Call::new(Function::SaleStock, keys)
         .arg(home.spec.secret.to_bytes())
-        .arg(&op.to_bytes()[8..])
+        .arg(&verb.op.to_bytes()[8..])
         .number(no as u64)
         .number(add.into())
         .number(withdraw.into())
@@ -308,8 +286,8 @@ pub(crate) fn read_stock(sku: &Sku, reply: Reply) -> Result<StockChanged> {
     }
 }
 
-pub(crate) fn halt(home: &Home, generation: u32, reason: HaltReason) -> Call {
-    home.call(Function::SaleHalt).number(generation.into()).number(reason.code().into())
+pub(crate) fn halt(home: &Home, verb: &verb::HaltSale) -> Result<Call> {
+    Ok(home.call(Function::SaleHalt).number(verb.generation.into()).number(verb.reason.code().into()))
 }
 
 pub(crate) fn read_paused(reply: Reply) -> Result<bool> {
@@ -323,28 +301,28 @@ fn without_ledger() -> Error {
     Error::invalid("the sale", "has no ledger to rebuild from")
 }
 
-pub(crate) fn begin_rebuild(home: &Home, by: Op) -> Call {
-    home.call_beside(Function::SaleBeginRebuild, by).number(home.spec.skus.len() as u64)
+pub(crate) fn begin_rebuild(home: &Home, verb: &verb::BeginRebuild) -> Result<Call> {
+    Ok(home.call_beside(Function::SaleBeginRebuild, verb.by).number(home.spec.skus.len() as u64))
 }
 
 pub(crate) fn read_begun(reply: Reply) -> Result<()> {
     if reply.int()? == 2 { Err(without_ledger()) } else { Ok(()) }
 }
 
-pub(crate) fn load(home: &Home, by: Op, generation: u32, part: &Load) -> Result<Call> {
-    let (sku, ranges, place) = match part {
-        Load::Orders(orders) => return load_orders(home, by, generation, orders),
+pub(crate) fn load(home: &Home, verb: &verb::Load) -> Result<Call> {
+    let (sku, ranges, place) = match &verb.part {
+        Load::Orders(orders) => return load_orders(home, verb, orders),
         Load::Free(sku, units) => (sku, UnitRange::gather(units.iter().copied()), "free"),
         Load::Withdrawn(sku, ranges) => (sku, ranges.clone(), "withdrawn"),
     };
-    let call = home.call_beside(Function::SaleLoadUnits, by).number(generation.into());
+    let call = home.call_beside(Function::SaleLoadUnits, verb.by).number(verb.generation.into());
     let call = call.number(home.at(sku)? as u64).arg(place);
     let add = |call: Call, range: UnitRange| call.number(range.first().into()).number(range.last().into());
     Ok(ranges.into_iter().fold(call, add))
 }
 
-fn load_orders(home: &Home, by: Op, generation: u32, orders: &[LedgerOrder]) -> Result<Call> {
-    let call = home.call_beside(Function::SaleLoadOrders, by).number(generation.into());
+fn load_orders(home: &Home, verb: &verb::Load, orders: &[LedgerOrder]) -> Result<Call> {
+    let call = home.call_beside(Function::SaleLoadOrders, verb.by).number(verb.generation.into());
     orders.iter().try_fold(call, |call, order| {
         let state = match order.state {
             OrderIntent::Hold => "held",
@@ -371,7 +349,8 @@ fn pack_units(home: &Home, units: &[(Sku, UnitNumber)]) -> Result<Vec<u8>> {
     Ok(packed)
 }
 
-pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
+pub(crate) fn switch(home: &Home, verb: &verb::Switch) -> Result<Call> {
+    let switch = &verb.switch;
     check_range(
         Field::Skus,
         switch.stock.len() as u64,
@@ -379,7 +358,7 @@ pub(crate) fn switch(home: &Home, by: Op, switch: &Switch) -> Result<Call> {
         home.spec.skus.len() as u64,
     )?;
     let call = home
-        .call_beside(Function::SaleSwitch, by)
+        .call_beside(Function::SaleSwitch, verb.by)
         .number(switch.generation.into())
         .number(crate::command::micros(switch.grace));
     Ok(home.spec.skus.iter().zip(&switch.stock).fold(call, |call, (sku, told)| {
@@ -399,7 +378,8 @@ pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
     }
 }
 
-pub(crate) fn restore(home: &Home, receipt: &Receipt) -> Result<Call> {
+pub(crate) fn restore(home: &Home, verb: &verb::Restore) -> Result<Call> {
+    let receipt = &verb.receipt;
     Ok(home
         .call(Function::SaleRestore)
         .arg(receipt.id.to_bytes())
@@ -410,8 +390,8 @@ pub(crate) fn restore(home: &Home, receipt: &Receipt) -> Result<Call> {
         .arg(pack_units(home, &receipt.units)?))
 }
 
-pub(crate) fn read_restored(home: &Home, id: ReservationId, reply: Reply) -> Result<Restored> {
-    let mut fields = reply.list()?;
+pub(crate) fn read_restored(home: &Home, verb: &verb::Restore, reply: Reply) -> Result<Restored> {
+    let (id, mut fields) = (verb.receipt.id, reply.list()?);
     match fields.int()? {
         1 => Ok(Restored::Restored(home.hold(id, &fields.bytes()?)?)),
         2 => Ok(Restored::Known(home.hold(id, &fields.bytes()?)?)),
@@ -447,29 +427,29 @@ fn read_sku(sku: Sku, packed: &[u8]) -> Result<SkuState> {
     if packed.0.is_empty() { Ok(state) } else { Err(strange("a SKU of another length")) }
 }
 
-pub(crate) fn show(home: &Home) -> Call {
-    home.call(Function::SaleShow).number(home.spec.skus.len() as u64)
+pub(crate) fn show(home: &Home, _: &verb::Sale) -> Result<Call> {
+    Ok(home.call(Function::SaleShow).number(home.spec.skus.len() as u64))
 }
 
-pub(crate) fn read_state(home: &Home, reply: Reply) -> Result<SaleState> {
+pub(crate) fn read_state(home: &Home, _: &verb::Sale, reply: Reply) -> Result<SaleState> {
     let mut fields = reply.list()?;
     let status = coded(fields.int()?)?;
     let (generation, seq) = (fields.small()?, fields.int()?);
-    let next_expiry = read_moment(&mut fields)?;
+    let next_expiry = fields.moment()?;
     let now = Timestamp::from_micros(fields.int()?);
     let mut skus = Vec::with_capacity(home.spec.skus.len());
     for sku in &home.spec.skus {
         skus.push(read_sku(sku.sku.clone(), &fields.bytes()?)?);
     }
-    let since = read_moment(&mut fields)?;
+    let since = fields.moment()?;
     let reason = coded(fields.int()?)?;
     let halted = since.map(|since| Halt { reason, since });
-    let (spec, receipts_until) = (home.spec.clone(), read_moment(&mut fields)?);
+    let (spec, receipts_until) = (home.spec.clone(), fields.moment()?);
     let orders = OrdersState {
         through: fields.int()?,
-        behind_since: read_moment(&mut fields)?,
+        behind_since: fields.moment()?,
         failed: fields.small()?,
-        worker_until: read_moment(&mut fields)?,
+        worker_until: fields.moment()?,
     };
     let orders = spec.ledger.then_some(orders);
     Ok(SaleState { spec, status, generation, seq, skus, next_expiry, halted, receipts_until, orders, now })
@@ -480,24 +460,24 @@ pub(crate) fn listen(home: &Home, inbox: u64, after: u64) -> Call {
     home.call(Function::SaleListen).arg(format!("{inbox:016x}")).number(after.min(1 << 53))
 }
 
-pub(crate) fn reservation(home: &Home, id: ReservationId) -> Call {
-    home.call(Function::SaleReservation).arg(id.to_bytes())
+pub(crate) fn reservation(home: &Home, verb: &verb::Reservation) -> Result<Call> {
+    Ok(home.call(Function::SaleReservation).arg(verb.id.to_bytes()))
 }
 
-pub(crate) fn read_reservation(home: &Home, id: ReservationId, reply: Reply) -> Result<Option<Hold>> {
+pub(crate) fn read_reservation(home: &Home, verb: &verb::Reservation, reply: Reply) -> Result<Option<Hold>> {
     let mut fields = reply.list()?;
-    if fields.is_empty() { Ok(None) } else { home.hold(id, &fields.bytes()?).map(Some) }
+    if fields.is_empty() { Ok(None) } else { home.hold(verb.id, &fields.bytes()?).map(Some) }
 }
 
-pub(crate) fn events(home: &Home, page: &Page<u64>) -> Call {
-    let after = page.after.min(1 << 53);
-    home.call(Function::SaleEvents).number(after).number(after + u64::from(page.limit) - 1)
+pub(crate) fn events(home: &Home, verb: &verb::Events) -> Result<Call> {
+    let after = verb.page.after.min(1 << 53);
+    Ok(home.call(Function::SaleEvents).number(after).number(after + u64::from(verb.page.limit) - 1))
 }
 
 pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<Event>> {
-    let mut fields = reply.list()?;
-    let mut events = Vec::new();
-    while !fields.is_empty() {
+    let mut seq = after;
+    reply.list()?.each(|fields| {
+        seq += 1;
         let packed = fields.bytes()?;
         let mut packed = Packed(&packed);
         let at = Timestamp::from_micros(packed.number(7)?);
@@ -507,8 +487,6 @@ pub(crate) fn read_events(home: &Home, after: u64, reply: Reply) -> Result<Vec<E
             1 => Some(ReservationId::from_bytes(packed.id()?)),
             _ => return Err(strange("an event of an unknown form")),
         };
-        let seq = after + events.len() as u64 + 1;
-        events.push(Event { seq, at, kind, reservation, units: home.ranges(packed)? });
-    }
-    Ok(events)
+        Ok(Event { seq, at, kind, reservation, units: home.ranges(packed)? })
+    })
 }

@@ -1,15 +1,15 @@
 //! Schedule operations: encodes requests and decodes answers.
 
 use rushgate_core::{
-    DueSchedules, Fire, Fired, NewSchedule, Page, Priority, QueueName, Result, Revision, Schedule,
-    ScheduleId, Scheduled, Timestamp,
+    DueSchedules, Fired, Priority, QueueName, Result, Revision, Schedule, ScheduleId, Scheduled, Timestamp,
+    verb,
 };
 
 use crate::command::Call;
 use crate::function::Function;
 use crate::keys;
 use crate::queue::{MOMENT_MAX, read_body, write_body};
-use crate::reply::{Fields, Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, nonzero, str_of, strange};
 
 /// A request that uses the schedules alone.
 fn look(function: Function, queue: &QueueName) -> Call {
@@ -26,17 +26,14 @@ fn moment(at: Option<Timestamp>) -> u64 {
     at.map_or(0, |at| at.as_micros().min(MOMENT_MAX))
 }
 
-fn read_moment(micros: u64) -> Option<Timestamp> {
-    (micros > 0).then(|| Timestamp::from_micros(micros))
-}
-
-pub(crate) fn schedule(queue: &QueueName, new: &NewSchedule) -> Call {
+pub(crate) fn schedule(verb: &verb::Schedule) -> Call {
+    let new = &verb.new;
     let paused = match new.paused {
         Some(true) => "1",
         Some(false) => "0",
         None => "",
     };
-    change(Function::QueueSchedule, queue)
+    change(Function::QueueSchedule, &verb.queue)
         .arg(new.id.as_str())
         .arg(&new.recurrence)
         .arg(write_body(&new.payload))
@@ -61,36 +58,28 @@ pub(crate) fn read_scheduled(reply: Reply) -> Result<Scheduled> {
     }
 }
 
-pub(crate) fn unschedule(queue: &QueueName, id: &ScheduleId) -> Call {
-    look(Function::QueueUnschedule, queue).arg(id.as_str())
+pub(crate) fn unschedule(verb: &verb::Unschedule) -> Call {
+    look(Function::QueueUnschedule, &verb.queue).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_unscheduled(reply: Reply) -> Result<bool> {
     Ok(reply.int()? == 1)
 }
 
-pub(crate) fn schedules(queue: &QueueName, page: &Page) -> Call {
-    look(Function::QueueSchedules, queue).arg(&page.after).number(page.limit.into())
+pub(crate) fn schedules(verb: &verb::Schedules) -> Call {
+    look(Function::QueueSchedules, &verb.queue).arg(&verb.page.after).number(verb.page.limit.into())
 }
 
 pub(crate) fn read_schedules(reply: Reply) -> Result<Vec<Schedule>> {
-    rest_of_schedules(&mut reply.list()?)
+    reply.list()?.each(read_schedule)
 }
 
-fn rest_of_schedules(fields: &mut Fields) -> Result<Vec<Schedule>> {
-    let mut schedules = Vec::new();
-    while !fields.is_empty() {
-        let id = ScheduleId::as_stored(fields.text()?)?;
-        schedules.push(read_schedule(id, &fields.bytes()?)?);
-    }
-    Ok(schedules)
-}
-
-fn read_schedule(id: ScheduleId, packed: &[u8]) -> Result<Schedule> {
-    let mut packed = Packed(packed);
+fn read_schedule(fields: &mut Fields) -> Result<Schedule> {
+    let (id, packed) = (ScheduleId::as_stored(fields.text()?)?, fields.bytes()?);
+    let mut packed = Packed(&packed);
     let revision = Revision::from_u64(packed.number(6)?);
     let paused = packed.number(1)? == 1;
-    let (next, previous) = (read_moment(packed.number(7)?), read_moment(packed.number(7)?));
+    let (next, previous) = (nonzero(packed.number(7)?), nonzero(packed.number(7)?));
     let priority = Priority::new(packed.number(1)? as u8)?;
     let max_attempts = packed.small(2)?;
     let length = packed.number(2)? as usize;
@@ -99,18 +88,19 @@ fn read_schedule(id: ScheduleId, packed: &[u8]) -> Result<Schedule> {
     Ok(Schedule { id, recurrence, payload, priority, max_attempts, next, previous, paused, revision })
 }
 
-pub(crate) fn due_schedules(queue: &QueueName, n: u32) -> Call {
-    look(Function::QueueDueSchedules, queue).number(n.into())
+pub(crate) fn due_schedules(verb: &verb::DueSchedules) -> Call {
+    look(Function::QueueDueSchedules, &verb.queue).number(verb.n.into())
 }
 
 pub(crate) fn read_due_schedules(reply: Reply) -> Result<DueSchedules> {
     let mut fields = reply.list()?;
-    let (now, next) = (Timestamp::from_micros(fields.int()?), read_moment(fields.int()?));
-    Ok(DueSchedules { now, due: rest_of_schedules(&mut fields)?, next })
+    let (now, next) = (Timestamp::from_micros(fields.int()?), nonzero(fields.int()?));
+    Ok(DueSchedules { now, due: fields.each(read_schedule)?, next })
 }
 
-pub(crate) fn fire(queue: &QueueName, fire: &Fire) -> Call {
-    let call = change(Function::QueueFire, queue)
+pub(crate) fn fire(verb: &verb::Fire) -> Call {
+    let fire = &verb.fire;
+    let call = change(Function::QueueFire, &verb.queue)
         .arg(fire.id.as_str())
         .number(fire.revision.as_u64())
         .number(moment(fire.next));

@@ -129,12 +129,8 @@ impl Sentinels {
     fn read(&self, answers: Vec<Answered>) -> Result<Named> {
         match answers.into_iter().next() {
             Some(Ok(reply)) => {
-                let mut facts = HashMap::new();
-                let mut fields = reply.list()?;
-                while !fields.is_empty() {
-                    facts.insert(fields.text()?, fields.text()?);
-                }
-                named(&facts).ok_or_else(|| self.unknown())
+                let facts = reply.list()?.each(|fields| Ok((fields.text()?, fields.text()?)))?;
+                named(&facts.into_iter().collect()).ok_or_else(|| self.unknown())
             }
             // The error has no code of its own.
             Some(Err(refusal)) if refusal.text.contains("No such master") => Err(self.unknown()),

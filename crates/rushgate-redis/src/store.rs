@@ -9,12 +9,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Instant;
 
-use rushgate_core::{
-    Answer, Error, Notice, Op, QueueName, ReleaseWith, Reply as Answered, Request, Result, SaleId, Store,
-    StoreCalls, StoreInfo, Topic, Warning,
-};
+use rushgate_core::{Answer, Error, Op, QueueName, ReleaseWith, Reply as Answered, Result, SaleId};
 
-use crate::check::Checked;
 use crate::command::Call;
 use crate::driver::Driver;
 use crate::inbox::{Inbox, Post};
@@ -40,7 +36,7 @@ pub struct RedisStore {
 }
 
 pub(crate) struct Inner {
-    url: String,
+    pub(crate) url: String,
     pub(crate) driver: Driver,
     pub(crate) inbox: Arc<Inbox>,
     entered: Mutex<HashMap<QueueName, Instant>>,
@@ -57,11 +53,11 @@ impl Drop for Inner {
 impl Post for Inner {
     fn register(self: Arc<Self>, queue: QueueName, seen: u64) {
         let inner = Arc::clone(&self);
-        self.driver.spawn(async move { inner.register_now(queue, Some(seen)).await });
+        self.driver.runtime.spawn(async move { inner.register_now(queue, Some(seen)).await });
     }
 
     fn pass_on(self: Arc<Self>, queue: QueueName) {
-        drop(self.driver.call(queue::ring(&queue)));
+        drop(self.driver.send(queue::ring(&queue)));
     }
 }
 
@@ -98,7 +94,7 @@ impl RedisStore {
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
-        let answer = self.inner.driver.call(call);
+        let answer = self.inner.driver.send(call);
         Box::pin(async move { answer.await.and_then(read).map(reply) })
     }
 
@@ -137,42 +133,5 @@ impl RedisStore {
         }
         let put = queue::enqueue(op, &release.queue, std::slice::from_ref(&release.task));
         self.run(Arc::clone(&self.inner).release_apart(op, release, put), Answered::ReleaseWith)
-    }
-}
-
-impl Store for RedisStore {
-    fn step(&self, request: Request) -> Answer<'static, Answered> {
-        self.carry(request)
-    }
-
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
-        Arc::clone(&self.inner).listen(topic)
-    }
-
-    fn info(&self) -> StoreInfo {
-        let Checked { server, durability, .. } = self.inner.driver.checked();
-        StoreInfo { url: self.inner.url.clone(), server, durability }
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        self.inner.driver.warnings()
-    }
-
-    fn incarnation(&self) -> String {
-        self.inner.driver.checked().run
-    }
-
-    fn calls(&self) -> StoreCalls {
-        self.inner.driver.counted()
-    }
-
-    fn close(&self) -> Answer<'_, ()> {
-        self.inner.inbox.listeners.close();
-        self.inner.driver.stop();
-        let ended = self.inner.driver.ended();
-        Box::pin(async move {
-            ended.await;
-            Ok(())
-        })
     }
 }

@@ -23,6 +23,24 @@ pub(crate) enum What {
     Together(Vec<Command>),
 }
 
+impl From<Call> for What {
+    fn from(call: Call) -> Self {
+        Self::Call(call)
+    }
+}
+
+impl From<Command> for What {
+    fn from(command: Command) -> Self {
+        Self::Command(command)
+    }
+}
+
+impl From<Vec<Command>> for What {
+    fn from(commands: Vec<Command>) -> Self {
+        Self::Together(commands)
+    }
+}
+
 impl What {
     /// A key of the request. All its keys are in one slot.
     pub(crate) fn key(&self) -> Cow<'_, [u8]> {
@@ -33,32 +51,13 @@ impl What {
         }
     }
 
-    pub(crate) fn kind(&self) -> Kind {
+    /// Whether the request writes nothing.
+    pub(crate) fn only_looks(&self) -> bool {
         match self {
-            Self::Call(call) => Kind::Function(call.function()),
-            Self::Command(command) => Kind::Commands { only_look: command.only_looks() },
-            Self::Together(commands) => {
-                Kind::Commands { only_look: commands.iter().all(Command::only_looks) }
-            }
+            Self::Call(call) => call.function().only_looks(),
+            Self::Command(command) => command.only_looks(),
+            Self::Together(commands) => commands.iter().all(Command::only_looks),
         }
-    }
-}
-
-/// What is known of a request in flight.
-#[derive(Clone, Copy)]
-pub(crate) enum Kind {
-    Function(Function),
-    Commands { only_look: bool },
-}
-
-impl Kind {
-    /// Marks the error of a request that writes nothing: it changed nothing, whether or not its reply arrived.
-    pub(crate) fn blame(self, error: Error) -> Error {
-        let only_looks = match self {
-            Self::Function(function) => function.only_looks(),
-            Self::Commands { only_look } => only_look,
-        };
-        if only_looks { error.of_a_look() } else { error }
     }
 }
 

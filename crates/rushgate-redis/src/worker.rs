@@ -1,18 +1,19 @@
 //! Worker operations: encodes requests and decodes answers.
 
-use rushgate_core::{Announce, Coded, Page, QueueName, Result, Timestamp, WorkerId, WorkerInfo, WorkerMode};
+use rushgate_core::{Coded, Page, QueueName, Result, Timestamp, WorkerId, WorkerInfo, WorkerMode, verb};
 
 use crate::command::{Call, micros};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, str_of, strange};
 
 fn call(function: Function, queue: &QueueName) -> Call {
     Call::new(function, [keys::workers(queue)])
 }
 
-pub(crate) fn announce(queue: &QueueName, worker: &Announce) -> Call {
-    call(Function::QueueAnnounce, queue)
+pub(crate) fn announce(verb: &verb::Announce) -> Call {
+    let worker = &verb.worker;
+    call(Function::QueueAnnounce, &verb.queue)
         .arg(worker.id.as_str())
         .arg(&worker.name)
         .arg(&worker.version)
@@ -34,17 +35,12 @@ pub(crate) fn workers(queue: &QueueName, page: &Page) -> Call {
 }
 
 pub(crate) fn read_workers(reply: Reply) -> Result<Vec<WorkerInfo>> {
-    let mut fields = reply.list()?;
-    let mut workers = Vec::new();
-    while !fields.is_empty() {
-        let id = WorkerId::as_stored(fields.text()?)?;
-        workers.push(read_worker(id, &fields.bytes()?)?);
-    }
-    Ok(workers)
+    reply.list()?.each(read_worker)
 }
 
-fn read_worker(id: WorkerId, packed: &[u8]) -> Result<WorkerInfo> {
-    let mut packed = Packed(packed);
+fn read_worker(fields: &mut Fields) -> Result<WorkerInfo> {
+    let (id, packed) = (WorkerId::as_stored(fields.text()?)?, fields.bytes()?);
+    let mut packed = Packed(&packed);
     let mut moment = || packed.number(7).map(Timestamp::from_micros);
     let (since, seen, lease_until) = (moment()?, moment()?, moment()?);
     let mode = mode(packed.number(1)?)?;
@@ -55,8 +51,8 @@ fn read_worker(id: WorkerId, packed: &[u8]) -> Result<WorkerInfo> {
     Ok(WorkerInfo { id, name, version, concurrency, running, since, seen, lease_until, mode })
 }
 
-pub(crate) fn set_worker(queue: &QueueName, id: &WorkerId, mode: WorkerMode) -> Call {
-    call(Function::QueueSetWorker, queue).arg(id.as_str()).number(mode.code().into())
+pub(crate) fn set_worker(verb: &verb::SetWorker) -> Call {
+    call(Function::QueueSetWorker, &verb.queue).arg(verb.id.as_str()).number(verb.mode.code().into())
 }
 
 pub(crate) fn read_set(reply: Reply) -> Result<bool> {

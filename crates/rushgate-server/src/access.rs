@@ -3,9 +3,10 @@
 use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
+use rushgate::wire::schema::LABEL;
 use rushgate::wire::{Field, check_label};
 use rushgate::{BuyerId, Error};
 use schemars::JsonSchema;
@@ -15,6 +16,7 @@ use subtle::ConstantTimeEq;
 
 use crate::scope::{Kind, Scope, check_sales};
 use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
+use crate::{hex, now};
 
 /// Role of a caller. Each role may do everything the roles before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -99,15 +101,21 @@ impl From<SigningKey> for TokenView {
 }
 
 /// A token to create.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "TokenBody")]
+#[serde(deny_unknown_fields)]
 pub struct NewToken {
-    /// Purpose of the token, as shown to operators.
+    /// Purpose of the token, as shown to operators: at most 200 bytes without control characters.
+    #[schemars(extend("pattern" = LABEL))]
     pub label: String,
     /// Role of the bearer.
     pub role: Role,
-    /// The names that the token is limited to. Empty means all.
+    /// What it is for, such as `lock:a`, `queue:mail*` or `sale:*`. Default: everything.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     pub scopes: Vec<Scope>,
-    /// The only buyer that the token is for.
+    /// The only buyer that it is for.
+    #[serde(default)]
     pub buyer: Option<BuyerId>,
 }
 
@@ -169,11 +177,6 @@ impl Known {
 const LOCK_WITHIN: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
-}
-
 impl TokenFile {
     /// The file at this path, which need not exist yet.
     pub fn at(path: impl Into<PathBuf>) -> Self {
@@ -199,7 +202,8 @@ impl TokenFile {
             let id = known.new_id();
             let secret = format!("rg_{id}_{}", hex(&rand::random::<[u8; 32]>()));
             let sha256 = hex(&digest(&secret));
-            let entry = TokenEntry { id, label, role, scopes, buyer, created_ms: now_ms(), sha256 };
+            let entry =
+                TokenEntry { id, label, role, scopes, buyer, created_ms: now().as_millis() as u64, sha256 };
             known.tokens.push(entry.clone());
             (entry, secret)
         })
@@ -214,7 +218,7 @@ impl TokenFile {
         check_label(Field::Label, &label)?;
         check_sales(&scopes)?;
         self.change(|known| {
-            let key = SigningKey::new(known.new_id(), label, scopes, now_ms());
+            let key = SigningKey::new(known.new_id(), label, scopes, now().as_millis() as u64);
             known.keys.push(key.clone());
             key
         })
@@ -355,10 +359,6 @@ impl TokenFile {
 
 fn digest(secret: &str) -> [u8; 32] {
     Sha256::digest(secret.as_bytes()).into()
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The caller of a request.

@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use crate::body::Body;
 use hyper::body::Bytes;
@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use crate::now;
 use crate::problem::Problem;
 
 /// A larger body is not logged, only its length.
@@ -139,9 +140,7 @@ impl AuditLog {
 
 impl Record {
     pub fn now(who: String, from: IpAddr, verb: &'static str, method: &'static str, path: String) -> Self {
-        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let at_us = u64::try_from(at.as_micros()).unwrap_or(u64::MAX);
-        Self { at_us, who, from, verb, method, path }
+        Self { at_us: now().as_micros() as u64, who, from, verb, method, path }
     }
 }
 

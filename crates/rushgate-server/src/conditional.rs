@@ -1,9 +1,9 @@
 //! Conditional requests: an unchanged answer is not sent again (`ETag`, `If-None-Match`).
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use crate::body::Body;
+use crate::hex;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
@@ -58,13 +58,7 @@ fn lasting(json: &[u8], passing: &[&str]) -> Vec<u8> {
 
 /// A tag for this content, in quotation marks.
 pub(crate) fn tag(content: &[u8]) -> String {
-    let hash = Sha256::digest(content);
-    let mut tag = "\"".to_owned();
-    for byte in &hash[..8] {
-        // Writing to a string cannot fail.
-        let _ = write!(tag, "{byte:02x}");
-    }
-    tag + "\""
+    format!("\"{}\"", hex(&Sha256::digest(content)[..8]))
 }
 
 /// Value of `If-None-Match`. A copy, because a header value keeps the whole buffer of the connection alive.

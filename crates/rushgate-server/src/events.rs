@@ -5,17 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::body::Body;
-use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, Stream, StreamExt};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
-use rushgate::queue::{Followed, Follower, TaskChange};
+use rushgate::queue::Followed;
 use rushgate::sale::{Event, SaleId};
 use rushgate::store::Page;
-use rushgate::{CancellationToken, Queue, Result, Sale};
+use rushgate::{CancellationToken, Error, Queue, Result, Sale};
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{sleep, timeout};
 
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
@@ -96,15 +95,6 @@ async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing
     }
 }
 
-/// A watcher of a sale.
-struct Watcher {
-    sale: Sale,
-    after: u64,
-    latest: watch::Receiver<u64>,
-    closing: CancellationToken,
-    ping_at: Instant,
-}
-
 /// The events of a sale with numbers greater than `after`, as they happen.
 pub(crate) async fn of_sale(
     tails: &Arc<Tails>,
@@ -114,138 +104,71 @@ pub(crate) async fn of_sale(
 ) -> Result<Response<Body>> {
     let latest = tails.follow(&sale, &closing).await?;
     let after = after.unwrap_or_else(|| *latest.borrow());
-    let watcher = Watcher { sale, after, latest, closing, ping_at: Instant::now() + PING_EVERY };
-    let events = stream::unfold(watcher, async |mut watcher| Some((watcher.next().await?, watcher)));
-    Ok(response(events.boxed()))
-}
-
-impl Watcher {
-    /// The next chunk to send; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    let parts = stream::unfold((sale, after, latest), async |(sale, after, mut latest)| {
         loop {
-            if *self.latest.borrow_and_update() > self.after {
-                match self.sale.events(Page::after(self.after, PAGE)).await {
-                    Ok(events) if !events.is_empty() => return Some(self.write(&events)),
-                    Ok(_) => {}
-                    Err(error) => {
-                        tracing::debug!(sale = %self.sale.id(), %error, "cannot read the events");
-                        return None;
-                    }
+            if *latest.borrow_and_update() > after {
+                let events = sale.events(Page::after(after, PAGE)).await;
+                let events = events.inspect_err(unreadable).ok()?;
+                if let Some(last) = events.last() {
+                    return Some((events.iter().map(of_change).collect(), (sale, last.seq, latest)));
                 }
             }
-            tokio::select! {
-                changed = self.latest.changed() => changed.ok()?,
-                () = sleep_until(self.ping_at) => {
-                    self.ping_at = Instant::now() + PING_EVERY;
-                    return Some(Bytes::from_static(b": keep-alive\n\n"));
-                }
-                () = self.closing.cancelled() => return None,
-            }
+            latest.changed().await.ok()?;
         }
-    }
-
-    fn write(&mut self, events: &[Event]) -> Bytes {
-        let mut text = String::new();
-        for event in events {
-            self.after = event.seq;
-            // Names and numbers always serialize.
-            let data = serde_json::to_string(event).unwrap_or_default();
-            let name = serde_json::to_value(event.kind).unwrap_or_default();
-            text += &message(event.seq, name.as_str().unwrap_or_default(), &data);
-        }
-        self.ping_at = Instant::now() + PING_EVERY;
-        text.into()
-    }
-}
-
-/// A follower of a queue.
-struct TaskWatcher {
-    events: Follower,
-    closing: CancellationToken,
-    ping_at: Instant,
+    });
+    Ok(stream(parts, closing))
 }
 
 /// The events of a queue with numbers greater than `after`, as they happen. The store sends notifications.
 pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationToken) -> Response<Body> {
     let events = queue.follow();
     let events = if let Some(after) = after { events.after(after) } else { events };
-    let watcher = TaskWatcher { events, closing, ping_at: Instant::now() + PING_EVERY };
-    let events = stream::unfold(watcher, async |mut watcher| Some((watcher.next().await?, watcher)));
-    response(events.boxed())
-}
-
-impl TaskWatcher {
-    /// The next chunk to send; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        let text = tokio::select! {
-            next = self.events.next() => match next {
-                Ok(Followed::Event(event)) => {
-                    // Names and numbers always serialize.
-                    let data = serde_json::to_string(&event).unwrap_or_default();
-                    message(event.seq, &name_of(&event.what), &data)
-                }
-                Ok(Followed::Missed { next }) => {
-                    message(next.saturating_sub(1), "missed", &format!("{{\"next\":{next}}}"))
-                }
-                Err(error) => {
-                    tracing::debug!(%error, "cannot read the events");
-                    return None;
-                }
-            },
-            () = sleep_until(self.ping_at) => ": keep-alive\n\n".to_owned(),
-            () = self.closing.cancelled() => return None,
+    let parts = stream::unfold(events, async |mut events| {
+        let part = match events.next().await.inspect_err(unreadable).ok()? {
+            Followed::Event(event) => {
+                // Names and numbers always serialize.
+                let data = serde_json::to_string(&event).unwrap_or_default();
+                let what = serde_json::to_value(&event.what).unwrap_or_default();
+                message(event.seq, what["event"].as_str().unwrap_or_default(), &data)
+            }
+            Followed::Missed { next } => {
+                message(next.saturating_sub(1), "missed", &format!("{{\"next\":{next}}}"))
+            }
         };
-        self.ping_at = Instant::now() + PING_EVERY;
-        Some(text.into())
-    }
-}
-
-/// Name of an event in one word, such as `released`.
-fn name_of(what: &TaskChange) -> String {
-    let value = serde_json::to_value(what).unwrap_or_default();
-    value["event"].as_str().unwrap_or_default().to_owned()
-}
-
-/// A stream of one event.
-struct One {
-    /// Data of the event.
-    data: BoxFuture<'static, String>,
-    closing: CancellationToken,
-    ping_at: Instant,
-    end_at: Instant,
-    has_ended: bool,
+        Some((part, events))
+    });
+    stream(parts, closing)
 }
 
 /// Streams one event, and ends. Without an event it ends after `longest`.
 pub(crate) fn of_one(
-    data: BoxFuture<'static, String>,
+    data: impl Future<Output = String> + Send + 'static,
     closing: CancellationToken,
     longest: Duration,
 ) -> Response<Body> {
-    let now = Instant::now();
-    let one = One { data, closing, ping_at: now + PING_EVERY, end_at: now + longest, has_ended: false };
-    response(stream::unfold(one, async |mut one| Some((one.next().await?, one))).boxed())
+    let part = data.map(|data| message(1, "heard", &data));
+    stream(stream::once(part).take_until(sleep(longest)), closing)
 }
 
-impl One {
-    /// The next chunk to send; `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
-        if self.has_ended {
-            return None;
-        }
-        tokio::select! {
-            data = &mut self.data => {
-                self.has_ended = true;
-                Some(message(1, "heard", &data).into())
-            }
-            () = sleep_until(self.ping_at) => {
-                self.ping_at = Instant::now() + PING_EVERY;
-                Some(Bytes::from_static(b": keep-alive\n\n"))
-            }
-            () = sleep_until(self.end_at) => None,
-            () = self.closing.cancelled() => None,
-        }
-    }
+fn unreadable(error: &Error) {
+    tracing::debug!(%error, "cannot read the events");
+}
+
+fn of_change(event: &Event) -> String {
+    // Names and numbers always serialize.
+    let data = serde_json::to_string(event).unwrap_or_default();
+    let name = serde_json::to_value(event.kind).unwrap_or_default();
+    message(event.seq, name.as_str().unwrap_or_default(), &data)
+}
+
+/// Streams the parts as they come, with keep-alive comments between them, until the server closes.
+fn stream(parts: impl Stream<Item = String> + Send + 'static, closing: CancellationToken) -> Response<Body> {
+    let parts = parts.take_until(closing.cancelled_owned()).boxed();
+    let chunks = stream::unfold(parts, async |mut parts| {
+        let part = timeout(PING_EVERY, parts.next()).await;
+        Some((part.unwrap_or_else(|_| Some(": keep-alive\n\n".to_owned()))?.into(), parts))
+    });
+    response(chunks.boxed())
 }
 
 /// One event. JSON contains no line breaks.

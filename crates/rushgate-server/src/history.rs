@@ -2,25 +2,19 @@
 //!
 //! The figures are those of the store, so they are the same on every server. Attempts are those at all servers.
 
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use futures_util::StreamExt;
-use futures_util::stream;
-use rushgate::Rushgate;
-use rushgate::queue::{QueueName, TaskChange, TaskEvents};
 use rushgate::sale::SaleState;
-use rushgate::store::Page;
 use rushgate::wire::QueueReport;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::attempts::AttemptsView;
-use crate::latency::{Latencies, LatencyView};
+use crate::flow::narrowed;
 use crate::problem::{Code, Problem};
 use crate::scope::Kind;
-use crate::snapshot::{AT_A_TIME, SNAPSHOT_MAX, Snapshot};
+use crate::snapshot::{SNAPSHOT_MAX, Snapshot};
 
 /// Most samples of a sale or queue: four hours if each second differs from the one before.
 const SAMPLES_MAX: usize = 4 * 60 * 60;
@@ -106,10 +100,6 @@ fn sum(one: &[(&'static str, u32)], two: &[(&'static str, u32)]) -> Box<[(&'stat
     all.into_iter().collect()
 }
 
-fn narrowed(n: u64) -> u32 {
-    u32::try_from(n).unwrap_or(u32::MAX)
-}
-
 /// Which part of a history to get.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -172,8 +162,8 @@ impl History {
         let most = (SAMPLES_OF_ALL_MAX / all.len().max(1)).min(SAMPLES_MAX);
         for sale in &snapshot.sales {
             let id = sale.spec.id.as_str();
-            let room = snapshot.rooms.iter().find(|(of, _)| *of == sale.spec.id);
-            let waiting = room.map_or(0, |(_, room)| room.joined.saturating_sub(room.served));
+            let room = snapshot.rooms.iter().find(|room| room.sale == sale.spec.id);
+            let waiting = room.map_or(0, |room| room.joined.saturating_sub(room.served));
             let series = series_of(&mut all, Kind::Sale, id);
             let attempts = snapshot.attempts.iter().find(|of| of.sale == id).map(AttemptsView::answers);
             let counts = series.grown(attempts.unwrap_or(&BTreeMap::new()));
@@ -273,84 +263,9 @@ fn gauges_of(sale: &SaleState, waiting: u64) -> [u32; GAUGES] {
     .map(narrowed)
 }
 
-/// What happened in a queue since the previous snapshot.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-pub(crate) struct FlowView {
-    /// The queue.
-    pub queue: QueueName,
-    /// Number of events by name: `added`, `claimed`, `done` (or discarded), `failed` (or lost with its lease) and
-    /// `dead`. Above 1,000 events they are estimated from the first 1,000.
-    events: BTreeMap<&'static str, u32>,
-    #[serde(flatten)]
-    latency: LatencyView,
-}
-
-/// Position in the events of each queue that keeps some, and the latencies that they tell.
-#[derive(Default)]
-pub(crate) struct Flow {
-    seen: HashMap<QueueName, u64>,
-    latencies: Latencies,
-}
-
-impl Flow {
-    /// Reads the events since the previous call. A queue whose events cannot be read is left out.
-    pub async fn read(&mut self, gate: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
-        let with_events = || queues.iter().filter(|of| of.stats.limits.events.is_some()).map(|of| &of.queue);
-        let reads: Vec<_> =
-            with_events().map(|queue| latest(gate, queue.clone(), self.seen.get(queue).copied())).collect();
-        let read: Vec<_> = stream::iter(reads).buffered(AT_A_TIME).collect().await;
-        // A queue that could not be read keeps its position, so the next call counts what this one has missed.
-        let keeping: HashSet<_> = with_events().collect();
-        self.seen.retain(|queue, _| keeping.contains(queue));
-        let mut flows = Vec::new();
-        for (queue, after, page) in read.into_iter().flatten() {
-            self.seen.insert(queue.clone(), page.last);
-            let Some(after) = after else { continue };
-            let latency = self.latencies.look(Instant::now(), &queue, &page.events);
-            flows.push(FlowView { queue, events: counted(after, &page), latency });
-        }
-        self.latencies.keep(|queue| self.seen.contains_key(queue));
-        flows
-    }
-}
-
-/// The events after this one. Without one, only the number of the latest event matters.
-async fn latest(
-    gate: &Rushgate,
-    queue: QueueName,
-    after: Option<u64>,
-) -> Option<(QueueName, Option<u64>, TaskEvents)> {
-    let page = after.map_or(Page::after(u64::MAX, 1), |after| Page::after(after, TaskEvents::MAX));
-    let events = gate.queue(&queue).ok()?.events(page).await.ok()?;
-    Some((queue, after, events))
-}
-
-/// The number of events by name. If the page does not have all of them, it is taken as a sample.
-fn counted(after: u64, page: &TaskEvents) -> BTreeMap<&'static str, u32> {
-    let mut counts: BTreeMap<&'static str, u64> = BTreeMap::new();
-    for name in page.events.iter().filter_map(|event| name_of(&event.what)) {
-        *counts.entry(name).or_default() += 1;
-    }
-    let (all, seen) = (page.last.saturating_sub(after), page.events.len() as u64);
-    let scaled = |n: u64| (n * all.max(seen)).checked_div(seen).unwrap_or_default();
-    counts.into_iter().map(|(name, n)| (name, narrowed(scaled(n)))).collect()
-}
-
-/// The name under which an event is counted; `None` for those that no chart shows.
-fn name_of(what: &TaskChange) -> Option<&'static str> {
-    match what {
-        TaskChange::Added { .. } => Some("added"),
-        TaskChange::Claimed { .. } => Some("claimed"),
-        TaskChange::Done { .. } | TaskChange::Discarded { .. } => Some("done"),
-        TaskChange::Failed { .. } | TaskChange::Lost { .. } => Some("failed"),
-        TaskChange::Dead { .. } => Some("dead"),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use rushgate::queue::QueueStats;
+    use rushgate::queue::{QueueName, QueueStats};
 
     use super::*;
 

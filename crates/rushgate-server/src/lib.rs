@@ -25,10 +25,12 @@ mod cors;
 mod curl;
 mod events;
 mod example;
+mod flow;
 mod history;
 mod keys;
 mod latency;
 mod limits;
+mod live;
 mod metrics;
 mod openapi;
 mod pages;
@@ -48,6 +50,8 @@ mod table;
 mod tls;
 mod verbs;
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 pub use access::{NewToken, Role, TokenEntry, TokenFile, TokenView};
 pub use check::{BuyerCheck, CheckRules, Verdict, Visit};
 pub use cors::Origin;
@@ -56,3 +60,12 @@ pub use scope::{Kind, Scope};
 pub use serve::{Bound, ServeReport, Server};
 pub use signed::SigningKey;
 pub use tls::check_certificate;
+
+/// Time since the Unix epoch, by the server's clock.
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

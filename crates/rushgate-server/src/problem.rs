@@ -16,31 +16,31 @@ pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
 macro_rules! codes {
     ($($(#[doc = $doc:literal])+ $name:ident = $word:literal, $status:literal, $again:ident;)*) => {
-        /// /// Stable code of a refusal or error, with its HTTP status.
+        /// Stable code of a refusal or error, with its HTTP status.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum Code { $($(#[doc = $doc])+ $name),* }
 
         impl Code {
-            /// /// Every code, in order of status.
+            /// Every code, in order of status.
             pub const ALL: &'static [Self] = &[$(Self::$name),*];
 
-            /// /// Stable code, for programs.
+            /// Stable code, for programs.
             pub const fn word(self) -> &'static str {
                 match self { $(Self::$name => $word),* }
             }
 
-            /// /// HTTP status.
+            /// HTTP status.
             pub const fn status(self) -> u16 {
                 match self { $(Self::$name => $status),* }
             }
 
-            /// /// Whether the unchanged request may succeed later.
+            /// Whether the unchanged request may succeed later.
             pub const fn is_retryable(self) -> bool {
                 let again = match self { $(Self::$name => Again::$again),* };
                 matches!(again, Again::Later)
             }
 
-            /// /// Title, in one sentence.
+            /// Title, in one sentence.
             pub const fn title(self) -> &'static str {
                 match self { $(Self::$name => concat!($($doc),+).trim_ascii()),* }
             }

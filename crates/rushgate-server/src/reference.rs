@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use crate::problem::Code;
-use crate::route::{COMMON, KeyUse, Route};
+use crate::route::{COMMON, KeyUse, Row};
 use crate::table::routes;
 
 fn route_table() -> String {
@@ -15,7 +15,7 @@ fn route_table() -> String {
         "| route | what it does | role | key | wait | refuses with |\n|---|---|---|---|---|---|\n",
     );
     for route in routes() {
-        let Route { method, path, says, needs, .. } = &route;
+        let Row { method, path, says, needs, .. } = &*route;
         let role = needs.map_or("anybody", |role| role.word());
         let key = match route.key {
             KeyUse::None => "",

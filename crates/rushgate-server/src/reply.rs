@@ -63,9 +63,9 @@ impl<T> Reply<T> {
     }
 }
 
-impl<T: Serialize> Reply<T> {
-    pub fn into_response(self) -> Response<Body> {
-        let bytes = match serde_json::to_vec(&self.view) {
+impl<T: Serialize> From<Reply<T>> for Response<Body> {
+    fn from(reply: Reply<T>) -> Self {
+        let bytes = match serde_json::to_vec(&reply.view) {
             Ok(bytes) => Bytes::from(bytes),
             Err(error) => {
                 return Problem::from(
@@ -74,15 +74,15 @@ impl<T: Serialize> Reply<T> {
                 .into_response();
             }
         };
-        let body = match self.owed {
+        let body = match reply.owed {
             Some(owed) => Body::new(OwedBody { bytes: Some(bytes), owed: Some(owed) }),
             None => Body::from(bytes),
         };
-        let mut response = Response::new(body);
-        *response.status_mut() = self.status;
+        let mut response = Self::new(body);
+        *response.status_mut() = reply.status;
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.extend(self.headers);
+        headers.extend(reply.headers);
         response
     }
 }

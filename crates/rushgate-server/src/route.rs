@@ -4,6 +4,7 @@
 use std::any::TypeId;
 use std::future::ready;
 use std::net::IpAddr;
+use std::ops::Deref;
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -130,8 +131,26 @@ impl Raw {
 }
 
 /// One row of the table of routes.
-#[derive(Clone)]
 pub(crate) struct Route {
+    row: Row,
+    pub body: Option<SchemaOf>,
+    pub query: Option<SchemaOf>,
+    pub answer: SchemaOf,
+    /// Media type of the answer.
+    pub media: &'static str,
+    work: Work,
+}
+
+impl Deref for Route {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        &self.row
+    }
+}
+
+/// A row without its verb.
+pub(crate) struct Row {
     pub method: Method,
     pub path: &'static str,
     /// Name of the operation in every layer; also its `operationId`.
@@ -151,36 +170,12 @@ pub(crate) struct Route {
     pub counts: bool,
     /// Fields that an `ETag` ignores; `None` if the answer has no tag.
     pub tagged: Option<&'static [&'static str]>,
-    pub body: Option<SchemaOf>,
     pub body_max: usize,
-    pub query: Option<SchemaOf>,
-    pub answer: SchemaOf,
-    /// Media type of the answer.
-    pub media: &'static str,
     /// Status codes of success.
     pub succeeds: &'static [u16],
     /// Problem codes of this route, in addition to the common ones.
     pub refuses: &'static [Code],
     /// Whether a request is an action of an operator, if the route has others too.
-    acts: Option<fn(&PathParams) -> bool>,
-    work: Work,
-}
-
-/// A row without its verb.
-pub(crate) struct Row {
-    method: Method,
-    path: &'static str,
-    verb: &'static str,
-    says: &'static str,
-    needs: Option<Role>,
-    key: KeyUse,
-    waits: bool,
-    proves: bool,
-    counts: bool,
-    tagged: Option<&'static [&'static str]>,
-    body_max: usize,
-    succeeds: &'static [u16],
-    refuses: &'static [Code],
     acts: Option<fn(&PathParams) -> bool>,
 }
 
@@ -192,6 +187,7 @@ pub(crate) fn row(method: Method, path: &'static str, verb: &'static str, says: 
         verb,
         says,
         needs: Some(Role::Operator),
+        kind: kind_of(path),
         key: KeyUse::None,
         waits: false,
         proves: false,
@@ -259,64 +255,32 @@ impl Row {
         B: DeserializeOwned + JsonSchema + Send + 'static,
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         T: Serialize + JsonSchema,
-        F: Fn(Call<B, Q>) -> Fut + Send + Sync + Copy + 'static,
+        F: Fn(Call<B, Q>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Answer<T>> + Send + 'static,
     {
-        self.write::<B, Q, T, _, _>("application/json", move |call| {
-            let answer = verb(call);
-            async move { Ok(answer.await?.into_response()) }
-        })
+        self.write::<B, Q, T, _, _, _>("application/json", verb)
     }
 
     /// Completes the row with a verb that writes an answer of another media type: text, or a stream of `T`s.
-    pub fn write<B, Q, T, F, Fut>(self, media: &'static str, verb: F) -> Route
+    pub fn write<B, Q, T, R, F, Fut>(self, media: &'static str, verb: F) -> Route
     where
         B: DeserializeOwned + JsonSchema + Send + 'static,
         Q: DeserializeOwned + JsonSchema + Send + 'static,
         T: JsonSchema,
-        F: Fn(Call<B, Q>) -> Fut + Send + Sync + Copy + 'static,
-        Fut: Future<Output = Result<Response<Body>, Problem>> + Send + 'static,
+        R: Into<Response<Body>>,
+        F: Fn(Call<B, Q>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, Problem>> + Send + 'static,
     {
         let work: Work = Arc::new(move |raw: Raw| match raw.parsed() {
-            Ok(call) => Box::pin(verb(call)),
+            Ok(call) => Box::pin(verb(call).map(|answer| answer.map(Into::into))),
             Err(problem) => Box::pin(ready(Err(problem))),
         });
-        let Self {
-            method,
-            path,
-            verb,
-            says,
-            needs,
-            key,
-            waits,
-            proves,
-            counts,
-            tagged,
-            body_max,
-            succeeds,
-            refuses,
-            acts,
-        } = self;
         Route {
-            method,
-            path,
-            verb,
-            says,
-            needs,
-            kind: kind_of(path),
-            key,
-            waits,
-            proves,
-            counts,
-            tagged,
+            row: self,
             body: schema_of::<B>(),
-            body_max,
             query: schema_of::<Q>(),
             answer: |generator| generator.subschema_for::<T>(),
             media,
-            succeeds,
-            refuses,
-            acts,
             work,
         }
     }

@@ -58,7 +58,17 @@ impl Router {
         let is_unclear = found.as_ref().is_err_and(|problem| problem.code() == Code::BadRequest);
         let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
-            Ok((Place::Routes(routes), params)) => self.ask(routes, params, peer, head, &mut body).await,
+            Ok((Place::Routes(routes), params)) => {
+                let origins = &self.shop.origins;
+                let preflight = origins.preflight(&head.method, &head.headers, || allowed(routes));
+                match (preflight, chosen(routes, params, &head.method)) {
+                    (Some(response), _) => response,
+                    (None, Ok((route, params))) => {
+                        route.answer(&self.shop, params, peer, head, &mut body).await
+                    }
+                    (None, Err(problem)) => problem.into_response(),
+                }
+            }
             Err(problem) if problem.code() == Code::NotFound && is_opened_in_a_browser(&head) => {
                 pages::not_found()
             }
@@ -94,30 +104,21 @@ impl Router {
         let params: Option<Vec<_>> = found.params.iter().map(read).collect();
         Ok((found.value, params.map(PathParams)))
     }
+}
 
-    async fn ask(
-        &self,
-        routes: &[Route],
-        params: Option<PathParams>,
-        peer: Peer,
-        head: Parts,
-        body: &mut Incoming,
-    ) -> Response<Body> {
-        let preflight = self.shop.origins.preflight(&head.method, &head.headers, || allowed(routes));
-        if let Some(response) = preflight {
-            return response;
-        }
-        let Some(params) = params else {
-            let detail = "the percent-decoded path is not UTF-8";
-            return Problem::new(Code::BadPath, detail).into_response();
-        };
-        // hyper omits the body of an answer to HEAD.
-        let method = if head.method == Method::HEAD { Method::GET } else { head.method.clone() };
-        match routes.iter().find(|route| route.method == method) {
-            Some(route) => route.answer(&self.shop, params, peer, head, body).await,
-            None => Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)).into_response(),
-        }
-    }
+/// The route for a method, and the parameters of its path.
+fn chosen<'a>(
+    routes: &'a [Route],
+    params: Option<PathParams>,
+    method: &Method,
+) -> Result<(&'a Route, PathParams), Problem> {
+    let params =
+        params.ok_or_else(|| Problem::new(Code::BadPath, "the percent-decoded path is not UTF-8"))?;
+    // hyper omits the body of an answer to HEAD.
+    let method = if method == Method::HEAD { &Method::GET } else { method };
+    let route = routes.iter().find(|route| route.method == *method);
+    let route = route.ok_or_else(|| Problem::plain(Code::MethodNotAllowed).allow(allowed(routes)))?;
+    Ok((route, params))
 }
 
 /// True for a URL that a person opened in a browser: it asks for HTML, and is not of the API.

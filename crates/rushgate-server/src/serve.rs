@@ -28,11 +28,11 @@ use crate::check::{BuyerCheck, CheckRules, Checker};
 use crate::clerks;
 use crate::cors::Origin;
 use crate::limits::{Limits, Peer};
+use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::openapi::describe;
 use crate::router::Router;
 use crate::shop::Shop;
-use crate::snapshot::Live;
 use crate::table::routes;
 use crate::tls::Certificate;
 

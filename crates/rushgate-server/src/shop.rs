@@ -15,8 +15,8 @@ use crate::cors::Origins;
 use crate::events::Tails;
 use crate::keys::Keys;
 use crate::limits::Limits;
+use crate::live::Live;
 use crate::metrics::Metrics;
-use crate::snapshot::Live;
 
 /// State shared by all requests.
 pub(crate) struct Shop {

@@ -1,7 +1,7 @@
 //! Buyer tokens signed by the shop: JSON Web Tokens (RFC 7519) with HMAC-SHA-256 (`HS256`, RFC 7518). Every
 //! language has a library for them, and the server stores nothing per buyer.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
 use sha2::Sha256;
 
+use crate::now;
 use crate::scope::{Scope, check_sales};
 
 /// Required audience of a token, if it names one.
@@ -223,10 +224,6 @@ impl<'a> Unread<'a> {
 fn part(value: &impl Serialize) -> String {
     // Strings and numbers always serialize.
     BASE64_URL_SAFE_NO_PAD.encode(serde_json::to_vec(value).unwrap_or_default())
-}
-
-fn now() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 #[cfg(test)]

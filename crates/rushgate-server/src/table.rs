@@ -4,6 +4,7 @@
 use hyper::http::Method;
 use rushgate::queue::TaskEvent;
 use rushgate::sale::Event;
+use rushgate::store::HeardView;
 
 use crate::access::Role::{Buyer, Worker};
 use crate::events::EVENT_STREAM;
@@ -11,7 +12,7 @@ use crate::metrics::OPENMETRICS;
 use crate::openapi::Description;
 use crate::problem::Code;
 use crate::route::{KeyUse, Route, Row, row};
-use crate::snapshot::SnapshotView;
+use crate::snapshot::Snapshot;
 use crate::verbs::{lock, look, queue, room, sale, schedule, store, token, worker};
 
 /// Body limit for one task: its content has up to 1 MiB, and base64 adds a third.
@@ -64,12 +65,12 @@ fn look_routes() -> Vec<Route> {
         get("/openapi.json", "openapi", "Get the OpenAPI description")
             .for_anybody()
             .tagged(&[])
-            .write::<_, _, Description, _, _>("application/json", look::openapi),
+            .write::<_, _, Description, _, _, _>("application/json", look::openapi),
         get("/metrics", "metrics", "Get metrics as OpenMetrics text")
             .needs(Worker)
-            .write::<_, _, String, _, _>(OPENMETRICS, look::metrics),
+            .write::<_, _, String, _, _, _>(OPENMETRICS, look::metrics),
         get("/v1/events", "events", "Stream a snapshot of everything every second (server-sent events)")
-            .write::<_, _, SnapshotView, _, _>(EVENT_STREAM, look::events),
+            .write::<_, _, Snapshot, _, _, _>(EVENT_STREAM, look::events),
         get("/v1/audit-log", "audit_log", "List the latest admin actions of the audit log, newest first")
             .refuses(&[Code::NotFound])
             .work(look::audit_log),
@@ -253,7 +254,7 @@ fn queue_routes() -> Vec<Route> {
             "queue_events",
             "Stream the events of a queue's tasks (server-sent events)",
         )
-        .write::<_, _, TaskEvent, _, _>(EVENT_STREAM, queue::events),
+        .write::<_, _, TaskEvent, _, _, _>(EVENT_STREAM, queue::events),
     ]
 }
 
@@ -400,7 +401,7 @@ fn sale_routes() -> Vec<Route> {
         .work(sale::history),
         get("/v1/sales/{sale}/events", "sale_events", "Stream the events of a sale (server-sent events)")
             .refuses(&[Code::NotFound])
-            .write::<_, _, Event, _, _>(EVENT_STREAM, sale::events),
+            .write::<_, _, Event, _, _, _>(EVENT_STREAM, sale::events),
     ]
 }
 
@@ -551,7 +552,7 @@ fn store_routes() -> Vec<Route> {
             .work(store::step),
         post("/v1/store/listen", "listen", "Stream one notification of the store (server-sent events)")
             .needs(Worker)
-            .write::<_, _, store::HeardView, _, _>(EVENT_STREAM, store::listen),
+            .write::<_, _, HeardView, _, _, _>(EVENT_STREAM, store::listen),
     ]
 }
 

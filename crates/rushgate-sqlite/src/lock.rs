@@ -10,7 +10,7 @@ use rushgate_core::{
 use rusqlite::Row;
 
 use crate::fault::Result;
-use crate::queue;
+use crate::queue::enqueue;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
@@ -368,7 +368,7 @@ pub(crate) fn release_with(step: &mut Step<'_>, op: Op, release_with: &ReleaseWi
         let kept = step.row(sql!("lock/released_with", "kept"), [op.to_bytes()], |row| read_json(row, 0))?;
         return Ok(kept.map_or(ReleasedWith::NotHeld, ReleasedWith::Released));
     }
-    match queue::enqueue(step, queue, std::slice::from_ref(task))?.pop() {
+    match enqueue::enqueue(step, queue, std::slice::from_ref(task))?.pop() {
         Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
             Ok(ReleasedWith::NotTaken(refused))
         }

@@ -1,13 +1,13 @@
 //! The queue's verbs, each one step, and what several of them share.
 
-mod claim;
-mod dead;
-mod enqueue;
+pub(crate) mod claim;
+pub(crate) mod dead;
+pub(crate) mod enqueue;
 pub(crate) mod event;
-mod finish;
+pub(crate) mod finish;
 pub(crate) mod kept;
 mod line;
-mod look;
+pub(crate) mod look;
 pub(crate) mod outbox;
 pub(crate) mod row;
 pub(crate) mod schedule;
@@ -16,7 +16,7 @@ pub(crate) mod wait;
 pub(crate) mod worker;
 
 use rushgate_core::{
-    DeadLetter, Log, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, TaskChange, TaskEnd,
+    DeadLetter, Error, Log, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, TaskChange, TaskEnd,
     TaskId, TaskKey, Ticket, Timestamp,
 };
 use rusqlite::Row;
@@ -26,12 +26,6 @@ use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{parse, parsed, stored, unreadable};
-
-pub(crate) use claim::{claim, pop, top};
-pub(crate) use dead::{dead, dead_letter, delete_dead, requeue_dead};
-pub(crate) use enqueue::{enqueue, reschedule};
-pub(crate) use finish::{cancel, complete, dequeue, extend_tasks, release_tasks, retry};
-pub(crate) use look::{queues, stats, task, tasks};
 
 use row::QueueRow;
 
@@ -78,7 +72,14 @@ struct Queue<'s, 'w> {
     /// Whether a task was added to the retained ones.
     finished: bool,
     /// Events that are not written yet.
-    noted: Vec<event::Noted>,
+    noted: Vec<Noted>,
+}
+
+/// An event without a number.
+struct Noted {
+    at: i64,
+    id: String,
+    what: TaskChange,
 }
 
 /// What happens on a queue that was never used.
@@ -213,6 +214,27 @@ impl Failure<'_> {
     }
 }
 
+/// The past runs of a task as JSON, including the one that ends.
+fn past_with(run: &Run, failure: &Failure<'_>) -> Result<Option<String>> {
+    let Some(how) = failure.how else { return Ok(run.past.clone()) };
+    let mut past = parse_past(run.past.as_deref()).map_err(|error| Error::corrupt(error.to_string()))?;
+    let ended = PastRun {
+        attempt: run.attempts,
+        began: Timestamp::from_micros(run.claim),
+        ended: Timestamp::from_micros(failure.at.cast_unsigned()),
+        how,
+        worker: run.worker.clone(),
+        error: PastRun::cut(failure.error.unwrap_or_default()).to_owned(),
+    };
+    ended.add_to(&mut past);
+    let text = serde_json::to_string(&past).map_err(|error| Error::bug(error.to_string()))?;
+    Ok(Some(text))
+}
+
+fn parse_past(text: Option<&str>) -> serde_json::Result<Vec<PastRun>> {
+    text.map_or(Ok(Vec::new()), serde_json::from_str)
+}
+
 impl Queue<'_, '_> {
     fn now(&self) -> i64 {
         self.step.now_us()
@@ -325,7 +347,7 @@ impl Queue<'_, '_> {
             self.run_ended(&run.line)?;
             return Ok(Ended::Cancelled);
         }
-        let past = kept::past_with(run, failure)?;
+        let past = past_with(run, failure)?;
         if failure.dead {
             let params = (run.arrival, failure.error.unwrap_or_default(), failure.at, past);
             self.step.exec(sql!("queue/end", "delete_dead"), params)?;
@@ -413,6 +435,11 @@ struct Present {
 fn payload(row: &Row<'_>, at: usize) -> rusqlite::Result<Payload> {
     let bytes = row.get_ref(at + 1)?.as_blob()?;
     Payload::new(parsed(row, at)?, bytes).map_err(|error| unreadable(at + 1, error))
+}
+
+fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRun>> {
+    let text = row.get_ref(at)?.as_str_or_null()?;
+    parse_past(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
 }
 
 fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {

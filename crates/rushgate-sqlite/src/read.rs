@@ -1,24 +1,36 @@
 //! Reader threads, which run beside the writer.
 
+use std::cell::Cell;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rushgate_core::{Error, Timestamp};
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::types::FromSql;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Params, Row};
 
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::fault::Result;
 
-/// A read transaction: a consistent snapshot.
+/// A transaction that reads, and its time.
 pub(crate) struct Reader<'c> {
     pub(crate) conn: &'c Connection,
     pub(crate) now: Timestamp,
-    pub(crate) counters: &'c Counters,
+    statements: Cell<u64>,
 }
 
-impl Reader<'_> {
+impl<'c> Reader<'c> {
+    pub(crate) fn new(conn: &'c Connection, now: Timestamp) -> Self {
+        Self { conn, now, statements: Cell::new(0) }
+    }
+
+    /// Prepares a statement, and counts it.
+    pub(crate) fn prepare(&self, sql: &'static str) -> rusqlite::Result<CachedStatement<'c>> {
+        self.statements.update(|n| n + 1);
+        self.conn.prepare_cached(sql)
+    }
+
     /// The first row, if any.
     pub(crate) fn row<T>(
         &self,
@@ -26,8 +38,12 @@ impl Reader<'_> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        self.counters.count_statements(1);
-        Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
+        Ok(self.prepare(sql)?.query_row(params, read).optional()?)
+    }
+
+    /// The first column of the first row, if any.
+    pub(crate) fn value<T: FromSql>(&self, sql: &'static str, params: impl Params) -> Result<Option<T>> {
+        self.row(sql, params, |row| row.get(0))
     }
 
     /// All rows.
@@ -37,10 +53,14 @@ impl Reader<'_> {
         params: impl Params,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        self.counters.count_statements(1);
-        let mut statement = self.conn.prepare_cached(sql)?;
+        let mut statement = self.prepare(sql)?;
         let rows = statement.query_map(params, read)?;
         Ok(rows.collect::<rusqlite::Result<_>>()?)
+    }
+
+    /// Number of statements executed.
+    pub(crate) fn statements(&self) -> u64 {
+        self.statements.get()
     }
 }
 
@@ -89,7 +109,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<ReadJob>>, clock: &Clock, coun
             // Count the COMMIT now, so that the counters are complete when the caller gets its answer.
             counters.count_statements(2);
         }
-        job(&Reader { conn, now: clock(), counters });
+        job(&Reader::new(conn, clock()));
         if opened.is_ok() {
             let _ = conn.execute_batch("COMMIT");
         }

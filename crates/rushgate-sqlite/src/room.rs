@@ -13,7 +13,7 @@ use crate::read::Reader;
 use crate::sale::unknown;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{micros, parse, stored, time};
+use crate::stored::{micros, optional_time, parse, stored, time};
 
 /// A room's row.
 struct Room {
@@ -90,7 +90,7 @@ impl Room {
 
     fn ticket(&self, step: &mut Step<'_>, buyer: &BuyerId) -> Result<Option<Ticket>> {
         step.row(sql!("room/ticket", "load"), (self.no, buyer.as_str()), |row| {
-            Ok(Ticket { serial: row.get::<_, i64>(0)?.cast_unsigned(), until: moment(row, 1)? })
+            Ok(Ticket { serial: row.get::<_, i64>(0)?.cast_unsigned(), until: optional_time(row, 1)? })
         })
     }
 
@@ -110,10 +110,6 @@ impl Room {
     }
 }
 
-fn moment(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
-    row.get::<_, Option<i64>>(at)?.map(|_| time(row, at)).transpose()
-}
-
 fn whole(row: &Row<'_>, at: usize) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(at)?.cast_unsigned())
 }
@@ -128,15 +124,15 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
         Some(beacon) => Some(Drawn { entrants: whole(row, 12)?, secret, beacon: parse(&beacon, 13)? }),
         None => None,
     };
-    let closed_entry = match moment(row, 14)? {
+    let closed_entry = match optional_time(row, 14)? {
         Some(at) => Some(ClosedEntry { entrants: whole(row, 12)?, at }),
         None => None,
     };
     Ok(Room {
         no: row.get(0)?,
-        rules: RoomRules { rate, pass: duration(3)?, order, from: moment(row, 5)? },
+        rules: RoomRules { rate, pass: duration(3)?, order, from: optional_time(row, 5)? },
         opened: time(row, 6)?,
-        pace: moment(row, 8)?.map(|since| Pace { rate, base, since }),
+        pace: optional_time(row, 8)?.map(|since| Pace { rate, base, since }),
         joined: whole(row, 9)?,
         admitted: whole(row, 10)?,
         secret,
@@ -146,10 +142,10 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
 }
 
 /// Loads the sale's room, if it has one. Fails if the sale does not exist.
-fn load(step: &mut Step<'_>, sale: &SaleId) -> Result<Option<Room>> {
-    let room = step.row(sql!("room/row", "load"), [sale.as_str()], read_room)?;
+fn load(reader: &Reader<'_>, sale: &SaleId) -> Result<Option<Room>> {
+    let room = reader.row(sql!("room/row", "load"), [sale.as_str()], read_room)?;
     if room.is_none() {
-        step.value::<i64>(sql!("room/row", "sale"), [sale.as_str()])?.ok_or_else(|| unknown(sale))?;
+        reader.value::<i64>(sql!("room/row", "sale"), [sale.as_str()])?.ok_or_else(|| unknown(sale))?;
     }
     Ok(room)
 }
@@ -203,12 +199,7 @@ fn open(step: &mut Step<'_>, sale: &SaleId, rules: RoomRules, secret: DrawSecret
 }
 
 pub(crate) fn show(reader: &Reader<'_>, sale: &SaleId) -> Result<Option<RoomState>> {
-    let room = reader.row(sql!("room/row", "load"), [sale.as_str()], read_room)?;
-    if room.is_none() {
-        let known = reader.row(sql!("room/row", "sale"), [sale.as_str()], |row| row.get::<_, i64>(0))?;
-        known.ok_or_else(|| unknown(sale))?;
-    }
-    Ok(room.map(|room| room.state(reader.now)))
+    Ok(load(reader, sale)?.map(|room| room.state(reader.now)))
 }
 
 pub(crate) fn join(step: &mut Step<'_>, sale: &SaleId, buyer: &BuyerId) -> Result<Option<Joined>> {

@@ -1,19 +1,18 @@
 //! The sale methods, each one step.
 
 pub(crate) mod attempts;
-mod books;
+pub(crate) mod books;
 pub(crate) mod orders;
-mod rebuild;
-
-mod reserve;
+pub(crate) mod rebuild;
+pub(crate) mod reserve;
 pub(crate) mod row;
-mod stock;
+pub(crate) mod stock;
 mod units;
 
 use rushgate_core::{
     BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, ListedSale, Log,
-    MAX_UNITS, Op, OrderIntent, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku,
-    Timestamp, UnitChoice, Verdict,
+    MAX_UNITS, Op, OrderIntent, OrdersState, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus,
+    Settled, Sku, Timestamp, UnitChoice, Verdict,
 };
 use rusqlite::{Row, params};
 
@@ -21,16 +20,10 @@ use crate::fault::{Result, about_values};
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{coded, micros, parsed, stored, time, unreadable};
-
-pub(crate) use reserve::reserve;
-pub(crate) use stock::stock;
+use crate::stored::{coded, micros, optional_time, parsed, stored, time, unreadable};
 
 use row::{SaleRow, SkuRow, read_sale, read_skus, with_skus};
 use units::Units;
-
-pub(crate) use books::books;
-pub(crate) use rebuild::{begin_rebuild, halt, load_part, restore, switch};
 
 /// Value of `part` for the sale itself.
 const LIVE: i64 = 0;
@@ -76,12 +69,10 @@ impl SaleRow {
 }
 
 /// Loads the sale itself ([`LIVE`]) or the data of a rebuild ([`STAGED`]).
-fn load(step: &mut Step<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> {
-    let Some(sale) = step.row(sql!("sale/row", "sale"), (id.as_str(), part), |row| read_sale(row, id))?
-    else {
-        return Ok(None);
-    };
-    let skus = step.rows(sql!("sale/row", "skus"), [sale.no], read_skus())?;
+fn load(reader: &Reader<'_>, id: &SaleId, part: i64) -> Result<Option<SaleRow>> {
+    let sale = reader.row(sql!("sale/row", "sale"), (id.as_str(), part), |row| read_sale(row, id))?;
+    let Some(sale) = sale else { return Ok(None) };
+    let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_skus())?;
     Ok(Some(with_skus(sale, skus)))
 }
 
@@ -217,12 +208,6 @@ impl Sale<'_, '_> {
         let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind.code(), of, units.write());
         self.step.exec(sql!("sale/event", "append"), params)?;
         Ok(seq)
-    }
-
-    fn next_expiry(&mut self) -> Result<Option<Timestamp>> {
-        let deadline: Option<Option<i64>> =
-            self.step.value(sql!("sale/row", "next_expiry"), [self.row.no])?;
-        Ok(deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned())))
     }
 
     /// Stores a reservation: units, buyer, event.
@@ -443,18 +428,29 @@ pub(crate) fn settle(
 }
 
 fn read_whole(reader: &Reader<'_>, id: &SaleId) -> Result<SaleRow> {
-    let sale = reader.row(sql!("sale/row", "sale"), (id.as_str(), LIVE), |row| read_sale(row, id))?;
-    let sale = sale.ok_or_else(|| unknown(id))?;
-    let skus = reader.rows(sql!("sale/row", "skus"), [sale.no], read_skus())?;
-    Ok(with_skus(sale, skus))
+    Ok(load(reader, id, LIVE)?.ok_or_else(|| unknown(id))?)
+}
+
+/// The earliest deadline of an undecided hold of the sale with this number.
+fn next_expiry(reader: &Reader<'_>, no: i64) -> Result<Option<Timestamp>> {
+    Ok(reader.row(sql!("sale/row", "next_expiry"), [no], |row| optional_time(row, 0))?.flatten())
 }
 
 pub(crate) fn sale(reader: &Reader<'_>, id: &SaleId) -> Result<SaleState> {
     let row = read_whole(reader, id)?;
-    let deadline: Option<Option<i64>> =
-        reader.row(sql!("sale/row", "next_expiry"), [row.no], |row| row.get(0))?;
-    let next = deadline.flatten().map(|us| Timestamp::from_micros(us.cast_unsigned()));
-    Ok(row.state(next, orders::state(reader, &row)?, reader.now))
+    Ok(row.state(next_expiry(reader, row.no)?, followed(reader, &row)?, reader.now))
+}
+
+/// How far the ledger has followed the sale, if it has one.
+fn followed(reader: &Reader<'_>, sale: &SaleRow) -> Result<Option<OrdersState>> {
+    if !sale.spec.ledger {
+        return Ok(None);
+    }
+    let next = (sale.no, sale.through.cast_signed() + 1);
+    let behind_since = reader.row(sql!("sale/orders", "event_time"), next, |row| time(row, 0))?;
+    let failed = reader.row(sql!("sale/orders", "count"), [sale.no], |row| row.get(0))?.unwrap_or_default();
+    let worker_until = sale.worker.map(|(_, until)| until);
+    Ok(Some(OrdersState { through: sale.through, behind_since, failed, worker_until }))
 }
 
 pub(crate) fn sales(reader: &Reader<'_>, page: &Page) -> Result<Vec<ListedSale>> {

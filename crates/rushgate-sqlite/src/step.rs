@@ -2,14 +2,15 @@
 
 use std::any::Any;
 use std::collections::VecDeque;
+use std::ops::Deref;
 
 use foldhash::{HashMap, HashMapExt};
 use rushgate_core::{Log, Notice, Op, QueueName, SaleId, Timestamp, Token};
-use rusqlite::types::FromSql;
-use rusqlite::{Connection, OptionalExtension, Params, Row};
+use rusqlite::{Connection, Params};
 
 use crate::fault::{Result, Stop};
 use crate::queue::row::QueueRow;
+use crate::read::Reader;
 use crate::sale::row::SaleRow;
 use crate::wake::Listeners;
 
@@ -19,15 +20,21 @@ use crate::wake::Listeners;
 /// Rows that many calls of a group use (a queue's counters, a sale's stock) are read and written once per group. The
 /// cache is dropped with the transaction.
 pub(crate) struct Step<'w> {
-    pub(crate) conn: &'w Connection,
-    pub(crate) now: Timestamp,
+    reader: Reader<'w>,
     pub(crate) listeners: &'w Listeners,
     pub(crate) queues: HashMap<QueueName, QueueRow>,
     pub(crate) sales: HashMap<SaleId, SaleRow>,
     pub(crate) replays: &'w mut Replays,
     news: Vec<News>,
     fresh: Vec<(Op, Remembered)>,
-    statements: u64,
+}
+
+impl<'w> Deref for Step<'w> {
+    type Target = Reader<'w>;
+
+    fn deref(&self) -> &Reader<'w> {
+        &self.reader
+    }
 }
 
 /// A notification for listeners, sent after the commit.
@@ -48,15 +55,13 @@ impl<'w> Step<'w> {
         replays: &'w mut Replays,
     ) -> Self {
         Self {
-            conn,
-            now,
+            reader: Reader::new(conn, now),
             listeners,
             queues: HashMap::new(),
             sales: HashMap::new(),
             replays,
             news: Vec::new(),
             fresh: Vec::new(),
-            statements: 0,
         }
     }
 
@@ -67,42 +72,12 @@ impl<'w> Step<'w> {
 
     /// Executes a statement and returns the number of changed rows.
     pub(crate) fn exec(&mut self, sql: &'static str, params: impl Params) -> Result<usize> {
-        self.statements += 1;
-        Ok(self.conn.prepare_cached(sql)?.execute(params)?)
+        Ok(self.prepare(sql)?.execute(params)?)
     }
 
     /// The ID of the row inserted last.
     pub(crate) fn inserted(&self) -> i64 {
         self.conn.last_insert_rowid()
-    }
-
-    /// The first row, if any.
-    pub(crate) fn row<T>(
-        &mut self,
-        sql: &'static str,
-        params: impl Params,
-        read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Option<T>> {
-        self.statements += 1;
-        Ok(self.conn.prepare_cached(sql)?.query_row(params, read).optional()?)
-    }
-
-    /// The first column of the first row, if any.
-    pub(crate) fn value<T: FromSql>(&mut self, sql: &'static str, params: impl Params) -> Result<Option<T>> {
-        self.row(sql, params, |row| row.get(0))
-    }
-
-    /// All rows.
-    pub(crate) fn rows<T>(
-        &mut self,
-        sql: &'static str,
-        params: impl Params,
-        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
-    ) -> Result<Vec<T>> {
-        self.statements += 1;
-        let mut statement = self.conn.prepare_cached(sql)?;
-        let rows = statement.query_map(params, read)?;
-        Ok(rows.collect::<rusqlite::Result<_>>()?)
     }
 
     /// Notifies the token's listener after the commit.
@@ -159,11 +134,6 @@ impl<'w> Step<'w> {
             self.replays.remember(op, answer);
         }
         self.news
-    }
-
-    /// Number of statements executed.
-    pub(crate) fn statements(&self) -> u64 {
-        self.statements
     }
 }
 

@@ -227,6 +227,7 @@ impl Inner {
         let job = move |reader: &Reader<'_>| {
             let found = caught(|| question(&inner, reader));
             let found = found.map_err(|stop| explain(stop, &inner.location.shown()));
+            inner.counters.count_statements(reader.statements());
             // Wait until the answer is durable: a power cut must not undo what a caller has read.
             inner.horizon.settle();
             let _ = reply.send(found);
@@ -248,12 +249,11 @@ impl Inner {
         before: impl Fn(&mut Step<'_>) -> fault::Result<()> + Send + 'static,
         question: impl Fn(&Reader<'_>) -> fault::Result<T> + Send + 'static,
     ) -> Answer<'static, T> {
-        let counters = Arc::clone(&self.counters);
         let answer = self.writer.send(move |step| {
             before(step)?;
             // The query must see the changes of the group.
             write_back(step)?;
-            question(&Reader { conn: step.conn, now: step.now, counters: &counters })
+            question(step)
         });
         Box::pin(async move { answer.await.map_err(|_| closed())? })
     }
@@ -305,40 +305,31 @@ impl Store for SqliteStore {
     }
 
     fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
-        match topic {
-            Topic::Token(token) => {
-                let (listening, told) = self.inner.listeners.listen_token(token);
-                Box::pin(async move {
-                    let _listening = listening;
-                    told.await.map(Some).map_err(|_| closed())
-                })
-            }
-            Topic::Ready(queue) => {
-                let (listening, told) = self.inner.listeners.listen_queue(&queue);
-                Box::pin(async move {
-                    let _listening = listening;
-                    told.await.map(|_| None).map_err(|_| closed())
-                })
-            }
+        let (listening, told) = self.inner.listeners.listen(topic.clone());
+        // Whether there is something to wait for.
+        let waits = match topic {
+            Topic::Token(_) | Topic::Ready(_) => None,
             Topic::Over(queue, id) => {
-                let heard = self.inner.listeners.listen_over(&queue, &id);
                 let of = queue.clone();
-                hear(heard, self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
+                Some(self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
             }
-            Topic::Event(log, after) => {
-                let heard = self.inner.listeners.listen_events(&log, after);
-                match log {
-                    Log::Queue(queue) => {
-                        let of = queue.clone();
-                        let waits = move |reader: &Reader<'_>| Ok(queue::event::last(reader, &of)? == after);
-                        hear(heard, self.read_queue(queue, waits))
-                    }
-                    Log::Sale(sale) => {
-                        hear(heard, self.read(move |reader| Ok(sale::orders::last(reader, &sale)? == after)))
-                    }
-                }
+            Topic::Event(Log::Queue(queue), after) => {
+                let of = queue.clone();
+                Some(self.read_queue(queue, move |reader| Ok(queue::event::last(reader, &of)? == after)))
             }
-        }
+            Topic::Event(Log::Sale(sale), after) => {
+                Some(self.read(move |reader| Ok(sale::orders::last(reader, &sale)? == after)))
+            }
+        };
+        Box::pin(async move {
+            let _listening = listening;
+            if let Some(waits) = waits
+                && !waits.await?
+            {
+                return Ok(None);
+            }
+            told.await.map_err(|_| closed())
+        })
     }
 
     fn info(&self) -> StoreInfo {
@@ -375,20 +366,6 @@ impl Store for SqliteStore {
             Ok(())
         })
     }
-}
-
-/// Waits for a notification, unless there is nothing to wait for.
-fn hear<L: Send + 'static, T: Send + 'static>(
-    (listening, told): (L, oneshot::Receiver<T>),
-    waits: Answer<'static, bool>,
-) -> Answer<'static, Option<Notice>> {
-    Box::pin(async move {
-        let _listening = listening;
-        if waits.await? {
-            told.await.map_err(|_| closed())?;
-        }
-        Ok(None)
-    })
 }
 
 impl std::fmt::Debug for SqliteStore {

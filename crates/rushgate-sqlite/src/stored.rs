@@ -24,6 +24,10 @@ pub(crate) fn time(row: &Row<'_>, at: usize) -> rusqlite::Result<Timestamp> {
     Ok(Timestamp::from_micros(row.get::<_, i64>(at)?.cast_unsigned()))
 }
 
+pub(crate) fn optional_time(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<Timestamp>> {
+    Ok(row.get::<_, Option<i64>>(at)?.map(|us| Timestamp::from_micros(us.cast_unsigned())))
+}
+
 /// Reads a text column as one of core's names or IDs.
 pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(row: &Row<'_>, at: usize) -> rusqlite::Result<T> {
     parse(row.get_ref(at)?.as_str()?, at)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rushgate_core::Timestamp;
-use rusqlite::{Connection, OptionalExtension, ToSql};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use crate::busy::patiently;
 use crate::counters::Counters;
@@ -18,92 +18,89 @@ const PERIODS: u32 = 20_000;
 /// Maximum number of tickets of a closed room deleted per sweep.
 const TICKETS: usize = 20_000;
 
-/// Deletes locks that were idle for an hour, one range of names per call, and old releases and notifications.
-///
-/// The fencing token of a deleted lock raises the floor for all later ones. No token is ever assigned twice, even if
-/// the machine's clock steps back.
-pub(crate) fn sweep(
-    conn: &Connection,
-    patience: Duration,
-    now: Timestamp,
-    counters: &Counters,
-    from: &mut String,
-) -> rusqlite::Result<()> {
-    let before = now.as_micros().cast_signed() - KEEP_US;
-    counters.count_statements(1);
-    let last: Option<String> = conn
-        .prepare_cached(sql!("lock/sweep", "stretch"))?
-        .query_row((from.as_str(), ROWS), |row| row.get(0))?;
-    let Some(last) = last else {
-        from.clear();
-        return Ok(());
-    };
-    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN and COMMIT.
-    counters.count_statements(2);
-    let (first, end) = (from.as_str(), last.as_str());
-    let exec = |sql, params: &[&dyn ToSql]| {
-        counters.count_statements(1);
-        conn.prepare_cached(sql)?.execute(params)
-    };
-    exec(sql!("lock/sweep", "drop_dead"), &[&first, &end, &before])?;
-    exec(sql!("lock/sweep", "recount"), &[&first, &end])?;
-    exec(sql!("lock/sweep", "raise_floor"), &[&first, &end, &before])?;
-    exec(sql!("lock/sweep", "forget"), &[&first, &end, &before])?;
-    exec(sql!("lock/sweep", "old_releases"), &[&before])?;
-    exec(sql!("lock/sweep", "old_news"), &[&before])?;
-    conn.execute_batch("COMMIT")?;
-    counters.count_transaction();
-    *from = last;
-    Ok(())
+/// One round of deletions.
+pub(crate) struct Sweep<'c> {
+    pub(crate) conn: &'c Connection,
+    pub(crate) patience: Duration,
+    pub(crate) now: Timestamp,
+    pub(crate) counters: &'c Counters,
 }
 
-/// Deletes some expired uniqueness windows. A new window also deletes expired ones; this handles the last of them.
-pub(crate) fn sweep_periods(
-    conn: &Connection,
-    patience: Duration,
-    now: Timestamp,
-    counters: &Counters,
-) -> rusqlite::Result<()> {
-    let now = now.as_micros().cast_signed();
-    counters.count_statements(1);
-    if !conn.prepare_cached(sql!("queue/unique", "is_over"))?.query_row([now], |row| row.get(0))? {
-        return Ok(());
+impl<'c> Sweep<'c> {
+    /// Prepares a statement, and counts it.
+    fn prepare(&self, sql: &'static str) -> rusqlite::Result<CachedStatement<'c>> {
+        self.counters.count_statements(1);
+        self.conn.prepare_cached(sql)
     }
-    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN, DELETE and COMMIT.
-    counters.count_statements(3);
-    conn.prepare_cached(sql!("queue/unique", "forget"))?.execute((now, PERIODS))?;
-    conn.execute_batch("COMMIT")?;
-    counters.count_transaction();
-    Ok(())
-}
 
-/// Deletes some tickets of a closed room, and the room's entry once no ticket is left.
-pub(crate) fn sweep_room(conn: &Connection, patience: Duration, counters: &Counters) -> rusqlite::Result<()> {
-    counters.count_statements(1);
-    let closed = conn.prepare_cached(sql!("room/close", "next"))?.query_row([], |row| row.get::<_, i64>(0));
-    let Some(no) = closed.optional()? else { return Ok(()) };
-    patiently(patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
-    // BEGIN, DELETE and COMMIT.
-    counters.count_statements(3);
-    let tickets = conn.prepare_cached(sql!("room/close", "tickets"))?.execute((no, TICKETS))?;
-    if tickets < TICKETS {
-        counters.count_statements(1);
-        conn.prepare_cached(sql!("room/close", "forget"))?.execute([no])?;
+    fn transaction(&self, work: impl FnOnce() -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        patiently(self.patience, || self.conn.execute_batch("BEGIN IMMEDIATE"))?;
+        // BEGIN and COMMIT.
+        self.counters.count_statements(2);
+        work()?;
+        self.conn.execute_batch("COMMIT")?;
+        self.counters.count_transaction();
+        Ok(())
     }
-    conn.execute_batch("COMMIT")?;
-    counters.count_transaction();
-    Ok(())
+
+    /// Deletes locks that were idle for an hour, one range of names per call, and old releases and notifications.
+    ///
+    /// The fencing token of a deleted lock raises the floor for all later ones. No token is ever assigned twice, even
+    /// if the machine's clock steps back.
+    pub(crate) fn locks(&self, from: &mut String) -> rusqlite::Result<()> {
+        let before = self.now.as_micros().cast_signed() - KEEP_US;
+        let read = |row: &Row<'_>| row.get::<_, Option<String>>(0);
+        let last = self.prepare(sql!("lock/sweep", "stretch"))?.query_row((from.as_str(), ROWS), read)?;
+        let Some(last) = last else {
+            from.clear();
+            return Ok(());
+        };
+        self.transaction(|| {
+            let (first, end) = (from.as_str(), last.as_str());
+            self.prepare(sql!("lock/sweep", "drop_dead"))?.execute((first, end, before))?;
+            self.prepare(sql!("lock/sweep", "recount"))?.execute((first, end))?;
+            self.prepare(sql!("lock/sweep", "raise_floor"))?.execute((first, end, before))?;
+            self.prepare(sql!("lock/sweep", "forget"))?.execute((first, end, before))?;
+            self.prepare(sql!("lock/sweep", "old_releases"))?.execute([before])?;
+            self.prepare(sql!("lock/sweep", "old_news"))?.execute([before]).map(drop)
+        })?;
+        *from = last;
+        Ok(())
+    }
+
+    /// Deletes some expired uniqueness windows. A new window also deletes expired ones; this handles the last of them.
+    pub(crate) fn periods(&self) -> rusqlite::Result<()> {
+        let now = self.now.as_micros().cast_signed();
+        if !self.prepare(sql!("queue/unique", "is_over"))?.query_row([now], |row| row.get(0))? {
+            return Ok(());
+        }
+        self.transaction(|| self.prepare(sql!("queue/unique", "forget"))?.execute((now, PERIODS)).map(drop))
+    }
+
+    /// Deletes some tickets of a closed room, and the room's entry once no ticket is left.
+    pub(crate) fn room(&self) -> rusqlite::Result<()> {
+        let read = |row: &Row<'_>| row.get::<_, i64>(0);
+        let closed = self.prepare(sql!("room/close", "next"))?.query_row([], read).optional()?;
+        let Some(no) = closed else { return Ok(()) };
+        self.transaction(|| {
+            if self.prepare(sql!("room/close", "tickets"))?.execute((no, TICKETS))? < TICKETS {
+                self.prepare(sql!("room/close", "forget"))?.execute([no])?;
+            }
+            Ok(())
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn sweep<'c>(conn: &'c Connection, counters: &'c Counters, now: u64) -> Sweep<'c> {
+        Sweep { conn, patience: Duration::ZERO, now: Timestamp::from_micros(now), counters }
+    }
+
     fn sweep_at(conn: &Connection, counters: &Counters) {
-        let now = Timestamp::from_micros(2 * KEEP_US.cast_unsigned());
-        sweep(conn, Duration::ZERO, now, counters, &mut String::new()).unwrap();
+        sweep(conn, counters, 2 * KEEP_US.cast_unsigned()).locks(&mut String::new()).unwrap();
     }
 
     #[test]
@@ -119,7 +116,7 @@ mod tests {
                     INSERT INTO room_ticket SELECT 1, 'b' || n, n, NULL FROM n";
         conn.execute_batch(many).unwrap();
         for left in [5_001, 1, 1] {
-            sweep_room(&conn, Duration::ZERO, &counters).unwrap();
+            sweep(&conn, &counters, 0).room().unwrap();
             assert_eq!(tickets().unwrap(), left);
         }
         assert_eq!(counters.read().transactions, 2, "there was nothing left to do");
@@ -131,7 +128,7 @@ mod tests {
         conn.execute_batch(include_str!("../migrations/0001_init.sql")).unwrap();
         conn.execute_batch("INSERT INTO unique_id VALUES (1, 'a', 9), (2, 'a', 10), (2, 'b', 11)").unwrap();
         for _ in 0..2 {
-            sweep_periods(&conn, Duration::ZERO, Timestamp::from_micros(10), &counters).unwrap();
+            sweep(&conn, &counters, 10).periods().unwrap();
         }
         let left: String = conn.query_row("SELECT id FROM unique_id", [], |row| row.get(0)).unwrap();
         assert_eq!((left.as_str(), counters.read().transactions), ("b", 1), "there was nothing left to do");

@@ -2,8 +2,9 @@
 
 use rushgate_core::{Answer, Claimed, QueueName, Reply, Request, Task, Verb};
 
-use crate::queue::{outbox, schedule, worker};
+use crate::queue::{claim, dead, enqueue, event, finish, look, outbox, schedule, unique, wait, worker};
 use crate::read::Reader;
+use crate::sale::{attempts, orders, rebuild};
 use crate::step::Step;
 use crate::store::SqliteStore;
 use crate::{fault, lock, queue, room, sale};
@@ -24,84 +25,85 @@ impl SqliteStore {
             Request::List(v) => self.look(v, |reader, v| lock::list(reader, &v.page)),
             // Queues
             Request::Enqueue(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| queue::enqueue(step, &v.queue, &v.tasks))
+                step.once(v.op, Vec::len, |step| enqueue::enqueue(step, &v.queue, &v.tasks))
             }),
-            Request::Top(v) => self.change(v, |step, v| queue::top(step, &v.queue, v.n)),
+            Request::Top(v) => self.change(v, |step, v| claim::top(step, &v.queue, v.n)),
             Request::Pop(v) => self.change(v, |step, v| {
-                step.once(v.op, |tasks: &Vec<Task>| weight(tasks), |step| queue::pop(step, &v.queue, v.n))
+                step.once(v.op, |tasks: &Vec<Task>| weight(tasks), |step| claim::pop(step, &v.queue, v.n))
             }),
             Request::Claim(v) => self.change(v, |step, v| {
                 step.once(
                     v.op,
                     |it: &Claimed| weight(&it.tasks),
-                    |step| queue::claim(step, &v.queue, &v.claim),
+                    |step| claim::claim(step, &v.queue, &v.claim),
                 )
             }),
             Request::Complete(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| queue::complete(step, &v.queue, &v.done))
+                step.once(v.op, Vec::len, |step| finish::complete(step, &v.queue, &v.done))
             }),
             Request::Retry(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| queue::retry(step, &v.queue, &v.failed))
+                step.once(v.op, Vec::len, |step| finish::retry(step, &v.queue, &v.failed))
             }),
             Request::ReleaseTasks(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| queue::release_tasks(step, &v.queue, &v.back))
+                step.once(v.op, Vec::len, |step| finish::release_tasks(step, &v.queue, &v.back))
             }),
             Request::ExtendTasks(v) => {
-                self.change(v, |step, v| queue::extend_tasks(step, &v.queue, &v.beats, v.lease))
+                self.change(v, |step, v| finish::extend_tasks(step, &v.queue, &v.beats, v.lease))
             }
             Request::Dequeue(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::dequeue(step, &v.queue, &v.ticket))
+                step.once(v.op, |_| 1, |step| finish::dequeue(step, &v.queue, &v.ticket))
             }),
             Request::Cancel(v) => {
-                self.change(v, |step, v| step.once(v.op, |_| 1, |step| queue::cancel(step, &v.queue, &v.id)))
+                self.change(v, |step, v| step.once(v.op, |_| 1, |step| finish::cancel(step, &v.queue, &v.id)))
             }
             Request::Reschedule(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::reschedule(step, &v.queue, &v.id, v.due))
+                step.once(v.op, |_| 1, |step| enqueue::reschedule(step, &v.queue, &v.id, v.due))
             }),
             Request::UniqueUntil(v) => {
-                self.look(v, |reader, v| queue::unique::unique_until(reader, &v.queue, &v.id))
+                self.look(v, |reader, v| unique::unique_until(reader, &v.queue, &v.id))
             }
             Request::ClearUnique(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::unique::clear_unique(step, &v.queue, &v.id))
+                step.once(v.op, |_| 1, |step| unique::clear_unique(step, &v.queue, &v.id))
             }),
-            Request::CloseBatch(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::wait::close(step, &v.queue, &v.id))
-            }),
-            Request::Waits(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::wait::waits(reader, &v.queue, &v.id))
+            Request::CloseBatch(v) => {
+                self.change(v, |step, v| step.once(v.op, |_| 1, |step| wait::close(step, &v.queue, &v.id)))
             }
-            Request::Waited(v) => self.look_into(v.queue.clone(), v, |reader, v| {
-                queue::wait::waited(reader, &v.queue, &v.id, &v.page)
-            }),
-            Request::Dependents(v) => self.look_into(v.queue.clone(), v, |reader, v| {
-                queue::wait::dependents(reader, &v.queue, &v.id, v.n)
-            }),
+            Request::Waits(v) => {
+                self.look_into(v.queue.clone(), v, |reader, v| wait::waits(reader, &v.queue, &v.id))
+            }
+            Request::Waited(v) => {
+                self.look_into(v.queue.clone(), v, |reader, v| wait::waited(reader, &v.queue, &v.id, &v.page))
+            }
+            Request::Dependents(v) => {
+                self.look_into(v.queue.clone(), v, |reader, v| wait::dependents(reader, &v.queue, &v.id, v.n))
+            }
             Request::Task(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::task(reader, &v.queue, &v.id))
+                self.look_into(v.queue.clone(), v, |reader, v| look::task(reader, &v.queue, &v.id))
             }
             Request::Tasks(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::tasks(reader, &v.queue, &v.listing))
+                self.look_into(v.queue.clone(), v, |reader, v| look::tasks(reader, &v.queue, &v.listing))
             }
             Request::Stats(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::stats(reader, &v.queue))
+                self.look_into(v.queue.clone(), v, |reader, v| look::stats(reader, &v.queue))
             }
-            Request::Queues(v) => self.look(v, |reader, v| queue::queues(reader, &v.page)),
+            Request::Queues(v) => self.look(v, |reader, v| look::queues(reader, &v.page)),
             Request::Pause(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, true)),
             Request::Resume(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, false)),
             Request::Limit(v) => self.change(v, |step, v| queue::limit(step, &v.queue, v.limits)),
-            Request::TaskEvents(v) => self
-                .look_into(v.queue.clone(), v, |reader, v| queue::event::events(reader, &v.queue, &v.page)),
+            Request::TaskEvents(v) => {
+                self.look_into(v.queue.clone(), v, |reader, v| event::events(reader, &v.queue, &v.page))
+            }
             Request::Dead(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::dead(reader, &v.queue, &v.page))
+                self.look_into(v.queue.clone(), v, |reader, v| dead::dead(reader, &v.queue, &v.page))
             }
             Request::DeadLetter(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| queue::dead_letter(reader, &v.queue, &v.id))
+                self.look_into(v.queue.clone(), v, |reader, v| dead::dead_letter(reader, &v.queue, &v.id))
             }
             Request::RequeueDead(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::requeue_dead(step, &v.queue, &v.which))
+                step.once(v.op, |_| 1, |step| dead::requeue_dead(step, &v.queue, &v.which))
             }),
             Request::DeleteDead(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| queue::delete_dead(step, &v.queue, &v.which))
+                step.once(v.op, |_| 1, |step| dead::delete_dead(step, &v.queue, &v.which))
             }),
             // Schedules
             Request::Schedule(v) => self.change(v, |step, v| schedule::schedule(step, &v.queue, &v.new)),
@@ -123,36 +125,36 @@ impl SqliteStore {
             Request::Create(v) => self.change(v, |step, v| sale::create(step, &v.sale)),
             Request::Open(v) => self.change(v, |step, v| sale::open(step, &v.sale)),
             Request::End(v) => self.change(v, |step, v| sale::end(step, &v.sale)),
-            Request::Reserve(v) => self.change(v, |step, v| sale::reserve(step, &v.request)),
+            Request::Reserve(v) => self.change(v, |step, v| sale::reserve::reserve(step, &v.request)),
             Request::Confirm(v) => self.change(v, |step, v| sale::confirm(step, &v.sale, v.id)),
             Request::CancelHold(v) => self.change(v, |step, v| sale::cancel_hold(step, &v.sale, v.id)),
             Request::Expire(v) => self.change(v, |step, v| sale::expire(step, &v.sale, v.n)),
             Request::Settle(v) => {
                 self.change(v, |step, v| sale::settle(step, &v.sale, v.generation, &v.verdicts))
             }
-            Request::FollowOrders(v) => {
-                self.change(v, |step, v| sale::orders::follow_orders(step, &v.follow))
-            }
+            Request::FollowOrders(v) => self.change(v, |step, v| orders::follow_orders(step, &v.follow)),
             Request::FailedOrders(v) => {
-                self.look(v, |reader, v| sale::orders::failed_orders(reader, &v.sale, &v.page))
+                self.look(v, |reader, v| orders::failed_orders(reader, &v.sale, &v.page))
             }
-            Request::CountAttempts(v) => self.change(v, sale::attempts::count_attempts),
-            Request::RetryOrders(v) => self.change(v, |step, v| sale::orders::retry_orders(step, &v.sale)),
+            Request::CountAttempts(v) => self.change(v, attempts::count_attempts),
+            Request::RetryOrders(v) => self.change(v, |step, v| orders::retry_orders(step, &v.sale)),
             Request::HaltSale(v) => {
-                self.change(v, |step, v| sale::halt(step, &v.sale, v.generation, v.reason))
+                self.change(v, |step, v| rebuild::halt(step, &v.sale, v.generation, v.reason))
             }
-            Request::BeginRebuild(v) => self.change(v, |step, v| sale::begin_rebuild(step, v.by, &v.sale)),
+            Request::BeginRebuild(v) => self.change(v, |step, v| rebuild::begin_rebuild(step, v.by, &v.sale)),
             Request::Load(v) => {
-                self.change(v, |step, v| sale::load_part(step, v.by, &v.sale, v.generation, &v.part))
+                self.change(v, |step, v| rebuild::load_part(step, v.by, &v.sale, v.generation, &v.part))
             }
-            Request::Switch(v) => self.change(v, |step, v| sale::switch(step, v.by, &v.sale, &v.switch)),
-            Request::Restore(v) => self.change(v, |step, v| sale::restore(step, &v.receipt)),
-            Request::Stock(v) => self.change(v, |step, v| sale::stock(step, v.op, &v.sale, &v.sku, v.change)),
+            Request::Switch(v) => self.change(v, |step, v| rebuild::switch(step, v.by, &v.sale, &v.switch)),
+            Request::Restore(v) => self.change(v, |step, v| rebuild::restore(step, &v.receipt)),
+            Request::Stock(v) => {
+                self.change(v, |step, v| sale::stock::stock(step, v.op, &v.sale, &v.sku, v.change))
+            }
             Request::Sale(v) => self.look(v, |reader, v| sale::sale(reader, &v.sale)),
             Request::Sales(v) => self.look(v, |reader, v| sale::sales(reader, &v.page)),
             Request::Reservation(v) => self.look(v, |reader, v| sale::reservation(reader, &v.sale, v.id)),
             Request::Events(v) => self.look(v, |reader, v| sale::events(reader, &v.sale, &v.page)),
-            Request::Books(v) => self.look(v, |reader, v| sale::books(reader, &v.sale)),
+            Request::Books(v) => self.look(v, |reader, v| sale::books::books(reader, &v.sale)),
             // Waiting rooms
             Request::SetRoom(v) => self.change(v, |step, v| room::set(step, &v.sale, v.rules, v.secret)),
             Request::Room(v) => self.look(v, |reader, v| room::show(reader, &v.sale)),

@@ -1,13 +1,12 @@
 //! Listeners of this process, and the thread that detects writes of other processes.
 
-use std::collections::BTreeMap;
-use std::hash::Hash;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{ClientId, Log, Notice, QueueName, TaskId, Token};
+use foldhash::{HashMap, HashMapExt, HashSet};
+use rushgate_core::{Log, Notice, QueueName, TaskId, Token, Topic};
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
@@ -24,79 +23,28 @@ pub(crate) struct Listeners {
 
 #[derive(Default)]
 struct Inner {
-    /// Per token. A client that listens again may do so before its earlier listener is gone.
-    tokens: HashMap<Token, Vec<(u64, oneshot::Sender<Notice>)>>,
-    /// Per queue, in order of arrival.
-    queues: HashMap<QueueName, BTreeMap<u64, oneshot::Sender<()>>>,
-    /// Per queue, listeners for the end of a task.
-    over: HashMap<QueueName, Vec<Waiter<TaskId>>>,
-    /// Per log, listeners for events after a number.
-    followers: HashMap<Log, Vec<Waiter<u64>>>,
+    /// The listeners of each topic by number, and so in order of arrival. The followers of a log share a topic,
+    /// and each has the latest event that it knows.
+    topics: HashMap<Topic, BTreeMap<u64, (u64, Tell)>>,
     next: u64,
 }
 
-struct Waiter<T> {
-    number: u64,
-    what: T,
-    tell: oneshot::Sender<()>,
-}
-
-impl Inner {
-    fn is_empty(&self) -> bool {
-        self.tokens.is_empty() && self.queues.is_empty() && self.over.is_empty() && self.followers.is_empty()
-    }
-}
-
-/// Notifies and removes the selected listeners of a queue or log.
-fn take<K: Eq + Hash, T>(
-    of_all: &mut HashMap<K, Vec<Waiter<T>>>,
-    key: &K,
-    which: impl Fn(&Waiter<T>) -> bool,
-) {
-    let Some(of_key) = of_all.get_mut(key) else { return };
-    for one in of_key.extract_if(.., |one| which(one)) {
-        // A listener may be gone.
-        let _ = one.tell.send(());
-    }
-    if of_key.is_empty() {
-        of_all.remove(key);
-    }
-}
+type Tell = oneshot::Sender<Option<Notice>>;
 
 /// A registered listener. Dropping it unregisters it.
 pub(crate) struct Listening {
     listeners: Arc<Listeners>,
-    what: What,
-}
-
-enum What {
-    Token(Token, u64),
-    Queue(QueueName, u64),
-    Over(QueueName, u64),
-    Events(Log, u64),
+    topic: Topic,
+    number: u64,
 }
 
 impl Drop for Listening {
     fn drop(&mut self) {
         let mut inner = self.listeners.lock();
-        match &self.what {
-            What::Token(token, number) => {
-                if let Some(of_token) = inner.tokens.get_mut(token) {
-                    of_token.retain(|(other, _)| other != number);
-                    if of_token.is_empty() {
-                        inner.tokens.remove(token);
-                    }
-                }
-            }
-            What::Events(log, number) => take(&mut inner.followers, log, |one| one.number == *number),
-            What::Over(queue, number) => take(&mut inner.over, queue, |one| one.number == *number),
-            What::Queue(queue, number) => {
-                if let Some(of_queue) = inner.queues.get_mut(queue) {
-                    of_queue.remove(number);
-                    if of_queue.is_empty() {
-                        inner.queues.remove(queue);
-                    }
-                }
+        if let Some(of_topic) = inner.topics.get_mut(&self.topic) {
+            of_topic.remove(&self.number);
+            if of_topic.is_empty() {
+                inner.topics.remove(&self.topic);
             }
         }
     }
@@ -113,106 +61,78 @@ impl Listeners {
     }
 
     /// Registers a listener under a new number, and wakes the watcher.
-    fn listen<T>(
-        self: &Arc<Self>,
-        enter: impl FnOnce(&mut Inner, u64, oneshot::Sender<T>) -> What,
-    ) -> (Listening, oneshot::Receiver<T>) {
+    pub(crate) fn listen(self: &Arc<Self>, topic: Topic) -> (Listening, oneshot::Receiver<Option<Notice>>) {
+        let (topic, after) = match topic {
+            Topic::Event(log, after) => (Topic::Event(log, 0), after),
+            topic => (topic, 0),
+        };
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
-        let is_first = inner.is_empty();
+        let is_first = inner.topics.is_empty();
         inner.next += 1;
         let number = inner.next;
-        let what = enter(&mut inner, number, tell);
+        inner.topics.entry(topic.clone()).or_default().insert(number, (after, tell));
         drop(inner);
         if is_first {
             self.watcher.wake();
         }
-        (Listening { listeners: Arc::clone(self), what }, told)
+        (Listening { listeners: Arc::clone(self), topic, number }, told)
     }
 
-    pub(crate) fn listen_token(self: &Arc<Self>, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
-        self.listen(|inner, number, tell| {
-            inner.tokens.entry(token).or_default().push((number, tell));
-            What::Token(token, number)
-        })
-    }
-
-    pub(crate) fn listen_queue(self: &Arc<Self>, queue: &QueueName) -> (Listening, oneshot::Receiver<()>) {
-        self.listen(|inner, number, tell| {
-            inner.queues.entry(queue.clone()).or_default().insert(number, tell);
-            What::Queue(queue.clone(), number)
-        })
-    }
-
-    pub(crate) fn listen_over(
-        self: &Arc<Self>,
-        queue: &QueueName,
-        id: &TaskId,
-    ) -> (Listening, oneshot::Receiver<()>) {
-        self.listen(|inner, number, tell| {
-            inner.over.entry(queue.clone()).or_default().push(Waiter { number, what: id.clone(), tell });
-            What::Over(queue.clone(), number)
-        })
-    }
-
-    pub(crate) fn listen_events(
-        self: &Arc<Self>,
-        log: &Log,
-        after: u64,
-    ) -> (Listening, oneshot::Receiver<()>) {
-        self.listen(|inner, number, tell| {
-            inner.followers.entry(log.clone()).or_default().push(Waiter { number, what: after, tell });
-            What::Events(log.clone(), number)
-        })
+    /// Notifies up to `most` listeners of a topic, the longest waiting first. `must` selects them by the event
+    /// that they know.
+    fn tell(&self, topic: &Topic, notice: Option<Notice>, most: usize, must: impl Fn(u64) -> bool) {
+        let mut inner = self.lock();
+        let Some(of_topic) = inner.topics.get_mut(topic) else { return };
+        for (_, (_, tell)) in of_topic.extract_if(.., |_, (after, _)| must(*after)).take(most) {
+            // A listener may be gone.
+            let _ = tell.send(notice);
+        }
+        if of_topic.is_empty() {
+            inner.topics.remove(topic);
+        }
     }
 
     /// Notifies followers of the log that do not know its latest event.
     pub(crate) fn tell_events(&self, log: &Log, last: u64) {
-        take(&mut self.lock().followers, log, |one| one.what != last);
+        self.tell(&Topic::Event(log.clone(), 0), None, usize::MAX, |after| after != last);
     }
 
     /// Notifies listeners for the end of the task, or of any task of the queue.
     pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
-        take(&mut self.lock().over, queue, |one| id.is_none_or(|id| one.what.as_str() == id));
+        let Some(id) = id else {
+            let mut inner = self.lock();
+            let of_queue =
+                inner.topics.extract_if(|topic, _| matches!(topic, Topic::Over(of, _) if of == queue));
+            for (_, tell) in of_queue.flat_map(|(_, of_task)| of_task.into_values()) {
+                let _ = tell.send(None);
+            }
+            return;
+        };
+        if let Ok(id) = TaskId::as_stored(id) {
+            self.tell(&Topic::Over(queue.clone(), id), None, usize::MAX, |_| true);
+        }
     }
 
     /// Whether the token's owner listens in this process, so that a grant is certain to reach it.
     pub(crate) fn hears(&self, token: Token) -> bool {
-        self.lock()
-            .tokens
-            .get(&token)
-            .is_some_and(|of_token| of_token.iter().any(|(_, tell)| !tell.is_closed()))
+        let inner = self.lock();
+        let of_token = inner.topics.get(&Topic::Token(token));
+        of_token.is_some_and(|of_token| of_token.values().any(|(_, tell)| !tell.is_closed()))
     }
 
     pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
-        for (_, tell) in self.lock().tokens.remove(&token).into_iter().flatten() {
-            // A listener may be gone.
-            let _ = tell.send(notice);
-        }
+        self.tell(&Topic::Token(token), Some(notice), usize::MAX, |_| true);
     }
 
     /// Notifies up to `tasks` listeners of the queue.
     pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: usize) {
-        let mut inner = self.lock();
-        let Some(of_queue) = inner.queues.get_mut(queue) else { return };
-        for _ in 0..tasks {
-            // The listener that has waited longest.
-            let Some((_, tell)) = of_queue.pop_first() else { break };
-            let _ = tell.send(());
-        }
-        if of_queue.is_empty() {
-            inner.queues.remove(queue);
-        }
+        self.tell(&Topic::Ready(queue.clone()), None, tasks, |_| true);
     }
 
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Release);
-        let mut inner = self.lock();
-        inner.tokens.clear();
-        inner.queues.clear();
-        inner.over.clear();
-        inner.followers.clear();
-        drop(inner);
+        self.lock().topics.clear();
         self.watcher.wake();
     }
 
@@ -220,26 +140,9 @@ impl Listeners {
         self.closed.load(Ordering::Acquire)
     }
 
-    fn somebody_listens(&self) -> bool {
-        !self.lock().is_empty()
-    }
-
-    /// The tokens and queues that are listened for.
-    fn wanted(&self) -> (Vec<Token>, Vec<QueueName>) {
-        let inner = self.lock();
-        (inner.tokens.keys().copied().collect(), inner.queues.keys().cloned().collect())
-    }
-
-    /// The logs that are followed.
-    fn followed(&self) -> Vec<Log> {
-        self.lock().followers.keys().cloned().collect()
-    }
-
-    /// The tasks whose end is listened for.
-    fn awaited(&self) -> Vec<(QueueName, TaskId)> {
-        let inner = self.lock();
-        let ids = inner.over.iter().flat_map(|(queue, of)| of.iter().map(move |one| (queue, &one.what)));
-        ids.map(|(queue, id)| (queue.clone(), id.clone())).collect()
+    /// What is listened for.
+    fn topics(&self) -> HashSet<Topic> {
+        self.lock().topics.keys().cloned().collect()
     }
 }
 
@@ -271,7 +174,7 @@ impl Watcher {
         // SQLite never returns this version, so the first look always checks.
         let (mut seen, mut pause) = (-1, Pause::new());
         while !self.listeners.is_closed() {
-            if !self.listeners.somebody_listens() {
+            if self.listeners.lock().topics.is_empty() {
                 self.log.sleep();
                 pause.shorten();
                 continue;
@@ -296,20 +199,19 @@ impl Watcher {
         let version =
             self.conn.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get::<_, i64>(0))?;
         if version != seen {
-            let (tokens, queues) = self.listeners.wanted();
-            self.look_for_notices(&tokens)?;
-            self.look_for_tasks(&queues)?;
-            self.look_for_ends(&self.listeners.awaited())?;
-            self.look_for_events(&self.listeners.followed())?;
+            let topics = self.listeners.topics();
+            self.look_for_notices(&topics)?;
+            self.look_for_tasks(&topics)?;
+            self.look_for_ends(&topics)?;
+            self.look_for_events(&topics)?;
         }
         Ok(version)
     }
 
-    fn look_for_notices(&self, tokens: &[Token]) -> rusqlite::Result<()> {
-        let mut clients: Vec<ClientId> = tokens.iter().map(|token| token.client()).collect();
-        clients.sort_unstable();
-        clients.dedup();
-        for client in clients {
+    fn look_for_notices(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+        let client =
+            |topic: &Topic| if let Topic::Token(token) = topic { Some(token.client()) } else { None };
+        for client in topics.iter().filter_map(client).collect::<BTreeSet<_>>() {
             let mut notices = self.conn.prepare_cached(sql!("lock/notice", "pending"))?;
             let rows = notices.query_map([client.as_u64().cast_signed()], |row| {
                 Ok((Token::from_bytes(row.get(0)?), row.get::<_, i64>(1)?))
@@ -323,8 +225,9 @@ impl Watcher {
         Ok(())
     }
 
-    fn look_for_ends(&self, awaited: &[(QueueName, TaskId)]) -> rusqlite::Result<()> {
-        for (queue, id) in awaited {
+    fn look_for_ends(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+        for topic in topics {
+            let Topic::Over(queue, id) = topic else { continue };
             let mut live = self.conn.prepare_cached(sql!("queue/finish", "awaited"))?;
             if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
                 self.listeners.tell_over(queue, Some(id.as_str()));
@@ -333,8 +236,9 @@ impl Watcher {
         Ok(())
     }
 
-    fn look_for_events(&self, logs: &[Log]) -> rusqlite::Result<()> {
-        for log in logs {
+    fn look_for_events(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+        for topic in topics {
+            let Topic::Event(log, _) = topic else { continue };
             let (last, name) = match log {
                 Log::Queue(queue) => (sql!("queue/event", "last"), queue.as_str()),
                 Log::Sale(sale) => (sql!("sale/orders", "latest"), sale.as_str()),
@@ -347,10 +251,11 @@ impl Watcher {
     }
 
     /// Notifies as many listeners as there are due tasks, or one if the next due time may be unknown to them.
-    fn look_for_tasks(&mut self, queues: &[QueueName]) -> rusqlite::Result<()> {
+    fn look_for_tasks(&mut self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
         let now = (self.clock)().as_micros().cast_signed();
-        self.next_due.retain(|queue, _| queues.contains(queue));
-        for queue in queues {
+        self.next_due.retain(|queue, _| topics.contains(&Topic::Ready(queue.clone())));
+        for topic in topics {
+            let Topic::Ready(queue) = topic else { continue };
             let mut due = self.conn.prepare_cached(sql!("queue/ready", "due"))?;
             let n: usize = due.query_row((queue.as_str(), now), |row| row.get(0))?;
             let mut next = self.conn.prepare_cached(sql!("queue/ready", "next"))?;

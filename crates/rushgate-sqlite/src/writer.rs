@@ -22,7 +22,7 @@ use crate::open::SameFile;
 use crate::queue;
 use crate::sale;
 use crate::step::{News, Replays, Step};
-use crate::sweep;
+use crate::sweep::Sweep;
 use crate::syncer::{Committed, Horizon, Syncer};
 use crate::wake::Listeners;
 
@@ -227,10 +227,11 @@ impl Writer {
     }
 
     fn sweep_stretch(&mut self) -> rusqlite::Result<()> {
-        let now = (self.clock)();
-        sweep::sweep(&self.conn, self.patience, now, &self.counters, &mut self.sweep_from)?;
-        sweep::sweep_periods(&self.conn, self.patience, now, &self.counters)?;
-        sweep::sweep_room(&self.conn, self.patience, &self.counters)
+        let (now, patience) = ((self.clock)(), self.patience);
+        let sweep = Sweep { conn: &self.conn, patience, now, counters: &self.counters };
+        sweep.locks(&mut self.sweep_from)?;
+        sweep.periods()?;
+        sweep.room()
     }
 
     fn sweep(&mut self) {

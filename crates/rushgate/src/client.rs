@@ -17,7 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::lock::{LostReason, Renewals};
+use crate::lock::LostReason;
+use crate::lock::renewal::Renewals;
 use crate::patience::{PATIENCE, ask};
 use crate::sale::Sales;
 
@@ -37,14 +38,13 @@ use crate::sale::Sales;
 #[derive(Clone)]
 pub struct Rushgate {
     shared: Arc<Shared>,
-    /// The shared store, or its handle with authority over order queues.
-    store: Arc<dyn Store>,
 }
 
 /// Above this number, queues without listeners are removed.
 const RELAYS_MAX: usize = 1_024;
 
 struct Shared {
+    store: Arc<dyn Store>,
     client: ClientId,
     numbers: AtomicU64,
     owner: Owner,
@@ -77,8 +77,8 @@ impl Rushgate {
                 sales: Sales::default(),
                 relays: Mutex::default(),
                 schedules_changed: Notify::new(),
+                store,
             }),
-            store,
         }
     }
 
@@ -168,11 +168,11 @@ impl Rushgate {
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
-        &*self.store
+        &*self.shared.store
     }
 
     pub(crate) fn store_arc(&self) -> Arc<dyn Store> {
-        Arc::clone(&self.store)
+        Arc::clone(&self.shared.store)
     }
 
     /// Random, so that a token does not reveal the others of this process.
@@ -237,8 +237,8 @@ impl Rushgate {
     }
 
     /// Retries the call with the same token while its outcome is unknown, for up to [`PATIENCE`].
-    pub(crate) async fn ask<'a, T>(&self, call: impl FnMut() -> Answer<'a, T>) -> Result<T> {
-        ask(Instant::now() + PATIENCE, self.closing(), call).await
+    pub(crate) fn ask<'a, T>(&self, call: impl FnMut() -> Answer<'a, T>) -> impl Future<Output = Result<T>> {
+        ask(Instant::now() + PATIENCE, self.closing(), call)
     }
 
     /// Sends the first request of `work` now and continues in the background. Never blocks, never panics, and

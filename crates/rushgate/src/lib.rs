@@ -61,6 +61,7 @@
 mod client;
 mod clock;
 mod connect;
+mod counters;
 mod passed_on;
 mod patience;
 

@@ -10,9 +10,17 @@ use crate::duration;
 pub(crate) enum LockVerb {
     Run(RunArgs),
     Ls(LsArgs),
-    Show(ShowArgs),
+    /// Show the holder of a lock and its wait queue.
+    #[command(after_help = "Example:\n  rushgate lock show nightly")]
+    Show(OfLock),
     Release(ReleaseArgs),
-    ForceRelease(ForceReleaseArgs),
+    /// Force-release a lock and hand it to the next waiter.
+    #[command(after_help = "\
+Example:
+  rushgate lock force-release nightly
+
+Exit status: 1 if the lock is free.")]
+    ForceRelease(OfLock),
 }
 
 impl LockVerb {
@@ -80,10 +88,9 @@ pub(crate) struct LsArgs {
     pub(crate) after: String,
 }
 
-/// Show the holder of a lock and its wait queue.
+/// A lock.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate lock show nightly")]
-pub(crate) struct ShowArgs {
+pub(crate) struct OfLock {
     /// Name of the lock.
     pub(crate) name: String,
 }
@@ -101,16 +108,4 @@ pub(crate) struct ReleaseArgs {
     /// Token of the holder.
     #[arg(long)]
     pub(crate) token: String,
-}
-
-/// Force-release a lock and hand it to the next waiter.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate lock force-release nightly
-
-Exit status: 1 if the lock is free.")]
-pub(crate) struct ForceReleaseArgs {
-    /// Name of the lock.
-    pub(crate) name: String,
 }

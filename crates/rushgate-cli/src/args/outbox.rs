@@ -8,10 +8,26 @@ use clap::{Args, Subcommand};
 #[derive(Debug, Subcommand)]
 pub(crate) enum OutboxVerb {
     Relay(RelayArgs),
-    Stats(StatsArgs),
+    /// Show how many tasks are waiting or set aside, and the lag.
+    #[command(after_help = "Example:\n  rushgate outbox stats sqlite:shop.db --json")]
+    Stats(Place),
     Ls(LsArgs),
-    Retry(RetryArgs),
-    Delete(DeleteArgs),
+    /// Retry tasks that were set aside, after their rows were fixed.
+    #[command(after_help = "\
+Examples:
+  rushgate outbox retry sqlite:shop.db --at 17 --at 19
+  rushgate outbox retry sqlite:shop.db --all
+
+Exit status: 1 if none of them was set aside.")]
+    Retry(Which),
+    /// Delete tasks that were set aside.
+    #[command(after_help = "\
+Examples:
+  rushgate outbox delete sqlite:shop.db --at 17
+  rushgate outbox delete sqlite:shop.db --all
+
+Exit status: 1 if none of them was set aside.")]
+    Delete(Which),
 }
 
 /// The database with the outbox.
@@ -45,14 +61,6 @@ pub(crate) struct RelayArgs {
     pub(crate) until_empty: bool,
 }
 
-/// Show how many tasks are waiting or set aside, and the lag.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate outbox stats sqlite:shop.db --json")]
-pub(crate) struct StatsArgs {
-    #[command(flatten)]
-    pub(crate) place: Place,
-}
-
 /// List tasks that were set aside because no queue accepts them, with the reason.
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  rushgate outbox ls sqlite:shop.db")]
@@ -79,30 +87,4 @@ pub(crate) struct Which {
     /// All of them.
     #[arg(long)]
     pub(crate) all: bool,
-}
-
-/// Retry tasks that were set aside, after their rows were fixed.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate outbox retry sqlite:shop.db --at 17 --at 19
-  rushgate outbox retry sqlite:shop.db --all
-
-Exit status: 1 if none of them was set aside.")]
-pub(crate) struct RetryArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
-}
-
-/// Delete tasks that were set aside.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate outbox delete sqlite:shop.db --at 17
-  rushgate outbox delete sqlite:shop.db --all
-
-Exit status: 1 if none of them was set aside.")]
-pub(crate) struct DeleteArgs {
-    #[command(flatten)]
-    pub(crate) which: Which,
 }

@@ -13,7 +13,7 @@ use rushgate::queue::{IfDead, Overflow, Rate, Retention, TaskState};
 use crate::args::words;
 use crate::{duration, moments};
 
-pub(crate) use cron::{CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, WhenArgs, WhichSchedule};
+pub(crate) use cron::{CronAddArgs, CronNextArgs, CronVerb, WhenArgs, WhichSchedule};
 pub(crate) use dead::{DeadVerb, Which};
 pub(crate) use worker::{SetWorkerArgs, WorkerVerb};
 
@@ -21,8 +21,15 @@ pub(crate) use worker::{SetWorkerArgs, WorkerVerb};
 #[derive(Debug, Subcommand)]
 pub(crate) enum QueueVerb {
     Enqueue(EnqueueArgs),
-    Top(TopArgs),
-    Pop(PopArgs),
+    /// Show the first due tasks without claiming them.
+    #[command(after_help = "Example:\n  rushgate queue top mail -n 3 --json")]
+    Top(TakeArgs),
+    /// Print the first due tasks and complete them.
+    ///
+    /// A task is removed only after it was printed. If the command ends before that, the task is available
+    /// again after a minute.
+    #[command(after_help = "Example:\n  rushgate queue pop mail --json | jq '.[].payload'")]
+    Pop(TakeArgs),
     Claim(ClaimArgs),
     Complete(CompleteArgs),
     Retry(RetryArgs),
@@ -31,19 +38,51 @@ pub(crate) enum QueueVerb {
     Dequeue(DequeueArgs),
     Cancel(CancelArgs),
     Reschedule(RescheduleArgs),
-    ClearUnique(ClearUniqueArgs),
-    CloseBatch(CloseBatchArgs),
+    /// Clear the uniqueness window of an ID.
+    #[command(after_help = "\
+Example:
+  rushgate queue clear-unique reports shop:7
+
+A live task with this ID is not changed.
+Exit status: 1 if the ID had no uniqueness window.")]
+    ClearUnique(OfTask),
+    /// Close a batch: its callback runs when all members have finished.
+    #[command(mut_arg("id", |id| id.help("ID of the callback")))]
+    #[command(after_help = "\
+Example:
+  rushgate queue enqueue pages report --open
+  rushgate queue enqueue pages page:1 --part-of report
+  rushgate queue close-batch pages report
+
+Exit status: 1 if there is no such batch, or it is closed already.")]
+    CloseBatch(OfTask),
     Ls(LsArgs),
     Stats(StatsArgs),
-    Show(ShowArgs),
+    /// Show a task: state, progress, earlier errors and result.
+    #[command(after_help = "\
+Example:
+  rushgate queue show mail order:42
+
+Exit status: 1 if there is no such task.")]
+    Show(OfTask),
     Wait(WaitArgs),
-    Why(WhyArgs),
+    /// Explain why a task is not running.
+    #[command(after_help = "\
+Example:
+  rushgate queue why mail order:42
+
+Exit status: 1 if there is no such task, live or dead.")]
+    Why(OfTask),
     Watch(WatchArgs),
     Events(EventsArgs),
     Export(ExportArgs),
     Import(ImportArgs),
-    Pause(PauseArgs),
-    Resume(ResumeArgs),
+    /// Pause a queue: workers get no tasks; everything else works.
+    #[command(after_help = "Example:\n  rushgate queue pause mail")]
+    Pause(OfQueue),
+    /// Resume a queue.
+    #[command(after_help = "Example:\n  rushgate queue resume mail")]
+    Resume(OfQueue),
     Limit(LimitArgs),
     Delete(DeleteArgs),
     #[command(subcommand)]
@@ -73,6 +112,22 @@ impl QueueVerb {
                 | Self::Worker(WorkerVerb::Ls(_))
         )
     }
+}
+
+/// A queue.
+#[derive(Debug, Args)]
+pub(crate) struct OfQueue {
+    /// Name of the queue.
+    pub(crate) queue: String,
+}
+
+/// A task of a queue.
+#[derive(Debug, Args)]
+pub(crate) struct OfTask {
+    /// Name of the queue.
+    pub(crate) queue: String,
+    /// ID of the task.
+    pub(crate) id: String,
 }
 
 /// Enqueue a task: one live task per ID.
@@ -169,24 +224,9 @@ pub(crate) struct ContentArgs {
     pub(crate) kind: Option<String>,
 }
 
-/// Show the first due tasks without claiming them.
+/// The first due tasks of a queue.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue top mail -n 3 --json")]
-pub(crate) struct TopArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// Maximum number of tasks.
-    #[arg(short, long, default_value_t = 1)]
-    pub(crate) n: u32,
-}
-
-/// Print the first due tasks and complete them.
-///
-/// A task is removed only after it was printed. If the command ends before that, the task is available again after a
-/// minute.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue pop mail --json | jq '.[].payload'")]
-pub(crate) struct PopArgs {
+pub(crate) struct TakeArgs {
     /// Name of the queue.
     pub(crate) queue: String,
     /// Maximum number of tasks.
@@ -375,37 +415,6 @@ pub(crate) struct RescheduleArgs {
     pub(crate) at: Option<Timestamp>,
 }
 
-/// Clear the uniqueness window of an ID.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate queue clear-unique reports shop:7
-
-A live task with this ID is not changed.
-Exit status: 1 if the ID had no uniqueness window.")]
-pub(crate) struct ClearUniqueArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// ID of the task.
-    pub(crate) id: String,
-}
-
-/// Close a batch: its callback runs when all members have finished.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate queue enqueue pages report --open
-  rushgate queue enqueue pages page:1 --part-of report
-  rushgate queue close-batch pages report
-
-Exit status: 1 if there is no such batch, or it is closed already.")]
-pub(crate) struct CloseBatchArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// ID of the callback.
-    pub(crate) id: String,
-}
-
 /// Filters for tasks, all of which must match.
 #[derive(Debug, Args)]
 #[group(skip)]
@@ -531,20 +540,6 @@ pub(crate) struct StatsArgs {
     pub(crate) queue: Option<String>,
 }
 
-/// Show a task: state, progress, earlier errors and result.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate queue show mail order:42
-
-Exit status: 1 if there is no such task.")]
-pub(crate) struct ShowArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// ID of the task.
-    pub(crate) id: String,
-}
-
 /// Wait until a task has finished and print its result. The queue needs a retention.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -562,36 +557,6 @@ pub(crate) struct WaitArgs {
     /// Maximum wait.
     #[arg(long = "for", value_parser = duration::parse, default_value = "1m", value_name = "DURATION")]
     pub(crate) wait: Duration,
-}
-
-/// Explain why a task is not running.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate queue why mail order:42
-
-Exit status: 1 if there is no such task, live or dead.")]
-pub(crate) struct WhyArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-    /// ID of the task.
-    pub(crate) id: String,
-}
-
-/// Pause a queue: workers get no tasks; everything else works.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue pause mail")]
-pub(crate) struct PauseArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
-}
-
-/// Resume a queue.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue resume mail")]
-pub(crate) struct ResumeArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
 }
 
 /// Delete a queue's tasks, dead letters and schedules; reset its limits.

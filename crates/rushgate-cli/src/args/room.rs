@@ -5,18 +5,40 @@ use clap::{Args, Subcommand};
 use rushgate::Timestamp;
 use rushgate::queue::Rate;
 
+use super::sale::OfSale;
 use crate::{duration, moments};
 
 /// Manage the waiting room of a sale.
 #[derive(Debug, Subcommand)]
 pub(crate) enum RoomVerb {
     Set(RoomSetArgs),
-    Show(RoomShowArgs),
+    /// Show a sale's waiting room.
+    #[command(after_help = "\
+Examples:
+  rushgate sale room show phones
+  rushgate sale room show phones --json > draw.json
+
+Exit status: 1 if the sale has no waiting room.")]
+    Show(OfSale),
     Join(RoomJoinArgs),
     Enter(RoomEnterArgs),
-    CloseEntry(RoomCloseEntryArgs),
+    /// Close the entry to the draw: everyone who has joined takes part.
+    #[command(after_help = "\
+Example:
+  rushgate sale room close-entry phones
+
+Publish the number of entrants that it prints, then draw with a beacon that was unknown until then.
+Buyers who join later wait behind the entrants. Closing the entry again changes nothing.
+Exit status: 1 if the sale has no waiting room.")]
+    CloseEntry(OfSale),
     Draw(RoomDrawArgs),
-    Close(RoomCloseArgs),
+    /// Close the room and remove all waiting buyers: everyone may reserve.
+    #[command(after_help = "\
+Example:
+  rushgate sale room close phones
+
+Exit status: 1 if the sale had no waiting room.")]
+    Close(OfSale),
 }
 
 impl RoomVerb {
@@ -54,19 +76,6 @@ pub(crate) struct RoomSetArgs {
     pub(crate) from: Option<Timestamp>,
 }
 
-/// Show a sale's waiting room.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate sale room show phones
-  rushgate sale room show phones --json > draw.json
-
-Exit status: 1 if the sale has no waiting room.")]
-pub(crate) struct RoomShowArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
 /// Join the waiting room as a buyer.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -102,20 +111,6 @@ pub(crate) struct RoomEnterArgs {
     pub(crate) wait: Duration,
 }
 
-/// Close the entry to the draw: everyone who has joined takes part.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale room close-entry phones
-
-Publish the number of entrants that it prints, then draw with a beacon that was unknown until then.
-Buyers who join later wait behind the entrants. Closing the entry again changes nothing.
-Exit status: 1 if the sale has no waiting room.")]
-pub(crate) struct RoomCloseEntryArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
 /// Draw the order of admission and begin to admit buyers.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -132,16 +127,6 @@ pub(crate) struct RoomDrawArgs {
     /// Randomness beacon: a public text that nobody could know before, 1 to 256 bytes.
     #[arg(long, value_name = "TEXT")]
     pub(crate) beacon: String,
-}
-
-/// Close the room and remove all waiting buyers: everyone may reserve.
-#[derive(Debug, Args)]
-#[command(
-    after_help = "Example:\n  rushgate sale room close phones\n\nExit status: 1 if the sale had no waiting room."
-)]
-pub(crate) struct RoomCloseArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
 }
 
 /// Verify the draw of a waiting room, without its store.

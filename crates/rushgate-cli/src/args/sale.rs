@@ -12,11 +12,28 @@ use crate::{duration, moments};
 #[derive(Debug, Subcommand)]
 pub(crate) enum SaleVerb {
     Create(CreateArgs),
-    Open(OpenArgs),
-    Show(ShowArgs),
+    /// Open a sale, from its opening time on if it has one.
+    #[command(after_help = "Example:\n  rushgate sale open phones\n\nExit status: 1 if it has ended.")]
+    Open(OfSale),
+    /// Show a sale and its stock.
+    #[command(after_help = "Example:\n  rushgate sale show phones --json | jq '.skus[0].free'")]
+    Show(OfSale),
     Reserve(ReserveArgs),
-    Confirm(ConfirmArgs),
-    Cancel(CancelArgs),
+    /// Confirm a reservation that is paid for.
+    #[command(after_help = "\
+Example:
+  rushgate sale confirm phones 0b2c4d5e6f708192a3b4c5d6e7f80910 --wait 5s
+
+In a sale with a ledger the answer is `pending` until the ledger has recorded it.
+Exit status: 1 if the reservation does not exist, or was decided differently before.")]
+    Confirm(DecideArgs),
+    /// Cancel a reservation and release its units.
+    #[command(after_help = "\
+Example:
+  rushgate sale cancel phones 0b2c4d5e6f708192a3b4c5d6e7f80910
+
+Exit status: 1 if the reservation does not exist, or was decided differently before.")]
+    Cancel(DecideArgs),
     Restore(RestoreArgs),
     #[command(subcommand)]
     Stock(StockVerb),
@@ -24,15 +41,32 @@ pub(crate) enum SaleVerb {
     Room(RoomVerb),
     #[command(subcommand)]
     Draw(DrawVerb),
-    End(EndArgs),
-    Expire(ExpireArgs),
+    /// End a sale permanently. Holds can still be confirmed.
+    #[command(after_help = "Example:\n  rushgate sale end phones")]
+    End(OfSale),
+    /// End expired holds and release their units.
+    #[command(after_help = "Example:\n  rushgate sale expire phones")]
+    Expire(OfSale),
     Events(EventsArgs),
     Work(WorkArgs),
     #[command(subcommand)]
     Orders(OrdersVerb),
-    Halt(HaltArgs),
+    /// Halt a sale until it is rebuilt: no reservations, no decisions.
+    #[command(after_help = "\
+Example:
+  rushgate sale halt phones
+
+Only a sale with a ledger can be halted; `sale rebuild` resumes it.")]
+    Halt(OfSale),
     Rebuild(RebuildArgs),
-    Audit(AuditArgs),
+    /// Audit a sale: compare store, event log and ledger.
+    #[command(after_help = "\
+Examples:
+  rushgate sale audit phones
+  rushgate sale audit phones --orders sqlite:orders.db --json | jq .ok
+
+Exit status: 1 if a check fails.")]
+    Audit(OfSale),
     Ls(LsArgs),
 }
 
@@ -45,6 +79,13 @@ impl SaleVerb {
             _ => matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_)),
         }
     }
+}
+
+/// A sale.
+#[derive(Debug, Args)]
+pub(crate) struct OfSale {
+    /// ID of the sale.
+    pub(crate) id: String,
 }
 
 /// Create a sale without opening it.
@@ -107,22 +148,6 @@ fn number(text: &str, wrong: impl FnOnce() -> String) -> Result<u32, String> {
     })
 }
 
-/// Open a sale, from its opening time on if it has one.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale open phones\n\nExit status: 1 if it has ended.")]
-pub(crate) struct OpenArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
-/// Show a sale and its stock.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale show phones --json | jq '.skus[0].free'")]
-pub(crate) struct ShowArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
 /// Reserve units for a buyer: all lines or none.
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -166,32 +191,9 @@ fn line(text: &str) -> Result<LineArg, String> {
     Ok(LineArg { sku: sku.to_owned(), quantity })
 }
 
-/// Confirm a reservation that is paid for.
+/// A decision on a reservation.
 #[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale confirm phones 0b2c4d5e6f708192a3b4c5d6e7f80910 --wait 5s
-
-In a sale with a ledger the answer is `pending` until the ledger has recorded it.
-Exit status: 1 if the reservation does not exist, or was decided differently before.")]
-pub(crate) struct ConfirmArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-    /// ID of the reservation.
-    pub(crate) reservation: String,
-    /// Maximum wait for the ledger.
-    #[arg(long, value_parser = duration::parse, default_value = "0s", value_name = "DURATION")]
-    pub(crate) wait: Duration,
-}
-
-/// Cancel a reservation and release its units.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale cancel phones 0b2c4d5e6f708192a3b4c5d6e7f80910
-
-Exit status: 1 if the reservation does not exist, or was decided differently before.")]
-pub(crate) struct CancelArgs {
+pub(crate) struct DecideArgs {
     /// ID of the sale.
     pub(crate) id: String,
     /// ID of the reservation.
@@ -222,8 +224,16 @@ pub(crate) struct RestoreArgs {
 /// Add units to a sale, or withdraw free ones.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StockVerb {
-    Add(StockAddArgs),
-    Withdraw(StockWithdrawArgs),
+    /// Add units. Their numbers continue from the last one.
+    #[command(after_help = "Example:\n  rushgate sale stock add phones phone 5")]
+    Add(StockArgs),
+    /// Withdraw the highest free units permanently, all or nothing.
+    #[command(after_help = "\
+Example:
+  rushgate sale stock withdraw phones phone 5
+
+Exit status: 1 if fewer units are free.")]
+    Withdraw(StockArgs),
 }
 
 /// A change of the stock.
@@ -235,42 +245,6 @@ pub(crate) struct StockArgs {
     pub(crate) sku: String,
     /// Number of units.
     pub(crate) n: u32,
-}
-
-/// Add units. Their numbers continue from the last one.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale stock add phones phone 5")]
-pub(crate) struct StockAddArgs {
-    #[command(flatten)]
-    pub(crate) stock: StockArgs,
-}
-
-/// Withdraw the highest free units permanently, all or nothing.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale stock withdraw phones phone 5
-
-Exit status: 1 if fewer units are free.")]
-pub(crate) struct StockWithdrawArgs {
-    #[command(flatten)]
-    pub(crate) stock: StockArgs,
-}
-
-/// End a sale permanently. Holds can still be confirmed.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale end phones")]
-pub(crate) struct EndArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
-/// End expired holds and release their units.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate sale expire phones")]
-pub(crate) struct ExpireArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
 }
 
 /// List the events of a sale, in order.
@@ -311,7 +285,14 @@ pub(crate) struct WorkArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum OrdersVerb {
     Ls(OrdersLsArgs),
-    Retry(OrdersRetryArgs),
+    /// Retry all orders that the ledger could not record.
+    #[command(after_help = "\
+Example:
+  rushgate sale orders retry phones
+
+The order worker retries them within seconds. Without this command it retries each one after a delay
+that doubles with each attempt, up to 1 h.")]
+    Retry(OfSale),
 }
 
 /// List the orders that the ledger could not record, with reasons.
@@ -326,31 +307,6 @@ pub(crate) struct OrdersLsArgs {
     /// Page size, up to 1,000.
     #[arg(short, long, default_value_t = 1_000)]
     pub(crate) n: u32,
-}
-
-/// Retry all orders that the ledger could not record.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale orders retry phones
-
-The order worker retries them within seconds. Without this command it retries each one after a delay
-that doubles with each attempt, up to 1 h.")]
-pub(crate) struct OrdersRetryArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
-}
-
-/// Halt a sale until it is rebuilt: no reservations, no decisions.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate sale halt phones
-
-Only a sale with a ledger can be halted; `sale rebuild` resumes it.")]
-pub(crate) struct HaltArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
 }
 
 /// Rebuild a sale from its ledger, after the store has lost writes.
@@ -372,19 +328,6 @@ pub(crate) struct RebuildArgs {
     /// Accept a ledger that does not know the sale, and write the sold units to it.
     #[arg(long)]
     pub(crate) new_ledger: bool,
-}
-
-/// Audit a sale: compare store, event log and ledger.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  rushgate sale audit phones
-  rushgate sale audit phones --orders sqlite:orders.db --json | jq .ok
-
-Exit status: 1 if a check fails.")]
-pub(crate) struct AuditArgs {
-    /// ID of the sale.
-    pub(crate) id: String,
 }
 
 /// List the sales.

@@ -47,7 +47,9 @@ pub(crate) enum TokenVerb {
     Create(TokenCreateArgs),
     Key(TokenKeyArgs),
     Sign(TokenSignArgs),
-    Ls(TokenLsArgs),
+    /// List the valid tokens and keys, without secrets.
+    #[command(after_help = "Example:\n  rushgate token ls")]
+    Ls(TokensFile),
     Revoke(TokenRevokeArgs),
 }
 
@@ -124,14 +126,6 @@ pub(crate) struct TokenSignArgs {
     /// ID of the key [default: the only key].
     #[arg(long, value_name = "ID")]
     pub(crate) key: Option<String>,
-    #[command(flatten)]
-    pub(crate) file: TokensFile,
-}
-
-/// List the valid tokens and keys, without secrets.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate token ls")]
-pub(crate) struct TokenLsArgs {
     #[command(flatten)]
     pub(crate) file: TokensFile,
 }

@@ -105,17 +105,22 @@ pub(crate) struct ManArgs {
 /// Manage the function library for clients in other languages.
 #[derive(Debug, Subcommand)]
 pub(crate) enum FunctionsVerb {
-    Print(PrintArgs),
-    Install(InstallArgs),
-    Check(CheckArgs),
-}
-
-/// Print the function library in the format of FUNCTION LOAD.
-#[derive(Debug, Args)]
-#[command(after_help = "\
+    /// Print the function library in the format of FUNCTION LOAD.
+    #[command(after_help = "\
 Example:
   rushgate functions print | redis-cli -x FUNCTION LOAD REPLACE")]
-pub(crate) struct PrintArgs {}
+    Print,
+    Install(InstallArgs),
+    /// Compare the server's function library with this one.
+    ///
+    /// The answer is same, missing, older, newer or other_build (this version with other content).
+    #[command(after_help = "\
+Example:
+  rushgate functions check --store redis://127.0.0.1:6379 || exit 1
+
+Exit status: 1 if it is not the same.")]
+    Check,
+}
 
 /// Install or upgrade the function library on the server.
 ///
@@ -133,17 +138,6 @@ pub(crate) struct InstallArgs {
     #[arg(long)]
     pub(crate) force: bool,
 }
-
-/// Compare the server's function library with this one.
-///
-/// The answer is same, missing, older, newer or other_build (this version with other content).
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Example:
-  rushgate functions check --store redis://127.0.0.1:6379 || exit 1
-
-Exit status: 1 if it is not the same.")]
-pub(crate) struct CheckArgs {}
 
 impl Subject {
     /// Its name.

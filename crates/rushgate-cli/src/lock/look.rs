@@ -5,9 +5,12 @@ use rushgate::Rushgate;
 use rushgate::lock::{Holder, LockState, Owner, Token};
 use rushgate::store::Page;
 
-use crate::args::lock::{LsArgs, ShowArgs};
+use crate::args::lock::{LsArgs, OfLock};
 use crate::exit::Exit;
 use crate::output::{Output, Table, moment};
+
+/// Head of the table of locks.
+pub(crate) const HEAD: [&str; 5] = ["LOCK", "HOLDER", "SINCE", "WAITING", "LABEL"];
 
 pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
@@ -15,24 +18,24 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     if locks.is_empty() {
         output.remark(if is_first { "no locks are held or waited for" } else { "no more locks" });
     }
-    let rows = locks.iter().map(|lock| {
-        let holder = lock.holders.first();
-        [
-            lock.name.to_string(),
-            holder.map_or("-".to_owned(), |holder| owner(&holder.owner)),
-            holder.map_or("-".to_owned(), |holder| moment(holder.since)),
-            lock.waiters.len().to_string(),
-            holder.map_or(String::new(), |holder| holder.owner.label.clone()),
-        ]
-    });
-    output.data(&locks, Table::new(["LOCK", "HOLDER", "SINCE", "WAITING", "LABEL"], rows))?;
-    Ok(Exit::Done)
+    output.data(&locks, Table::new(HEAD, locks.iter().map(row)))
 }
 
-pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
+/// A row of the table of locks.
+pub(crate) fn row(lock: &LockState) -> [String; 5] {
+    let holder = lock.holders.first();
+    [
+        lock.name.to_string(),
+        holder.map_or("-".to_owned(), |holder| owner(&holder.owner)),
+        holder.map_or("-".to_owned(), |holder| moment(holder.since)),
+        lock.waiters.len().to_string(),
+        holder.map_or(String::new(), |holder| holder.owner.label.clone()),
+    ]
+}
+
+pub(super) async fn show(gate: &Rushgate, args: OfLock, output: Output) -> Result<Exit> {
     let state = gate.lock(&args.name)?.state().await?;
-    output.data(&state, text(&state))?;
-    Ok(Exit::Done)
+    output.data(&state, text(&state))
 }
 
 fn text(state: &LockState) -> String {

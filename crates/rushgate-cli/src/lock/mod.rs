@@ -7,12 +7,12 @@ use anyhow::Result;
 use rushgate::lock::{Released, Token};
 use serde_json::json;
 
-use crate::args::lock::{ForceReleaseArgs, LockVerb, ReleaseArgs};
+use crate::args::lock::{LockVerb, OfLock, ReleaseArgs};
 use crate::exit::{Exit, Fault};
 use crate::globals::Globals;
 use crate::output::Output;
 
-pub(crate) use look::who;
+pub(crate) use look::{HEAD, row, who};
 
 pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
@@ -30,10 +30,7 @@ pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
 async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
     let token: Token = args.token.parse()?;
     match gate.lock(&args.name)?.release(token).await? {
-        released @ Released::Released => {
-            output.line(&released, "released")?;
-            Ok(Exit::Done)
-        }
+        released @ Released::Released => output.line(&released, "released"),
         Released::NotHeld => {
             let message = format_args!("the token does not hold `{}`", args.name).to_string();
             Err(Fault::refused("not_held", message).hint("run `rushgate lock show` to see the holder").into())
@@ -41,11 +38,10 @@ async fn release(gate: &rushgate::Rushgate, args: ReleaseArgs, output: Output) -
     }
 }
 
-async fn force_release(gate: &rushgate::Rushgate, args: ForceReleaseArgs, output: Output) -> Result<Exit> {
+async fn force_release(gate: &rushgate::Rushgate, args: OfLock, output: Output) -> Result<Exit> {
     let Some(holder) = gate.force_release(&args.name).await? else {
         return Err(Fault::refused("not_held", format_args!("`{}` is not held", args.name)).into());
     };
     let text = format!("force-released: {} lost the lock", who(&holder));
-    output.line(&json!({ "holder": holder }), text)?;
-    Ok(Exit::Done)
+    output.line(&json!({ "holder": holder }), text)
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 use super::bulk;
 use super::enqueue::content;
 use crate::args::queue::{
-    CancelArgs, ClearUniqueArgs, CloseBatchArgs, CompleteArgs, DequeueArgs, ExtendArgs, ReleaseArgs,
-    RescheduleArgs, RetryArgs, Tickets,
+    CancelArgs, CompleteArgs, DequeueArgs, ExtendArgs, OfTask, ReleaseArgs, RescheduleArgs, RetryArgs,
+    Tickets,
 };
 use crate::exit::Exit;
 use crate::output::{Output, counted, word};
@@ -86,12 +86,12 @@ pub(super) async fn reschedule(gate: &Rushgate, args: RescheduleArgs, output: Ou
     show_one(&args.id, &outcome, matches!(outcome, Rescheduled::Rescheduled { .. }), output)
 }
 
-pub(super) async fn clear_unique(gate: &Rushgate, args: ClearUniqueArgs, output: Output) -> Result<Exit> {
+pub(super) async fn clear_unique(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
     let outcome = gate.queue(&args.queue)?.clear_unique(&args.id).await?;
     show_one(&args.id, &outcome, outcome != UniqueCleared::NotFound, output)
 }
 
-pub(super) async fn close_batch(gate: &Rushgate, args: CloseBatchArgs, output: Output) -> Result<Exit> {
+pub(super) async fn close_batch(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
     let answer = gate.queue(&args.queue)?.close_batch(&args.id).await?;
     let id = &args.id;
     let words = match answer {

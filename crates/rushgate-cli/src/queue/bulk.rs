@@ -51,8 +51,7 @@ pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) ->
             "removed {removed}, asked {marked} to stop; {gone} had ended or became a dead letter: see `queue dead ls`"
         ),
     };
-    output.line(&tally, text)?;
-    Ok(Exit::Done)
+    output.line(&tally, text)
 }
 
 /// Cancels the chosen tasks, or counts them for a dry run.
@@ -144,6 +143,5 @@ pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Out
         false if tally.kept > 0 => format!("{did} {}, kept {}", tally.done, tally.kept),
         false => format!("{did} {}", tally.done),
     };
-    output.line(&tally, text)?;
-    Ok(Exit::Done)
+    output.line(&tally, text)
 }

@@ -10,9 +10,7 @@ use rushgate::{Enqueued, Queue, Recurrence, Rushgate, Timestamp};
 use serde_json::json;
 
 use super::enqueue::{self, payload};
-use crate::args::queue::{
-    CronAddArgs, CronNextArgs, CronTendArgs, CronVerb, PageArgs, WhenArgs, WhichSchedule,
-};
+use crate::args::queue::{CronAddArgs, CronNextArgs, CronVerb, OfQueue, PageArgs, WhenArgs, WhichSchedule};
 use crate::exit::Exit;
 use crate::log;
 use crate::output::{Output, Table, counted, moment, word};
@@ -62,12 +60,8 @@ fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
 async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let page = Page::after(args.after, args.n);
     let schedules = gate.queue(&args.queue)?.schedules(page).await?;
-    if let Some(last) = schedules.last().filter(|_| schedules.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.id));
-    }
-    if schedules.is_empty() {
-        output.remark(format_args!("no schedules in `{}`", args.queue));
-    }
+    let none = format_args!("no schedules in `{}`", args.queue);
+    output.page_end(&schedules, args.n, |of| &of.id, none);
     let rows = schedules.iter().map(|of| {
         let when = of.recurrence.parse::<Recurrence>();
         let when = when.map_or_else(|_| "(invalid)".to_owned(), |when| when.to_string());
@@ -76,8 +70,7 @@ async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
         [of.id.to_string(), when, next, at(of.previous)]
     });
     let table = Table::new(["SCHEDULE", "WHEN", "NEXT", "PREVIOUS"], rows);
-    output.data(&schedules.into_iter().map(ScheduleReport::from).collect::<Vec<_>>(), table)?;
-    Ok(Exit::Done)
+    output.data(&schedules.into_iter().map(ScheduleReport::from).collect::<Vec<_>>(), table)
 }
 
 /// Next occurrences, by this machine's clock.
@@ -87,45 +80,37 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
     let moments: Vec<_> = recurrence.upcoming(now).take(args.n as usize).collect();
     let micros: Vec<_> = moments.iter().map(|at| at.as_micros()).collect();
     let lines: String = moments.iter().map(|at| format!("{}\n", moment(*at))).collect();
-    output.data(&json!({ "recurrence": recurrence, "next_us": micros }), lines)?;
-    Ok(Exit::Done)
+    output.data(&json!({ "recurrence": recurrence, "next_us": micros }), lines)
 }
 
 async fn run_now(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
     let answer = gate.queue(&which.queue)?.run_schedule(&which.id).await?;
-    match &answer {
-        Some(answer) => output.line(answer, enqueue::words(answer))?,
-        None => none(&which, output)?,
-    }
-    Ok(Exit::done_if(answer.is_some_and(|answer| !matches!(answer, Enqueued::Full { .. }))))
+    let Some(answer) = answer else { return none(&which, output) };
+    output.line(&answer, enqueue::words(&answer))?;
+    Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
 }
 
 async fn pause(gate: &Rushgate, which: WhichSchedule, paused: bool, output: Output) -> Result<Exit> {
-    let found = gate.queue(&which.queue)?.pause_schedule(&which.id, paused).await?;
-    if found {
-        output.line(&json!({ "paused": paused }), if paused { "paused" } else { "resumed" })?;
-    } else {
-        none(&which, output)?;
+    match gate.queue(&which.queue)?.pause_schedule(&which.id, paused).await? {
+        true => output.line(&json!({ "paused": paused }), if paused { "paused" } else { "resumed" }),
+        false => none(&which, output),
     }
-    Ok(Exit::done_if(found))
 }
 
 async fn rm(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
-    let removed = gate.queue(&which.queue)?.unschedule(&which.id).await?;
-    if removed {
-        output.line(&json!({ "removed": true }), "removed")?;
-    } else {
-        none(&which, output)?;
+    match gate.queue(&which.queue)?.unschedule(&which.id).await? {
+        true => output.line(&json!({ "removed": true }), "removed"),
+        false => none(&which, output),
     }
-    Ok(Exit::done_if(removed))
 }
 
-fn none(which: &WhichSchedule, output: Output) -> Result<()> {
+fn none(which: &WhichSchedule, output: Output) -> Result<Exit> {
     let text = format_args!("no schedule `{}` in `{}`", which.id, which.queue);
-    output.line(&json!({ "outcome": "not_found" }), text)
+    output.line(&json!({ "outcome": "not_found" }), text)?;
+    Ok(Exit::Refused)
 }
 
-async fn tend(gate: &Rushgate, args: CronTendArgs, output: Output) -> Result<Exit> {
+async fn tend(gate: &Rushgate, args: OfQueue, output: Output) -> Result<Exit> {
     log::show(output);
     let queue: Queue = gate.queue(&args.queue)?;
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
@@ -136,6 +121,5 @@ async fn tend(gate: &Rushgate, args: CronTendArgs, output: Output) -> Result<Exi
     };
     let SchedulerReport { fired, tasks, outages } = report;
     let json = json!({ "fired": fired, "tasks": tasks, "outages": outages });
-    output.line(&json, format_args!("fired {fired}, enqueued {}", counted(tasks, "task")))?;
-    Ok(Exit::Done)
+    output.line(&json, format_args!("fired {fired}, enqueued {}", counted(tasks, "task")))
 }

@@ -14,14 +14,9 @@ use crate::output::Output;
 
 pub(super) async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let letters = gate.queue(&args.queue)?.dead(Page::after(args.after, args.n)).await?;
-    if let Some(last) = letters.last().filter(|_| letters.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.id));
-    }
-    if letters.is_empty() {
-        output.remark(format_args!("no dead letters in `{}`", args.queue));
-    }
-    output.data(&letters, dead(&letters))?;
-    Ok(Exit::Done)
+    let none = format_args!("no dead letters in `{}`", args.queue);
+    output.page_end(&letters, args.n, |letter| &letter.id, none);
+    output.data(&letters, dead(&letters))
 }
 
 pub(super) async fn requeue(gate: &Rushgate, which: Which, output: Output) -> Result<Exit> {

@@ -47,8 +47,7 @@ pub(super) async fn delete(gate: &Rushgate, args: DeleteArgs, output: Output) ->
         counted(dead, "dead letter"),
         counted(schedules as u64, "schedule"),
     );
-    output.line(&deleted, text)?;
-    Ok(Exit::Done)
+    output.line(&deleted, text)
 }
 
 fn are(leased: u64) -> String {

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rushgate::Rushgate;
-use rushgate::queue::{Listing, QueueName, TaskId, TaskInfo, TaskPage, TaskState, Waits};
+use rushgate::queue::{Listing, QueueName, QueueStats, TaskId, TaskInfo, TaskPage, TaskState, Waits};
 use rushgate::store::Page;
 use rushgate::wire::QueueReport;
 use serde::Serialize;
 
 use super::rule::words;
 use super::shown::{info_page, infos, letter_page, rounded};
-use crate::args::queue::{LsArgs, ShowArgs, StatsArgs};
+use crate::args::queue::{LsArgs, OfTask, StatsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table};
 
@@ -47,32 +47,28 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         if queues.is_empty() {
             output.remark("no queues");
         }
-        output.data(&queues, text)?;
-        return Ok(Exit::Done);
+        return output.data(&queues, text);
     };
     let state = args.state;
     let filtered = state.is_some() || !args.after.is_empty();
     let (of, listing) = (gate.queue(&queue)?, Listing::new(state, Page::after(args.after, args.n)));
     let TaskPage { tasks, next } = listing.fill(|listing| of.tasks(listing)).await?;
-    if let Some(next) = next {
-        output.note(format_args!("there may be more; continue with --after {next}"));
-    }
+    output.more(next);
     if tasks.is_empty() {
         output.remark(format_args!("no {} in `{queue}`", if filtered { "such tasks" } else { "tasks" }));
     }
-    output.data(&tasks, infos(&tasks))?;
-    Ok(Exit::Done)
+    output.data(&tasks, infos(&tasks))
 }
 
 /// Shows the live task, or else its end.
-pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
+pub(super) async fn show(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let (info, letter) = (queue.task(&args.id).await?, queue.dead_letter(&args.id).await?);
     let live = info.as_ref().is_some_and(|info| info.state != TaskState::Done);
     let died_at = letter.as_ref().filter(|_| !live).map(|letter| letter.died_at);
     let finished = info.as_ref().and_then(|info| info.finished.as_ref()).map(|finished| finished.at);
     match (info, letter) {
-        (_, Some(letter)) if died_at > finished => output.data(&letter, letter_page(&letter))?,
+        (_, Some(letter)) if died_at > finished => output.data(&letter, letter_page(&letter)),
         (Some(info), _) => {
             let waits = queue.waits(&args.id).await?.filter(|_| live);
             let dependents = if live { queue.dependents(&args.id, DEPENDENTS).await? } else { Vec::new() };
@@ -81,15 +77,14 @@ pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Res
                 let ids: Vec<_> = dependents.iter().map(TaskId::as_str).collect();
                 page += &format!("needed by    {}\n", ids.join(", "));
             }
-            output.data(&Shown { info: &info, waits_for: waits.as_ref(), needed_by: dependents }, page)?
+            output.data(&Shown { info: &info, waits_for: waits.as_ref(), needed_by: dependents }, page)
         }
         (None, _) => {
             output.remark(format_args!("no task `{}` in `{}`, live, done or dead", args.id, args.queue));
             output.data(&Option::<()>::None, "")?;
-            return Ok(Exit::Refused);
+            Ok(Exit::Refused)
         }
     }
-    Ok(Exit::Done)
 }
 
 pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
@@ -108,28 +103,39 @@ pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> R
     match all.first().filter(|_| one) {
         Some(report) => output.data(report, table(&all))?,
         None => output.data(&all, table(&all))?,
-    }
+    };
     Ok(Exit::done_if(!unknown))
 }
 
 fn table(all: &[QueueReport]) -> Table<9> {
-    let row = |QueueReport { queue, stats }: &QueueReport| {
-        [
-            queue.to_string(),
-            stats.ready.to_string(),
-            stats.scheduled.to_string(),
-            stats.leased.to_string(),
-            stats.blocked.to_string(),
-            stats.dead.to_string(),
-            if stats.ready == 0 {
-                "-".to_owned()
-            } else {
-                rounded(Duration::from_millis(stats.lag_ms)).to_string()
-            },
-            words(&stats.limits),
-            if stats.paused { "paused" } else { "runs" }.to_owned(),
-        ]
-    };
     let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "LAG", "LIMITS", "STATE"];
+    let row = |QueueReport { queue, stats }: &QueueReport| row(queue, stats, words(&stats.limits));
     Table::new(head, all.iter().map(row))
+}
+
+/// A row of a table of queues, with one more column before the last.
+pub(crate) fn row(queue: &QueueName, stats: &QueueStats, more: String) -> [String; 9] {
+    [
+        queue.to_string(),
+        stats.ready.to_string(),
+        stats.scheduled.to_string(),
+        stats.leased.to_string(),
+        stats.blocked.to_string(),
+        stats.dead.to_string(),
+        lag(stats),
+        more,
+        status(stats).to_owned(),
+    ]
+}
+
+/// How long the oldest ready task has been ready.
+pub(super) fn lag(stats: &QueueStats) -> String {
+    match stats.ready {
+        0 => "-".to_owned(),
+        _ => rounded(Duration::from_millis(stats.lag_ms)).to_string(),
+    }
+}
+
+pub(super) const fn status(stats: &QueueStats) -> &'static str {
+    if stats.paused { "paused" } else { "runs" }
 }

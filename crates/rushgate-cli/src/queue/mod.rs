@@ -20,7 +20,7 @@ mod worker;
 
 use anyhow::Result;
 
-pub(crate) use self::look::all_queues;
+pub(crate) use self::look::{all_queues, row};
 pub(crate) use self::shown::{printable, rounded};
 
 use crate::args::queue::{CronVerb, DeadVerb, QueueVerb};
@@ -56,8 +56,8 @@ pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
             QueueVerb::Show(args) => look::show(&gate, args, out).await,
             QueueVerb::Wait(args) => wait::wait(&gate, args, out).await,
             QueueVerb::Why(args) => why::why(&gate, args, out).await,
-            QueueVerb::Pause(args) => rule::pause(&gate, args, out).await,
-            QueueVerb::Resume(args) => rule::resume(&gate, args, out).await,
+            QueueVerb::Pause(args) => rule::pause(&gate, args, true, out).await,
+            QueueVerb::Resume(args) => rule::pause(&gate, args, false, out).await,
             QueueVerb::Limit(args) => rule::limit(&gate, args, out).await,
             QueueVerb::Delete(args) => delete::delete(&gate, args, out).await,
             QueueVerb::Dead(DeadVerb::Ls(args)) => dead::ls(&gate, args, out).await,

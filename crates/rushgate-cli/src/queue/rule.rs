@@ -6,20 +6,20 @@ use rushgate::queue::{KeyLimits, Overflow, QueueLimits, Rate};
 use serde_json::json;
 
 use super::shown::rounded;
-use crate::args::queue::{LimitArgs, PauseArgs, ResumeArgs};
+use crate::args::queue::{LimitArgs, OfQueue};
 use crate::exit::Exit;
 use crate::output::Output;
 
-pub(super) async fn pause(gate: &Rushgate, args: PauseArgs, output: Output) -> Result<Exit> {
-    gate.queue(&args.queue)?.pause().await?;
-    output.line(&json!({ "queue": args.queue, "paused": true }), format_args!("{} is paused", args.queue))?;
-    Ok(Exit::Done)
-}
-
-pub(super) async fn resume(gate: &Rushgate, args: ResumeArgs, output: Output) -> Result<Exit> {
-    gate.queue(&args.queue)?.resume().await?;
-    output.line(&json!({ "queue": args.queue, "paused": false }), format_args!("{} runs", args.queue))?;
-    Ok(Exit::Done)
+/// Pauses a queue, or resumes it.
+pub(super) async fn pause(gate: &Rushgate, args: OfQueue, paused: bool, output: Output) -> Result<Exit> {
+    let queue = gate.queue(&args.queue)?;
+    if paused {
+        queue.pause().await?
+    } else {
+        queue.resume().await?
+    }
+    let verb = if paused { "is paused" } else { "runs" };
+    output.line(&json!({ "queue": args.queue, "paused": paused }), format_args!("{} {verb}", args.queue))
 }
 
 /// Sets the given limits, and prints all.
@@ -30,8 +30,7 @@ pub(super) async fn limit(gate: &Rushgate, args: LimitArgs, output: Output) -> R
     if limits != old {
         queue.limit(limits).await?;
     }
-    output.line(&json!({ "queue": args.queue, "limits": limits }), words(&limits))?;
-    Ok(Exit::Done)
+    output.line(&json!({ "queue": args.queue, "limits": limits }), words(&limits))
 }
 
 fn changed(old: QueueLimits, args: &LimitArgs) -> QueueLimits {

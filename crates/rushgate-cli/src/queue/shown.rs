@@ -57,7 +57,7 @@ pub(super) fn dead(letters: &[DeadLetter]) -> Table<7> {
             kind(&dead.payload),
             key(dead.key.as_ref()),
             content(&dead.payload),
-            printable(&dead.error, usize::MAX),
+            dead.error.clone(),
         ]
     };
     Table::new(["ID", "TRIED", "DIED", "KIND", "KEY", "PAYLOAD", "ERROR"], letters.iter().map(row))

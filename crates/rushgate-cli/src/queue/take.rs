@@ -7,23 +7,22 @@ use rushgate::queue::{Completed, Task, Ticket};
 use rushgate::{Queue, Rushgate};
 
 use super::shown::tasks;
-use crate::args::queue::{ClaimArgs, PopArgs, TopArgs};
+use crate::args::queue::{ClaimArgs, TakeArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, counted, unwritten};
 
 /// Lease of popped tasks while they are written.
 const POP_LEASE: Duration = Duration::from_secs(60);
 
-pub(super) async fn top(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
+pub(super) async fn top(gate: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
     let due = gate.queue(&args.queue)?.top(args.n).await?;
     if due.is_empty() {
         output.note("no task is due");
     }
-    output.data(&due, tasks(&due))?;
-    Ok(Exit::Done)
+    output.data(&due, tasks(&due))
 }
 
-pub(super) async fn pop(gate: &Rushgate, args: PopArgs, output: Output) -> Result<Exit> {
+pub(super) async fn pop(gate: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
     let queue = gate.queue(&args.queue)?;
     let taken = queue.claim(args.n, POP_LEASE).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
@@ -38,8 +37,7 @@ pub(super) async fn claim(gate: &Rushgate, args: ClaimArgs, output: Output) -> R
     let queue = gate.queue(&args.queue)?;
     let taken = queue.claim_wait(args.n, args.lease, args.wait).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
-    hand_over(&queue, &taken, output).await?;
-    Ok(Exit::Done)
+    hand_over(&queue, &taken, output).await
 }
 
 /// If no task is available, prints why.
@@ -56,7 +54,7 @@ async fn say_if_none(queue: &Queue, name: &str, taken: &[Task], output: Output) 
 }
 
 /// Prints claimed tasks. Tasks that cannot be written are released.
-async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<()> {
+async fn hand_over(queue: &Queue, taken: &[Task], output: Output) -> Result<Exit> {
     match output.try_data(&taken, tasks(taken)) {
         Err(error) if !taken.is_empty() => {
             queue.release(tickets(taken).map(Into::into).collect()).await?;

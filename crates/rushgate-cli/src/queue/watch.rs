@@ -6,13 +6,15 @@ use std::io::{IsTerminal, stdout};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use rushgate::queue::{Listing, QueueStats, TaskProgress, TaskState};
+use rushgate::queue::{Listing, QueueName, QueueStats, TaskProgress, TaskState};
 use rushgate::store::Page;
+use rushgate::wire::QueueReport;
 use rushgate::{Rushgate, Timestamp};
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::shown::{in_words, printable, rounded};
+use super::look::{lag, status};
+use super::shown::{in_words, printable};
 use crate::args::queue::WatchArgs;
 use crate::exit::Exit;
 use crate::output::{Output, Table, moment};
@@ -29,15 +31,8 @@ const HOME: &str = "\x1b[H\x1b[J";
 #[derive(Serialize)]
 struct Look {
     at_us: u64,
-    queue: String,
-    ready: u64,
-    scheduled: u64,
-    leased: u64,
-    /// Tasks behind others of their key, or waiting for other tasks.
-    blocked: u64,
-    dead: u64,
-    lag_ms: u64,
-    paused: bool,
+    #[serde(flatten)]
+    report: QueueReport,
     /// Net change since the previous snapshot; absent in the first.
     ready_per_s: Option<f64>,
     scheduled_per_s: Option<f64>,
@@ -58,7 +53,7 @@ struct Run {
 }
 
 /// Previous snapshot of each queue.
-type Before = BTreeMap<String, (Instant, QueueStats)>;
+type Before = BTreeMap<QueueName, (Instant, QueueStats)>;
 
 pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
@@ -86,8 +81,8 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
 
 async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) -> rushgate::Result<Vec<Look>> {
     let names = match queues {
-        [] => super::all_queues(gate).await?.iter().map(ToString::to_string).collect(),
-        named => named.to_vec(),
+        [] => super::all_queues(gate).await?,
+        named => named.iter().map(QueueName::new).collect::<rushgate::Result<_>>()?,
     };
     let mut looks = Vec::with_capacity(names.len());
     for name in names {
@@ -96,7 +91,7 @@ async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) ->
     Ok(looks)
 }
 
-async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate::Result<Look> {
+async fn look_at(gate: &Rushgate, name: QueueName, before: &mut Before) -> rushgate::Result<Look> {
     let queue = gate.queue(&name)?;
     let stats = queue.stats().await?;
     let now = Instant::now();
@@ -121,14 +116,7 @@ async fn look_at(gate: &Rushgate, name: String, before: &mut Before) -> rushgate
         scheduled_per_s: rate(|stats| stats.scheduled),
         leased_per_s: rate(|stats| stats.leased),
         dead_per_s: rate(|stats| stats.dead),
-        queue: name,
-        ready: stats.ready,
-        scheduled: stats.scheduled,
-        leased: stats.leased,
-        blocked: stats.blocked,
-        dead: stats.dead,
-        lag_ms: stats.lag_ms,
-        paused: stats.paused,
+        report: QueueReport { queue: name, stats },
         workers,
         progress,
     })
@@ -169,22 +157,23 @@ impl Drop for Screen {
 /// All queues as one page.
 fn page(looks: &[Look]) -> String {
     let row = |look: &Look| {
+        let QueueReport { queue, stats } = &look.report;
         [
-            printable(&look.queue, 40),
-            count(look.ready, look.ready_per_s),
-            count(look.scheduled, look.scheduled_per_s),
-            count(look.leased, look.leased_per_s),
-            look.blocked.to_string(),
-            count(look.dead, look.dead_per_s),
-            oldest(look),
-            if look.paused { "paused" } else { "runs" }.to_owned(),
+            printable(queue.as_str(), 40),
+            count(stats.ready, look.ready_per_s),
+            count(stats.scheduled, look.scheduled_per_s),
+            count(stats.leased, look.leased_per_s),
+            stats.blocked.to_string(),
+            count(stats.dead, look.dead_per_s),
+            lag(stats),
+            status(stats).to_owned(),
         ]
     };
     let head = ["QUEUE", "READY", "SCHEDULED", "LEASED", "BLOCKED", "DEAD", "LAG", "STATE"];
     let mut page = Table::new(head, looks.iter().map(row)).to_string();
     for look in looks.iter().filter(|look| !look.workers.is_empty()) {
         // Writing to a string cannot fail.
-        let _ = writeln!(page, "\nWorkers of {}", printable(&look.queue, 40));
+        let _ = writeln!(page, "\nWorkers of {}", printable(look.report.queue.as_str(), 40));
         for (worker, tasks) in look.workers.iter().take(20) {
             let _ = writeln!(page, "  {tasks:>5}  {}", printable(worker, 60));
         }
@@ -199,17 +188,17 @@ fn page(looks: &[Look]) -> String {
 
 /// One queue as one line.
 fn words(look: &Look) -> String {
+    let QueueReport { queue, stats } = &look.report;
     let at = moment(Timestamp::from_micros(look.at_us));
-    let paused = if look.paused { ", paused" } else { "" };
+    let paused = if stats.paused { ", paused" } else { "" };
     format!(
-        "{at} {}: ready {}, scheduled {}, leased {}, blocked {}, dead {}, lag {}, workers {}{paused}",
-        look.queue,
-        count(look.ready, look.ready_per_s),
-        count(look.scheduled, look.scheduled_per_s),
-        count(look.leased, look.leased_per_s),
-        look.blocked,
-        count(look.dead, look.dead_per_s),
-        oldest(look),
+        "{at} {queue}: ready {}, scheduled {}, leased {}, blocked {}, dead {}, lag {}, workers {}{paused}",
+        count(stats.ready, look.ready_per_s),
+        count(stats.scheduled, look.scheduled_per_s),
+        count(stats.leased, look.leased_per_s),
+        stats.blocked,
+        count(stats.dead, look.dead_per_s),
+        lag(stats),
         look.workers.len(),
     )
 }
@@ -221,13 +210,6 @@ fn count(n: u64, per_s: Option<f64>) -> String {
     }
 }
 
-fn oldest(look: &Look) -> String {
-    match look.ready {
-        0 => "-".to_owned(),
-        _ => rounded(Duration::from_millis(look.lag_ms)).to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,14 +218,10 @@ mod tests {
     fn a_page_shows_changes_and_nothing_that_a_terminal_obeys() {
         let look = Look {
             at_us: 1_700_000_000_000_000,
-            queue: "a\x1b[2J".to_owned(),
-            ready: 3,
-            scheduled: 0,
-            leased: 2,
-            blocked: 0,
-            dead: 0,
-            lag_ms: 2_500,
-            paused: false,
+            report: QueueReport {
+                queue: QueueName::new("mail").unwrap(),
+                stats: QueueStats { ready: 3, leased: 2, lag_ms: 2_500, ..QueueStats::default() },
+            },
             ready_per_s: Some(-1.5),
             scheduled_per_s: Some(0.0),
             leased_per_s: None,

@@ -8,14 +8,14 @@ use rushgate::queue::{Finish, IfDead, KeyRun, WaitsFor, Why};
 use serde_json::json;
 
 use super::shown::{printable, rounded};
-use crate::args::queue::WhyArgs;
+use crate::args::queue::OfTask;
 use crate::exit::Exit;
 use crate::output::{Output, counted, moment, word};
 
 /// After this time without a claim, a ready task of an idle queue probably has no worker.
 const NOBODY_AFTER: Duration = Duration::from_secs(2);
 
-pub(super) async fn why(gate: &Rushgate, args: WhyArgs, output: Output) -> Result<Exit> {
+pub(super) async fn why(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
     let reasons = gate.queue(&args.queue)?.why(&args.id).await?;
     let known = !reasons.contains(&Why::Unknown);
     let lines: String = reasons.iter().map(|reason| format!("{}\n", words(reason, &args))).collect();
@@ -24,8 +24,8 @@ pub(super) async fn why(gate: &Rushgate, args: WhyArgs, output: Output) -> Resul
 }
 
 /// A reason in words, with a suggestion.
-fn words(reason: &Why, args: &WhyArgs) -> String {
-    let WhyArgs { queue, id } = args;
+fn words(reason: &Why, args: &OfTask) -> String {
+    let OfTask { queue, id } = args;
     match reason {
         Why::Running { worker, attempt, lease_until, lease_left, cancelled, replaced, .. } => {
             let (worker, until) = (printable(worker, usize::MAX), moment(*lease_until));
@@ -120,15 +120,8 @@ fn words(reason: &Why, args: &WhyArgs) -> String {
 }
 
 /// Describes the tasks that a task waits for.
-fn waits_for(
-    left: u64,
-    dead: u64,
-    first: &[WaitsFor],
-    if_dead: IfDead,
-    open: bool,
-    args: &WhyArgs,
-) -> String {
-    let WhyArgs { queue, id } = args;
+fn waits_for(left: u64, dead: u64, first: &[WaitsFor], if_dead: IfDead, open: bool, args: &OfTask) -> String {
+    let OfTask { queue, id } = args;
     let names: Vec<_> = first.iter().map(|one| one.id.to_string()).collect();
     let more = left.saturating_sub(names.len() as u64);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };

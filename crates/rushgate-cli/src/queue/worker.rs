@@ -6,7 +6,6 @@ use rushgate::queue::{WorkerId, WorkerInfo};
 use rushgate::store::Page;
 use serde_json::json;
 
-use super::shown::printable;
 use crate::args::queue::{PageArgs, SetWorkerArgs, WorkerVerb};
 use crate::exit::Exit;
 use crate::output::{Output, Table, moment, word};
@@ -20,31 +19,22 @@ pub(super) async fn run(gate: &Rushgate, verb: WorkerVerb, output: Output) -> Re
 
 async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let workers = gate.queue(&args.queue)?.workers(Page::after(args.after, args.n)).await?;
-    if let Some(last) = workers.last().filter(|_| workers.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.id));
-    }
-    if workers.is_empty() {
-        output.remark(format_args!("no workers at `{}`", args.queue));
-    }
+    output.page_end(&workers, args.n, |worker| &worker.id, format_args!("no workers at `{}`", args.queue));
     let rows = workers.iter().map(|worker| {
         let WorkerInfo { id, name, version, concurrency, running, since, mode, .. } = worker;
         let load = format!("{running}/{concurrency}");
-        let text = |text: &str| printable(text, usize::MAX);
-        [id.to_string(), text(name), load, word(mode), moment(*since), text(version)]
+        [id.to_string(), name.clone(), load, word(mode), moment(*since), version.clone()]
     });
     let table = Table::new(["WORKER", "NAME", "RUNNING", "MODE", "SINCE", "VERSION"], rows);
-    output.data(&workers, table)?;
-    Ok(Exit::Done)
+    output.data(&workers, table)
 }
 
 async fn set(gate: &Rushgate, args: SetWorkerArgs, output: Output) -> Result<Exit> {
     let SetWorkerArgs { queue, worker, mode } = args;
-    let found = gate.queue(&queue)?.set_worker(&WorkerId::new(&worker)?, mode).await?;
-    if found {
-        output.line(&json!({ "worker": worker, "mode": mode }), word(&mode))?;
-    } else {
-        let text = format_args!("no worker `{worker}` at `{queue}`");
-        output.line(&json!({ "outcome": "not_found" }), text)?;
+    if gate.queue(&queue)?.set_worker(&WorkerId::new(&worker)?, mode).await? {
+        return output.line(&json!({ "worker": worker, "mode": mode }), word(&mode));
     }
-    Ok(Exit::done_if(found))
+    let text = format_args!("no worker `{worker}` at `{queue}`");
+    output.line(&json!({ "outcome": "not_found" }), text)?;
+    Ok(Exit::Refused)
 }

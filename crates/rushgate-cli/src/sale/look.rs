@@ -5,15 +5,14 @@ use rushgate::Rushgate;
 use rushgate::sale::{DamagedSale, Event, ListedSale, OrdersState, SaleState, SaleStatus, SkuState};
 use rushgate::store::{Page, Spoken};
 
-use crate::args::sale::{EventsArgs, LsArgs, ShowArgs};
+use crate::args::sale::{EventsArgs, LsArgs, OfSale};
 use crate::exit::Exit;
 use crate::output::{Output, Table, counted, moment, word};
 use crate::queue::rounded;
 
-pub(super) async fn show(gate: &Rushgate, args: ShowArgs, output: Output) -> Result<Exit> {
+pub(super) async fn show(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let state = gate.sale(&args.id)?.state().await?;
-    output.data(&state, text(&state))?;
-    Ok(Exit::Done)
+    output.data(&state, text(&state))
 }
 
 fn text(state: &SaleState) -> String {
@@ -78,25 +77,15 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     if sales.is_empty() {
         output.remark(if is_first { "no sales" } else { "no more sales" });
     }
-    let row = |sale: &ListedSale| {
-        let state = match sale {
-            ListedSale::Sound(state) => state,
-            ListedSale::Damaged(sale) => {
-                return [sale.id.as_str(), "damaged", "-", "-", "-", "-", "-"].map(str::to_owned);
-            }
-        };
-        let sum = |of: fn(&SkuState) -> u32| {
-            state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
-        };
-        [
-            state.spec.id.to_string(),
-            standing(state),
-            state.skus.len().to_string(),
-            sum(|sku| sku.total),
-            sum(|sku| sku.free),
-            sum(|sku| sku.held),
-            sum(|sku| sku.confirmed),
-        ]
+    let row = |sale: &ListedSale| match sale {
+        ListedSale::Sound(state) => {
+            let [total, free, held, confirmed] = units(state);
+            let skus = state.skus.len().to_string();
+            [state.spec.id.to_string(), standing(state), skus, total, free, held, confirmed]
+        }
+        ListedSale::Damaged(sale) => {
+            [sale.id.as_str(), "damaged", "-", "-", "-", "-", "-"].map(str::to_owned)
+        }
     };
     let head = ["SALE", "STATUS", "SKUS", "UNITS", "FREE", "HELD", "CONFIRMED"];
     output.data(&sales, Table::new(head, sales.iter().map(row)))?;
@@ -106,6 +95,13 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
         }
     }
     Ok(Exit::Done)
+}
+
+/// Units of all SKUs: total, free, held and confirmed.
+pub(crate) fn units(state: &SaleState) -> [String; 4] {
+    let counts: [fn(&SkuState) -> u32; 4] =
+        [|sku| sku.total, |sku| sku.free, |sku| sku.held, |sku| sku.confirmed];
+    counts.map(|of| state.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string())
 }
 
 /// The status in a word, also of an open sale in which nobody can buy now.
@@ -124,9 +120,7 @@ pub(crate) fn standing(state: &SaleState) -> String {
 
 pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
     let events = gate.sale(&args.id)?.events(Page::after(args.after, args.n)).await?;
-    if let Some(last) = events.last().filter(|_| events.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.seq));
-    }
+    output.more(events.last().filter(|_| events.len() == args.n as usize).map(|last| last.seq));
     let row = |event: &Event| {
         let units: Vec<_> = event.units.iter().map(|(sku, range)| format!("{sku}#{range}")).collect();
         [
@@ -137,7 +131,5 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
             units.join(" "),
         ]
     };
-    output
-        .data(&events, Table::new(["SEQ", "AT", "KIND", "RESERVATION", "UNITS"], events.iter().map(row)))?;
-    Ok(Exit::Done)
+    output.data(&events, Table::new(["SEQ", "AT", "KIND", "RESERVATION", "UNITS"], events.iter().map(row)))
 }

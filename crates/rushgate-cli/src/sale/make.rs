@@ -7,7 +7,7 @@ use rushgate_http::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::args::sale::{CreateArgs, EndArgs, ExpireArgs, OpenArgs};
+use crate::args::sale::{CreateArgs, OfSale};
 use crate::exit::{Exit, Fault};
 use crate::globals::{Globals, is_http};
 use crate::moments::still_to_come;
@@ -63,22 +63,20 @@ async fn is_ledger_known(globals: &Globals) -> Result<bool> {
     Ok(ready.ledger != "none")
 }
 
-pub(super) async fn open(gate: &Rushgate, args: OpenArgs, output: Output) -> Result<Exit> {
+pub(super) async fn open(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let status = gate.sale(&args.id)?.open().await?;
     output.line(&json!({ "sale": args.id, "status": status }), word(&status))?;
     Ok(Exit::done_if(status == SaleStatus::Open))
 }
 
-pub(super) async fn end(gate: &Rushgate, args: EndArgs, output: Output) -> Result<Exit> {
+pub(super) async fn end(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let status = gate.sale(&args.id)?.end().await?;
-    output.line(&json!({ "sale": args.id, "status": status }), word(&status))?;
-    Ok(Exit::Done)
+    output.line(&json!({ "sale": args.id, "status": status }), word(&status))
 }
 
-pub(super) async fn expire(gate: &Rushgate, args: ExpireArgs, output: Output) -> Result<Exit> {
+pub(super) async fn expire(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let expired = sweep(&gate.sale(&args.id)?).await?;
-    output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))?;
-    Ok(Exit::Done)
+    output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))
 }
 
 /// Expires every hold that is past its deadline, and returns how many.

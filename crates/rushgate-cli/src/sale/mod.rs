@@ -12,7 +12,7 @@ mod room;
 mod stock;
 
 pub(crate) use audit::audit_text;
-pub(crate) use look::standing;
+pub(crate) use look::{standing, units};
 
 use anyhow::Result;
 
@@ -35,8 +35,8 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
             SaleVerb::Confirm(args) => reserve::confirm(&gate, args, out).await,
             SaleVerb::Cancel(args) => reserve::cancel(&gate, args, out).await,
             SaleVerb::Restore(args) => rebuild::restore(&gate, args, out).await,
-            SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args.stock, out).await,
-            SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args.stock, out).await,
+            SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args, out).await,
+            SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args, out).await,
             SaleVerb::Room(verb) => room::run(&gate, verb, out).await,
             SaleVerb::Draw(DrawVerb::Verify(args)) => draw::verify(&args, out),
             SaleVerb::End(args) => make::end(&gate, args, out).await,

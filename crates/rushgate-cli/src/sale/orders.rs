@@ -6,7 +6,7 @@ use rushgate::sale::FailedOrder;
 use rushgate::store::Page;
 use serde_json::json;
 
-use crate::args::sale::{OrdersLsArgs, OrdersRetryArgs, OrdersVerb};
+use crate::args::sale::{OfSale, OrdersLsArgs, OrdersVerb};
 use crate::exit::Exit;
 use crate::output::{Output, Table, counted, moment};
 
@@ -19,22 +19,15 @@ pub(super) async fn run(gate: &Rushgate, verb: OrdersVerb, output: Output) -> Re
 
 async fn ls(gate: &Rushgate, args: OrdersLsArgs, output: Output) -> Result<Exit> {
     let failed = gate.sale(&args.id)?.failed_orders(Page::after(args.after, args.n)).await?;
-    if let Some(last) = failed.last().filter(|_| failed.len() == args.n as usize) {
-        output.note(format_args!("there may be more; continue with --after {}", last.seq));
-    }
-    if failed.is_empty() {
-        output.remark(format_args!("no failed orders in `{}`", args.id));
-    }
+    output.page_end(&failed, args.n, |order| &order.seq, format_args!("no failed orders in `{}`", args.id));
     let row = |order: &FailedOrder| {
         [order.seq.to_string(), order.attempts.to_string(), moment(order.retry_at), order.reason.clone()]
     };
-    output.data(&failed, Table::new(["SEQ", "ATTEMPTS", "RETRY AT", "REASON"], failed.iter().map(row)))?;
-    Ok(Exit::Done)
+    output.data(&failed, Table::new(["SEQ", "ATTEMPTS", "RETRY AT", "REASON"], failed.iter().map(row)))
 }
 
-async fn retry(gate: &Rushgate, args: OrdersRetryArgs, output: Output) -> Result<Exit> {
+async fn retry(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let failed = gate.sale(&args.id)?.retry_orders().await?;
     let text = format!("{} due now", counted(failed.into(), "failed order"));
-    output.line(&json!({ "sale": args.id, "failed": failed }), text)?;
-    Ok(Exit::Done)
+    output.line(&json!({ "sale": args.id, "failed": failed }), text)
 }

@@ -6,12 +6,12 @@ use rushgate::sale::{Rebuild, RebuildOutcome, RebuildReport, Restored};
 use serde_json::json;
 
 use super::reserve::held;
-use crate::args::sale::{HaltArgs, RebuildArgs, RestoreArgs};
+use crate::args::sale::{OfSale, RebuildArgs, RestoreArgs};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::output::{Output, counted, moment, word};
 
-pub(super) async fn halt(gate: &Rushgate, args: HaltArgs, output: Output) -> Result<Exit> {
+pub(super) async fn halt(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let halted = gate.sale(&args.id)?.halt().await?;
     let text = format!("{} is halted; resume it with: rushgate sale rebuild {}", args.id, args.id);
     output.line(&json!({ "sale": args.id, "halted": halted }), text)?;
@@ -34,8 +34,7 @@ pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Global
             json["outcome"] = "rebuilt".into();
             json["sale"] = args.id.into();
             json["status"] = json!(status);
-            output.line(&json, text)?;
-            Ok(Exit::Done)
+            output.line(&json, text)
         }
         RebuildOutcome::Superseded => {
             let text = "another rebuild of this sale has started and continues";

@@ -8,7 +8,7 @@ use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Rushgate, Sale, Sku, Tim
 use serde_json::json;
 
 use super::make::{reservation, sweep};
-use crate::args::sale::{CancelArgs, ConfirmArgs, ReserveArgs};
+use crate::args::sale::{DecideArgs, ReserveArgs};
 use crate::exit::Exit;
 use crate::output::{Output, moment, word};
 
@@ -96,13 +96,13 @@ fn from(words: &str, at: Option<Timestamp>) -> String {
     at.map_or(String::new(), |at| format!("{words} {}", moment(at)))
 }
 
-pub(super) async fn confirm(gate: &Rushgate, args: ConfirmArgs, output: Output) -> Result<Exit> {
+pub(super) async fn confirm(gate: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
     let (sale, id) = (gate.sale(&args.id)?, reservation(&args.reservation)?);
     let decision = sale.confirm(id).await?;
     decided(&sale, decision, HoldState::Confirmed, args.wait, output).await
 }
 
-pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
+pub(super) async fn cancel(gate: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
     let (sale, id) = (gate.sale(&args.id)?, reservation(&args.reservation)?);
     let decision = sale.cancel(id).await?;
     decided(&sale, decision, HoldState::Cancelled, args.wait, output).await

@@ -9,10 +9,8 @@ use rushgate::wire::RoomReport;
 use rushgate::{BuyerId, Rushgate, Sale};
 use serde_json::json;
 
-use crate::args::room::{
-    RoomCloseArgs, RoomCloseEntryArgs, RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomShowArgs,
-    RoomVerb,
-};
+use crate::args::room::{RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomVerb};
+use crate::args::sale::OfSale;
 use crate::exit::Exit;
 use crate::output::{Output, counted, moment, word};
 
@@ -43,18 +41,16 @@ async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit>
         order: before.filter(|_| !args.draw).map_or(said.order, |rules| rules.order),
         ..said
     };
-    tell(&sale, &room.set(rules).await?, output)?;
-    Ok(Exit::Done)
+    tell(&sale, &room.set(rules).await?, output)
 }
 
-async fn show(gate: &Rushgate, args: RoomShowArgs, output: Output) -> Result<Exit> {
+async fn show(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let sale = gate.sale(&args.id)?;
     let Some(room) = sale.room().state().await? else { return no_room(&args.id, output) };
-    tell(&sale, &room, output)?;
-    Ok(Exit::Done)
+    tell(&sale, &room, output)
 }
 
-fn tell(sale: &Sale, room: &RoomState, output: Output) -> Result<()> {
+fn tell(sale: &Sale, room: &RoomState, output: Output) -> Result<Exit> {
     output.data(&RoomReport::new(sale.id(), room), told(room))
 }
 
@@ -77,11 +73,10 @@ async fn enter(gate: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<E
     Ok(Exit::done_if(matches!(turn, Turn::Admitted { .. } | Turn::NoRoom)))
 }
 
-async fn close_entry(gate: &Rushgate, args: RoomCloseEntryArgs, output: Output) -> Result<Exit> {
+async fn close_entry(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let sale = gate.sale(&args.id)?;
     let Some(room) = sale.room().close_entry().await? else { return no_room(&args.id, output) };
-    tell(&sale, &room, output)?;
-    Ok(Exit::Done)
+    tell(&sale, &room, output)
 }
 
 fn entry_open(sale: &str, room: &RoomState, output: Output) -> Result<Exit> {
@@ -108,7 +103,7 @@ async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exi
     Ok(Exit::done_if(by_this))
 }
 
-async fn close(gate: &Rushgate, args: RoomCloseArgs, output: Output) -> Result<Exit> {
+async fn close(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
     let closed = gate.sale(&args.id)?.room().close().await?;
     let text = if closed { "closed; all buyers may reserve" } else { "the sale has no waiting room" };
     output.line(&json!({ "sale": args.id, "closed": closed }), text)?;

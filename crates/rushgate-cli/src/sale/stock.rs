@@ -21,10 +21,7 @@ pub(super) async fn withdraw(gate: &Rushgate, args: StockArgs, output: Output) -
 
 fn show(args: &StockArgs, changed: StockChanged, output: Output) -> Result<Exit> {
     match changed {
-        StockChanged::Changed(sku) => {
-            output.data(&sku, stock(std::slice::from_ref(&sku)))?;
-            Ok(Exit::Done)
-        }
+        StockChanged::Changed(sku) => output.data(&sku, stock(std::slice::from_ref(&sku))),
         StockChanged::KeyReused => {
             let message = "the operation token was used for another change; nothing was changed".to_owned();
             Err(Fault::refused("key_reused", message).into())

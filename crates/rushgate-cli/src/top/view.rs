@@ -7,15 +7,13 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Row, Table};
-use rushgate::lock::LockState;
 use rushgate::queue::{QueueName, QueueStats};
 use rushgate::sale::ListedSale;
 use rushgate::store::StoreInfo;
 
 use super::look::Look;
-use crate::output::moment;
-use crate::queue::rounded;
-use crate::sale::standing;
+use crate::sale::{standing, units};
+use crate::{lock, queue};
 
 /// A queue with tasks that are ready for longer than this has no worker, or too few.
 const LATE: Duration = Duration::from_secs(60);
@@ -101,9 +99,9 @@ impl View {
             },
             Panel {
                 title: format!("Locks ({})", look.locks.len()),
-                head: &["LOCK", "HOLDER", "SINCE", "WAITING", "LABEL"],
+                head: &lock::HEAD,
                 widths: &[24, 24, 20, 8, 30],
-                rows: look.locks.iter().map(lock).collect(),
+                rows: look.locks.iter().map(|of| Row::new(lock::row(of))).collect(),
             },
             Panel {
                 title: format!("Sales ({})", look.sales.len()),
@@ -142,17 +140,7 @@ impl View {
             let change = stats.ready as f64 - last.ready as f64;
             Some(format!("{:+.0}", change / passed.as_secs_f64().max(1e-3)))
         });
-        let row = Row::new([
-            name.to_string(),
-            stats.ready.to_string(),
-            stats.scheduled.to_string(),
-            stats.leased.to_string(),
-            stats.blocked.to_string(),
-            stats.dead.to_string(),
-            if stats.ready == 0 { "-".to_owned() } else { rounded(lag).to_string() },
-            net.unwrap_or_else(|| "-".to_owned()),
-            if stats.paused { "paused" } else { "runs" }.to_owned(),
-        ]);
+        let row = Row::new(queue::row(name, stats, net.unwrap_or_else(|| "-".to_owned())));
         match () {
             () if stats.ready > 0 && lag > LATE => row.style(self.paint(Color::Red)),
             () if stats.paused || stats.dead > 0 => row.style(self.paint(Color::Yellow)),
@@ -168,38 +156,16 @@ impl View {
                 return row.style(self.paint(Color::Red));
             }
         };
-        let sum = |of: fn(&rushgate::sale::SkuState) -> u32| {
-            sale.skus.iter().map(|sku| u64::from(of(sku))).sum::<u64>().to_string()
-        };
+        let [total, free, held, confirmed] = units(sale);
         let failed = sale.orders.map_or(0, |orders| orders.failed);
-        let status = standing(sale);
-        let row = Row::new([
-            sale.spec.id.to_string(),
-            status,
-            sum(|sku| sku.free),
-            sum(|sku| sku.held),
-            sum(|sku| sku.confirmed),
-            sum(|sku| sku.total),
-            if failed == 0 { "-".to_owned() } else { failed.to_string() },
-        ]);
+        let orders = if failed == 0 { "-".to_owned() } else { failed.to_string() };
+        let row = Row::new([sale.spec.id.to_string(), standing(sale), free, held, confirmed, total, orders]);
         if failed > 0 || sale.halted.is_some() { row.style(self.paint(Color::Red)) } else { row }
     }
 
     fn paint(&self, color: Color) -> Style {
         if self.is_colored { Style::new().fg(color) } else { Style::new().add_modifier(Modifier::BOLD) }
     }
-}
-
-fn lock<'a>(lock: &LockState) -> Row<'a> {
-    let holder = lock.holders.first();
-    let text = |of: Option<String>| of.unwrap_or_else(|| "-".to_owned());
-    Row::new([
-        lock.name.to_string(),
-        text(holder.map(|holder| format!("{}:{}", holder.owner.host, holder.owner.pid))),
-        text(holder.map(|holder| moment(holder.since))),
-        lock.waiters.len().to_string(),
-        holder.map_or_else(String::new, |holder| holder.owner.label.clone()),
-    ])
 }
 
 #[cfg(test)]
@@ -209,26 +175,12 @@ mod tests {
 
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
-    use rushgate::queue::QueueLimits;
     use rushgate::store::Durability;
 
     use super::*;
 
     fn stats(ready: u64, lag_ms: u64) -> QueueStats {
-        QueueStats {
-            ready,
-            scheduled: 0,
-            leased: 0,
-            blocked: 0,
-            dead: 0,
-            done: 0,
-            dropped: 0,
-            lag_ms,
-            rate_until: None,
-            last_claim: None,
-            paused: false,
-            limits: QueueLimits::default(),
-        }
+        QueueStats { ready, lag_ms, ..QueueStats::default() }
     }
 
     fn look(at: Instant, ready: u64, queues: usize) -> Look {

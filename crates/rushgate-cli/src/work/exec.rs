@@ -5,6 +5,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use anyhow::Result;
+use clap::Arg;
 use rushgate::Job;
 use rushgate::queue::{Completion, ContentType, Payload};
 use rushgate::worker::Outcome;
@@ -18,6 +19,7 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use super::Stop;
 use super::line::Line;
 use super::tail::Tail;
+use crate::args;
 use crate::args::work::WorkArgs;
 use crate::exit::{Exit, Fault};
 use crate::group::{Group, command, not_started, status};
@@ -34,19 +36,12 @@ const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
 
 /// Warns about options after the command: they belong to the command, which is rarely intended.
 pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
-    const OURS: [&str; 9] = [
-        "--concurrency",
-        "--lease",
-        "--timeout",
-        "--grace",
-        "--until-empty",
-        "--keep-output",
-        "--backoff",
-        "--backoff-max",
-        "--json",
-    ];
-    for word in exec.iter().filter_map(|word| word.to_str()).filter(|word| OURS.contains(word)) {
-        output.note(format_args!("note: `{word}` comes after --exec and is passed to the command"));
+    let command = args::command();
+    let ours = command.find_subcommand("work").into_iter().chain([&command]);
+    let ours: Vec<_> = ours.flat_map(clap::Command::get_arguments).filter_map(Arg::get_long).collect();
+    let options = exec.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+    for name in options.filter(|name| ours.contains(name)) {
+        output.note(format_args!("note: `--{name}` comes after --exec and is passed to the command"));
     }
 }
 

@@ -177,7 +177,7 @@ async fn left(queues: &[(Queue, u32)]) -> Result<(u64, u64)> {
 
 /// Prints the summary: with --json as data after the lines of the tasks, otherwise as a note, because stdout
 /// belongs to the commands.
-fn say(report: WorkerReport, output: Output) -> Result<()> {
+fn say(report: WorkerReport, output: Output) -> Result<Exit> {
     let WorkerReport { done, cancelled, retried, dead, released, lost, .. } = report;
     // The worker's counters include canceled tasks among the done ones.
     let done = done.saturating_sub(cancelled);
@@ -191,7 +191,7 @@ fn say(report: WorkerReport, output: Output) -> Result<()> {
     output.note(format_args!(
         "{done} done, {retried} to be retried, {dead} dead, {cancelled} canceled, {released} released, {lost} lost"
     ));
-    Ok(())
+    Ok(Exit::Done)
 }
 
 impl std::str::FromStr for QueueWeight {

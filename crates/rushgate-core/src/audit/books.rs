@@ -1,7 +1,7 @@
 //! Snapshots of store and ledger, as the audit reads them.
 
 use crate::{
-    BuyerId, Event, FailedOrder, Halt, HoldState, Line, Op, OrderIntent, ReservationId, SaleSpec, SaleStatus,
+    BuyerId, Event, FailedOrder, Halt, HoldState, LedgerOrder, Line, Op, ReservationId, SaleSpec, SaleStatus,
     Sku, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
@@ -168,25 +168,6 @@ pub struct LedgerSku {
     pub withdrawn: Vec<UnitRange>,
     /// Purchase limit per buyer.
     pub per_buyer: u32,
-}
-
-/// An order in the ledger.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedgerOrder {
-    /// ID of the reservation.
-    pub id: ReservationId,
-    /// The buyer.
-    pub buyer: BuyerId,
-    /// What the ledger committed: `Hold` for held, `Confirm` for sold, and so on.
-    pub state: OrderIntent,
-    /// Generation of the sale.
-    pub generation: u32,
-    /// Number of its event.
-    pub seq: u64,
-    /// Units that the order owns; empty once they were released.
-    pub units: Vec<(Sku, UnitNumber)>,
-    /// Units that the order owned and released.
-    pub returned: Vec<(Sku, UnitNumber)>,
 }
 
 /// An order that the ledger permanently refused.

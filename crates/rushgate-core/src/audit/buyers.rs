@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::shared::{Check, check, counted};
 use super::stock::live;
-use super::{Books, Check, check, counted};
-use crate::{BuyerId, Sku};
+use crate::{Books, BuyerId, Sku};
 
 /// Number of units of each SKU that each buyer has.
 pub(super) type Owned<'a> = BTreeMap<(&'a BuyerId, &'a Sku), u32>;

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Both, Check, SkuCounters, check, counted, listed, missing, united};
-use crate::{Event, EventKind, HoldState, OrderIntent, ReservationId, Sku, UnitRange};
+use super::shared::{Both, Check, check, counted, listed, missing, united};
+use crate::{Event, EventKind, HoldState, OrderIntent, ReservationId, Sku, SkuCounters, UnitRange};
 
 impl Both<'_> {
     pub(super) fn delivery(&self) -> Check {

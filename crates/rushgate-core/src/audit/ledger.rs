@@ -4,11 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::buyers::{Owned, limit_check};
 use super::delivery::Undelivered;
-use super::{
-    Both, Check, LedgerBooks, LedgerOrder, LedgerSku, ReservationRow, Unit, by_id, check, counted, has,
-    in_order, listed, missing, named, sorted, united,
+use super::shared::{
+    Both, Check, Unit, by_id, check, counted, has, in_order, listed, missing, named, sorted, united,
 };
-use crate::{EventKind, HoldState, OrderIntent, ReservationId, SaleSpec, Sku};
+use crate::{
+    EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, OrderIntent, ReservationId, ReservationRow,
+    SaleSpec, Sku,
+};
 
 pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
     let stock = |sku: &LedgerSku| (sku.total, in_order(sku.withdrawn.iter().copied()));
@@ -53,7 +55,7 @@ pub(super) fn limit(ledger: &LedgerBooks) -> Check {
 pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
     let mut offenders = ledger.contradictions.clone();
     for order in &ledger.orders {
-        let is_live = matches!(order.state, OrderIntent::Hold | OrderIntent::Confirm);
+        let is_live = order.state.is_live();
         if is_live == order.units.is_empty() {
             offenders.push(format!(
                 "the order of {} is {:?} and has {}",

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use super::{Books, Check, ReservationRow, Unit, by_id, check, counted, in_order, named, sorted, united};
+use super::shared::{Check, Unit, by_id, check, counted, in_order, named, sorted, united};
 use crate::{
-    Event, EventKind, HoldState, Line, MAX_UNITS, ReservationId, Sku, UnitChoice, UnitNumber, UnitRange,
+    Books, Event, EventKind, HoldState, Line, MAX_UNITS, ReservationId, ReservationRow, Sku, UnitChoice,
+    UnitNumber, UnitRange,
 };
 
 /// State that an event leads a reservation to.

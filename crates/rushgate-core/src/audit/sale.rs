@@ -1,7 +1,7 @@
 //! The sale's own row, and the deadline index.
 
-use super::{Books, Check, Deadline, check, counted};
-use crate::{EventKind, HaltReason, HoldState, SaleStatus};
+use super::shared::{Check, check, counted};
+use crate::{Books, Deadline, EventKind, HaltReason, HoldState, SaleStatus};
 
 pub(super) fn sale_matches_the_log(books: &Books) -> Check {
     let mut offenders = Vec::new();

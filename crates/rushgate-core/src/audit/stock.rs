@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Books, Check, ReservationRow, SkuCounters, Unit, check, counted, has, in_order};
-use crate::{HoldState, ReservationId, Sku, UnitNumber, UnitRange};
+use super::shared::{Check, Unit, check, counted, has, in_order};
+use crate::{Books, HoldState, ReservationId, ReservationRow, Sku, SkuCounters, UnitNumber, UnitRange};
 
 pub(super) fn live(books: &Books) -> impl Iterator<Item = &ReservationRow> {
     books.reservations.iter().filter(|row| row.state.is_live())

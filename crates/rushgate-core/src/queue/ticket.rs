@@ -2,6 +2,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize, Serializer};
 
+use crate::text::json_text;
 use crate::{Error, Fence, Field, Result, Revision, TaskId, Timestamp};
 
 /// Proof of what was read or claimed: the record, its revision and the claim.
@@ -47,18 +48,7 @@ impl std::str::FromStr for Ticket {
     }
 }
 
-impl TryFrom<String> for Ticket {
-    type Error = Error;
-    fn try_from(text: String) -> Result<Self> {
-        text.parse()
-    }
-}
-
-impl From<Ticket> for String {
-    fn from(it: Ticket) -> String {
-        it.to_string()
-    }
-}
+json_text!(Ticket, ToString::to_string);
 
 /// A ticket and its parts, as fields of a task.
 #[derive(Serialize)]

@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    BuyerId, EventKind, HoldState, Lease, MAX_UNITS, ReservationId, SaleId, Sku, Timestamp, Token,
-    UnitNumber, UnitRange,
-};
+use crate::{BuyerId, Lease, MAX_UNITS, ReservationId, SaleId, Sku, Timestamp, Token, UnitNumber, UnitRange};
 
 /// What the ledger records: a reservation with its decision, or a change of the stock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,31 +76,42 @@ pub enum OrderIntent {
 }
 
 impl OrderIntent {
-    /// What the ledger has yet to record for a reservation in this state, if anything.
-    pub const fn awaited(state: HoldState) -> Option<Self> {
-        match state {
-            HoldState::Held => Some(Self::Hold),
-            HoldState::Confirming => Some(Self::Confirm),
-            HoldState::Cancelling => Some(Self::Cancel),
-            HoldState::Expiring => Some(Self::Expire),
-            HoldState::Confirmed | HoldState::Cancelled | HoldState::Expired | HoldState::Rejected => None,
+    /// Every intent.
+    pub const ALL: [Self; 4] = [Self::Hold, Self::Confirm, Self::Cancel, Self::Expire];
+
+    /// Whether the order has its units: held or sold.
+    pub const fn is_live(self) -> bool {
+        matches!(self, Self::Hold | Self::Confirm)
+    }
+
+    /// State of the order, as a word that databases keep.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Hold => "held",
+            Self::Confirm => "confirmed",
+            Self::Cancel => "cancelled",
+            Self::Expire => "expired",
         }
     }
 }
 
-impl EventKind {
-    /// Whether the ledger records what happened: a reservation, a decision or a change of the stock.
-    pub const fn is_for_ledger(self) -> bool {
-        matches!(
-            self,
-            Self::Reserved
-                | Self::Confirming
-                | Self::Cancelling
-                | Self::Expiring
-                | Self::StockAdded
-                | Self::StockWithdrawn
-        )
-    }
+/// An order in the ledger.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerOrder {
+    /// ID of the reservation.
+    pub id: ReservationId,
+    /// The buyer.
+    pub buyer: BuyerId,
+    /// What the ledger committed: `Hold` for held, `Confirm` for sold, and so on.
+    pub state: OrderIntent,
+    /// Generation of the sale.
+    pub generation: u32,
+    /// Number of its event.
+    pub seq: u64,
+    /// Units that the order owns; empty once they were released.
+    pub units: Vec<(Sku, UnitNumber)>,
+    /// Units that the order owned and released.
+    pub returned: Vec<(Sku, UnitNumber)>,
 }
 
 /// A request of an order worker: reports what the ledger has, and asks for what comes next in the sale's log.

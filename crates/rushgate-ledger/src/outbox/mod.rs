@@ -6,13 +6,14 @@ mod postgres;
 mod row;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod turn;
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use rushgate_core::{Error, Field, NewTask, OutboxId, QueueName, Result, check_range};
+use rushgate_core::{Error, Field, OutboxId, Result, check_range};
 
 pub use entry::OutboxEntry;
+pub use turn::{OutboxBatches, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn, RefusedTask};
 
 /// The outbox in an application's own database: a table in a Postgres schema, or in an SQLite file.
 ///
@@ -31,11 +32,23 @@ enum Kind {
     Sqlite(sqlite::Sqlite),
 }
 
+/// Does the same with each backend.
+macro_rules! each {
+    ($kind:ident, $value:expr, $of:ident => $does:expr) => {
+        match $value {
+            #[cfg(feature = "postgres")]
+            $kind::Postgres($of) => $does,
+            #[cfg(feature = "sqlite")]
+            $kind::Sqlite($of) => $does,
+        }
+    };
+}
+
 impl Outbox {
     /// Maximum number of tasks of a queue that are under way at a time.
-    pub const BATCH_MAX: usize = 1_000;
+    pub const BATCH_MAX: usize = turn::BATCH_MAX;
     /// Maximum size of a batch's payloads, in bytes, unless a single task is larger.
-    pub const BATCH_BYTES: usize = 8 << 20;
+    pub const BATCH_BYTES: usize = turn::BATCH_BYTES;
 
     /// Opens the outbox at `url`, `sqlite:PATH` or `postgres://…`, and creates its tables if needed.
     ///
@@ -63,12 +76,7 @@ impl Outbox {
 
     /// The URL, without secrets.
     pub fn url(&self) -> String {
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Kind::Postgres(of) => of.url(),
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(of) => of.url(),
-        }
+        each!(Kind, &self.0, of => of.url())
     }
 
     /// Waits until no other relay works on this outbox, then locks it until the value is dropped or its connection
@@ -84,70 +92,24 @@ impl Outbox {
 
     /// Returns the number and age of waiting tasks.
     pub async fn stats(&self) -> Result<OutboxStats> {
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Kind::Postgres(of) => of.stats().await,
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(of) => of.stats().await,
-        }
+        each!(Kind, &self.0, of => of.stats().await)
     }
 
     /// Lists tasks that were set aside, by position: up to `limit` (1 to 10,000) after `after`.
     pub async fn refused(&self, after: i64, limit: u32) -> Result<Vec<RefusedTask>> {
         check_range(Field::Limit, limit.into(), 1, 10_000)?;
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Kind::Postgres(of) => of.refused(after, limit).await,
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(of) => of.refused(after, limit).await,
-        }
+        each!(Kind, &self.0, of => of.refused(after, limit).await)
     }
 
     /// Retries tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn retry(&self, positions: Option<Vec<i64>>) -> Result<u64> {
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Kind::Postgres(of) => of.mend(postgres::RETRY, positions).await,
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(of) => of.mend(sqlite::RETRY, positions).await,
-        }
+        each!(Kind, &self.0, of => of.retry(positions).await)
     }
 
     /// Deletes tasks that were set aside: those at the positions, or all. Returns how many.
     pub async fn delete(&self, positions: Option<Vec<i64>>) -> Result<u64> {
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Kind::Postgres(of) => of.mend(postgres::DELETE, positions).await,
-            #[cfg(feature = "sqlite")]
-            Kind::Sqlite(of) => of.mend(sqlite::DELETE, positions).await,
-        }
+        each!(Kind, &self.0, of => of.delete(positions).await)
     }
-}
-
-/// State of an outbox.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OutboxStats {
-    /// Tasks that are not in their queues yet.
-    pub waiting: u64,
-    /// Tasks that cannot be moved and were set aside.
-    pub refused: u64,
-    /// Age of the oldest waiting task, on the database's clock.
-    pub oldest: Duration,
-}
-
-/// A task that was set aside.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RefusedTask {
-    /// Position of its row.
-    pub position: i64,
-    /// Name of the queue.
-    pub queue: String,
-    /// ID of the task.
-    pub id: String,
-    /// Why it was set aside.
-    pub why: String,
-    /// Size of its payload, in bytes.
-    pub bytes: u64,
 }
 
 /// Exclusive right to relay an outbox.
@@ -162,66 +124,16 @@ enum Lead {
     Sqlite(sqlite::Lead),
 }
 
-/// A task to relay.
-#[derive(Clone, Debug)]
-pub struct OutboxTask {
-    /// Its number, which is the same for each delivery.
-    pub number: u64,
-    /// Position of its row.
-    pub position: i64,
-    /// The task to enqueue.
-    pub task: NewTask,
-    /// How long it had waited when it was read.
-    pub age: Duration,
-}
-
-/// Tasks to relay, by queue and in order. A queue has one batch at a time.
-pub type OutboxBatches = HashMap<QueueName, Vec<OutboxTask>>;
-
-/// Progress that a relay reports in a turn, and what it asks for.
-#[derive(Clone, Debug, Default)]
-pub struct OutboxTurn {
-    /// Positions of tasks that are in their queues.
-    pub done: Vec<i64>,
-    /// Positions of tasks that no queue accepts, and why.
-    pub refused: Vec<(i64, String)>,
-    /// The highest number that each queue has from this outbox, for the queues that were asked.
-    pub marks: HashMap<QueueName, u64>,
-    /// Whether to return more tasks.
-    pub more: bool,
-}
-
-/// The answer to a turn.
-#[derive(Clone, Debug, Default)]
-pub struct OutboxTaken {
-    /// New batches to send.
-    pub batches: OutboxBatches,
-    /// Queues with waiting tasks whose highest number is unknown: ask them first.
-    pub strangers: Vec<QueueName>,
-    /// Tasks that cannot be moved and were set aside: queue, ID and reason.
-    pub refused: Vec<(String, String, String)>,
-}
-
 impl OutboxLead {
     /// ID of the outbox in stores.
     pub fn id(&self) -> &OutboxId {
-        match &self.0 {
-            #[cfg(feature = "postgres")]
-            Lead::Postgres(lead) => lead.id(),
-            #[cfg(feature = "sqlite")]
-            Lead::Sqlite(lead) => lead.id(),
-        }
+        each!(Lead, &self.0, lead => lead.id())
     }
 
     /// Returns the batches that were under way when the last relay ended. Send them again before anything else of
     /// their queues.
     pub async fn under_way(&mut self) -> Result<OutboxTaken> {
-        match &mut self.0 {
-            #[cfg(feature = "postgres")]
-            Lead::Postgres(lead) => lead.under_way().await,
-            #[cfg(feature = "sqlite")]
-            Lead::Sqlite(lead) => lead.under_way().await,
-        }
+        each!(Lead, &mut self.0, lead => lead.under_way().await)
     }
 
     /// Records what was relayed and returns more tasks, in one transaction.
@@ -229,21 +141,11 @@ impl OutboxLead {
     /// # Errors
     /// After any error the right is lost: drop the value, and call [`lead`](Outbox::lead) again.
     pub async fn turn(&mut self, turn: OutboxTurn) -> Result<OutboxTaken> {
-        match &mut self.0 {
-            #[cfg(feature = "postgres")]
-            Lead::Postgres(lead) => lead.turn(turn).await,
-            #[cfg(feature = "sqlite")]
-            Lead::Sqlite(lead) => lead.turn(turn).await,
-        }
+        each!(Lead, &mut self.0, lead => lead.turn(turn).await)
     }
 
     /// Waits until there may be more tasks: a transaction with inserts has committed, or `at_most` has passed.
     pub async fn wait(&mut self, at_most: Duration) -> Result<()> {
-        match &mut self.0 {
-            #[cfg(feature = "postgres")]
-            Lead::Postgres(lead) => lead.wait(at_most).await,
-            #[cfg(feature = "sqlite")]
-            Lead::Sqlite(lead) => lead.wait(at_most).await,
-        }
+        each!(Lead, &mut self.0, lead => lead.wait(at_most).await)
     }
 }

@@ -11,24 +11,17 @@ use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client, NoTls, Row as Found, Statement};
 
 use super::row::{Plan, Row, new_id, plan, resume};
-use super::{Outbox, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
+use super::turn::{BATCH_BYTES, BATCH_MAX, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
 use crate::postgres::fault::Fault;
-use crate::postgres::session::Params;
+use crate::postgres::session::{BEGIN, Params, sql};
 use crate::postgres::url::Options;
 use crate::postgres::{hosts, open, tls};
 
-macro_rules! sql {
-    ($name:literal) => {
-        include_str!(concat!("../../sql/postgres/outbox/", $name, ".sql"))
-    };
-}
-
-pub(super) const RETRY: &str = "UPDATE outbox SET refused = NULL WHERE refused IS NOT NULL AND ($1::bigint[] IS NULL OR position = ANY ($1))";
-pub(super) const DELETE: &str =
+const RETRY: &str = "UPDATE outbox SET refused = NULL WHERE refused IS NOT NULL AND ($1::bigint[] IS NULL OR position = ANY ($1))";
+const DELETE: &str =
     "DELETE FROM outbox WHERE refused IS NOT NULL AND ($1::bigint[] IS NULL OR position = ANY ($1))";
 const REFUSED: &str = "SELECT position, queue, id, refused, octet_length(payload)::bigint FROM outbox
     WHERE refused IS NOT NULL AND position > $1 ORDER BY position LIMIT $2";
-const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 /// Identifies the cluster and database. A copy elsewhere has another value.
 const HOME: &str = "SELECT (SELECT system_identifier::text FROM pg_control_system()) || '/' ||
     (SELECT oid::text FROM pg_database WHERE datname = current_database())";
@@ -103,12 +96,12 @@ impl Postgres {
         let channel: String = session.one(CHANNEL, &[schema]).await?.get(0);
         session.say(&format!("LISTEN {channel}")).await?;
         let home: String = session.one(HOME, &[]).await?.get(0);
-        let id: String = session.one(sql!("begin"), &[&new_id(), &home]).await?.get(0);
+        let id: String = session.one(sql!("outbox/begin"), &[&new_id(), &home]).await?.get(0);
         Ok(Lead { session, id: OutboxId::new(id)? })
     }
 
     pub(super) async fn stats(&self) -> Result<OutboxStats> {
-        let found = self.session().await?.one(sql!("stats"), &[]).await?;
+        let found = self.session().await?.one(sql!("outbox/stats"), &[]).await?;
         let n = |at: usize| found.get::<_, i64>(at).try_into().unwrap_or_default();
         Ok(OutboxStats { waiting: n(0), refused: n(1), oldest: Duration::from_millis(n(2)) })
     }
@@ -125,8 +118,12 @@ impl Postgres {
         Ok(found.iter().map(read).collect())
     }
 
-    pub(super) async fn mend(&self, sql: &'static str, positions: Option<Vec<i64>>) -> Result<u64> {
-        self.session().await?.run(sql, &[&positions]).await
+    pub(super) async fn retry(&self, positions: Option<Vec<i64>>) -> Result<u64> {
+        self.session().await?.run(RETRY, &[&positions]).await
+    }
+
+    pub(super) async fn delete(&self, positions: Option<Vec<i64>>) -> Result<u64> {
+        self.session().await?.run(DELETE, &[&positions]).await
     }
 }
 
@@ -227,8 +224,8 @@ impl Lead {
 
     pub(super) async fn under_way(&mut self) -> Result<OutboxTaken> {
         self.session.say(BEGIN).await?;
-        self.session.run(sql!("ended"), &[]).await?;
-        let found = self.session.rows(sql!("under_way"), &[&(Payload::MAX_BYTES as i32)]).await?;
+        self.session.run(sql!("outbox/ended"), &[]).await?;
+        let found = self.session.rows(sql!("outbox/under_way"), &[&(Payload::MAX_BYTES as i32)]).await?;
         let resumed = resume(found.iter().map(|row| (read(row), row.get(15))).collect());
         self.set_aside(&resumed.refused).await?;
         self.session.say("COMMIT").await?;
@@ -238,11 +235,11 @@ impl Lead {
     pub(super) async fn turn(&mut self, turn: OutboxTurn) -> Result<OutboxTaken> {
         self.session.say(BEGIN).await?;
         if !turn.done.is_empty() {
-            self.session.run(sql!("done"), &[&turn.done]).await?;
+            self.session.run(sql!("outbox/done"), &[&turn.done]).await?;
         }
         self.set_aside(&turn.refused).await?;
         if !turn.done.is_empty() || !turn.refused.is_empty() {
-            self.session.run(sql!("ended"), &[]).await?;
+            self.session.run(sql!("outbox/ended"), &[]).await?;
         }
         let plan = if turn.more { self.take(&turn).await? } else { Plan::default() };
         self.session.say("COMMIT").await?;
@@ -250,8 +247,9 @@ impl Lead {
     }
 
     async fn take(&self, turn: &OutboxTurn) -> Result<Plan> {
-        let (rows, bytes) = (Outbox::BATCH_MAX as i64, Outbox::BATCH_BYTES as i64);
-        let found = self.session.rows(sql!("next"), &[&rows, &bytes, &(Payload::MAX_BYTES as i32)]).await?;
+        let (rows, bytes) = (BATCH_MAX as i64, BATCH_BYTES as i64);
+        let found =
+            self.session.rows(sql!("outbox/next"), &[&rows, &bytes, &(Payload::MAX_BYTES as i32)]).await?;
         if found.is_empty() {
             return Ok(Plan::default());
         }
@@ -271,7 +269,7 @@ impl Lead {
 
     async fn set_aside(&self, refused: &[(i64, String)]) -> Result<()> {
         for (position, why) in refused {
-            self.session.run(sql!("refuse"), &[position, why]).await?;
+            self.session.run(sql!("outbox/refuse"), &[position, why]).await?;
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use rushgate_core::{
     TaskKey, Timestamp, TraceParent,
 };
 
-use super::{OutboxBatches, OutboxTaken, OutboxTask};
+use super::turn::{OutboxBatches, OutboxTaken, OutboxTask};
 
 /// A row as read.
 #[derive(Debug, Default)]
@@ -182,7 +182,7 @@ pub(super) fn batch_of(rows: impl IntoIterator<Item = Row>) -> Vec<Row> {
     let mut batch = Vec::new();
     for row in rows {
         bytes += row.payload.as_ref().map_or(0, Vec::len);
-        if bytes > super::Outbox::BATCH_BYTES && !batch.is_empty() {
+        if bytes > super::turn::BATCH_BYTES && !batch.is_empty() {
             break;
         }
         batch.push(row);

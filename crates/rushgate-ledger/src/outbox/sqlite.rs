@@ -10,19 +10,14 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tokio::time::sleep;
 
 use super::row::{Plan, Row, batch_of, new_id, plan, resume};
-use super::{Outbox, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
+use super::turn::{BATCH_MAX, OutboxStats, OutboxTaken, OutboxTurn, RefusedTask};
 use crate::sqlite::fault;
-
-macro_rules! sql {
-    ($name:literal) => {
-        include_str!(concat!("../../sql/outbox/", $name, ".sql"))
-    };
-}
+use crate::sqlite::session::sql;
 
 const SCHEMA: &str = include_str!("../../migrations/outbox.sql");
-pub(super) const RETRY: &str = "UPDATE rushgate_outbox SET refused = NULL
+const RETRY: &str = "UPDATE rushgate_outbox SET refused = NULL
     WHERE refused IS NOT NULL AND (?1 IS NULL OR position IN (SELECT value FROM json_each(?1)))";
-pub(super) const DELETE: &str = "DELETE FROM rushgate_outbox
+const DELETE: &str = "DELETE FROM rushgate_outbox
     WHERE refused IS NOT NULL AND (?1 IS NULL OR position IN (SELECT value FROM json_each(?1)))";
 const REFUSED: &str = "SELECT position, queue, id, refused, octet_length(payload) FROM rushgate_outbox
     WHERE refused IS NOT NULL AND position > ?1 ORDER BY position LIMIT ?2";
@@ -81,7 +76,8 @@ impl Sqlite {
         blocking(move || {
             let conn = connect(&path)?;
             let params = (new_id(), home(&path)?);
-            let id: String = conn.query_row(sql!("begin"), params, |row| row.get(0)).map_err(fault::error)?;
+            let id: String =
+                conn.query_row(sql!("outbox/begin"), params, |row| row.get(0)).map_err(fault::error)?;
             let id = OutboxId::new(id)?;
             Ok(Lead { held: Arc::new(Held { conn: Mutex::new(conn), _turn: turn }), id, seen: -1 })
         })
@@ -115,7 +111,7 @@ impl Sqlite {
                 let oldest = Duration::from_millis(age.try_into().unwrap_or_default());
                 Ok(OutboxStats { waiting: row.get(0)?, refused: row.get(1)?, oldest })
             };
-            conn.query_row(sql!("stats"), [], read).map_err(fault::error)
+            conn.query_row(sql!("outbox/stats"), [], read).map_err(fault::error)
         })
         .await
     }
@@ -138,11 +134,19 @@ impl Sqlite {
         .await
     }
 
-    pub(super) async fn mend(&self, sql: &'static str, positions: Option<Vec<i64>>) -> Result<u64> {
+    pub(super) async fn retry(&self, positions: Option<Vec<i64>>) -> Result<u64> {
+        self.on_refused(RETRY, positions).await
+    }
+
+    pub(super) async fn delete(&self, positions: Option<Vec<i64>>) -> Result<u64> {
+        self.on_refused(DELETE, positions).await
+    }
+
+    /// Changes tasks that were set aside.
+    async fn on_refused(&self, sql: &'static str, positions: Option<Vec<i64>>) -> Result<u64> {
         self.on_connection(move |conn| {
             let positions = positions.map(|positions| as_json(&positions));
-            let n = conn.execute(sql, [positions]).map_err(fault::error)?;
-            Ok(n as u64)
+            Ok(conn.execute(sql, [positions]).map_err(fault::error)? as u64)
         })
         .await
     }
@@ -265,34 +269,34 @@ impl Step<'_> {
 
     fn set_aside(&self, refused: &[(i64, String)]) -> Result<()> {
         for (position, why) in refused {
-            self.run(sql!("refuse"), (position, why))?;
-            self.run(sql!("leave"), [position])?;
+            self.run(sql!("outbox/refuse"), (position, why))?;
+            self.run(sql!("outbox/leave"), [position])?;
         }
         Ok(())
     }
 
     fn under_way(&self) -> Result<OutboxTaken> {
-        self.run(sql!("ended"), [])?;
+        self.run(sql!("outbox/ended"), [])?;
         let found = |row: &rusqlite::Row<'_>| Ok((read(row)?, row.get(15)?));
-        let resumed = resume(self.rows(sql!("under_way"), [Payload::MAX_BYTES as i64], found)?);
+        let resumed = resume(self.rows(sql!("outbox/under_way"), [Payload::MAX_BYTES as i64], found)?);
         self.set_aside(&resumed.refused)?;
         Ok(resumed.taken)
     }
 
     fn turn(&self, turn: &OutboxTurn) -> Result<OutboxTaken> {
         for position in &turn.done {
-            self.run(sql!("done"), [position])?;
+            self.run(sql!("outbox/done"), [position])?;
         }
         self.set_aside(&turn.refused)?;
         if !turn.done.is_empty() || !turn.refused.is_empty() {
-            self.run(sql!("ended"), [])?;
+            self.run(sql!("outbox/ended"), [])?;
         }
         if turn.more { self.take(turn) } else { Ok(OutboxTaken::default()) }
     }
 
     fn take(&self, turn: &OutboxTurn) -> Result<OutboxTaken> {
         let mut rows = Vec::new();
-        for queue in self.rows(sql!("queues"), [], |row| text(row, 0))? {
+        for queue in self.rows(sql!("outbox/queues"), [], |row| text(row, 0))? {
             rows.extend(self.next(&queue)?);
         }
         if rows.is_empty() {
@@ -314,8 +318,8 @@ impl Step<'_> {
 
     /// Reads row by row, so that no more than one batch is in memory.
     fn next(&self, queue: &str) -> Result<Vec<Row>> {
-        let mut statement = self.0.prepare_cached(sql!("next")).map_err(fault::error)?;
-        let params = (queue, Outbox::BATCH_MAX as i64, Payload::MAX_BYTES as i64);
+        let mut statement = self.0.prepare_cached(sql!("outbox/next")).map_err(fault::error)?;
+        let params = (queue, BATCH_MAX as i64, Payload::MAX_BYTES as i64);
         let rows = statement.query_map(params, read).map_err(fault::error)?;
         let mut failed = None;
         let batch = batch_of(rows.map_while(|row| row.map_err(|error| failed = Some(error)).ok()));

@@ -10,11 +10,21 @@ use tokio::time::timeout;
 
 use super::fault::{Fault, takes_no_writes};
 use super::record::{name, number, range};
-use super::session::{Session, Sql};
-use super::sql;
+use super::session::{BEGIN, Session, Sql, sql};
 use super::write::Desk;
-use crate::KnownSale;
-use crate::words::{UnitOfOrder, specification, state_from, take_units, units_taken};
+use crate::words::{UnitOfOrder, kept_refusal, specification, state_from, take_units, unknown};
+use crate::{KnownSale, Refusal};
+
+/// One snapshot for all reads of a sale's snapshot, however long they take. The planner's restrictions are lifted.
+const BEGIN_BOOKS: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+SET LOCAL statement_timeout = '10min';
+SET LOCAL enable_seqscan = on;
+SET LOCAL enable_bitmapscan = on;
+SET LOCAL enable_hashjoin = on;
+SET LOCAL enable_mergejoin = on;";
+/// → whether the server accepts no writes. Reads at most one page.
+const PING: &str = "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::bool, count(*)
+     FROM (SELECT FROM sale LIMIT 1) AS first";
 
 impl Desk {
     /// Reads a snapshot of a sale.
@@ -27,7 +37,7 @@ impl Desk {
 
     /// Reads what is known of a sale, without its orders.
     pub(super) async fn find_sale(&self, sale: &SaleId) -> Result<Option<KnownSale>> {
-        let rows = self.asked(async |session| session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await);
+        let rows = self.asked(async |session| session.rows(sql!("sale/known"), &[&sale.as_str()]).await);
         rows.await?.first().map(|row| known_sale(sale, row)).transpose()
     }
 
@@ -60,23 +70,12 @@ impl Desk {
     }
 
     pub(super) async fn ping(&self) -> Result<()> {
-        let mut asked = 0;
-        loop {
-            asked += 1;
-            let client = self.client().await.map_err(Fault::error)?;
-            let start = Instant::now();
-            let result = timeout(self.step_max, self.session(&client).rows(sql::PING, &[])).await;
-            self.counters.worked(start.elapsed(), std::time::Duration::ZERO);
-            match result.unwrap_or(Err(Fault::NoAnswer)) {
-                Ok(rows) if rows.iter().any(|row| row.get(0)) => return Err(takes_no_writes()),
-                Ok(_) => return Ok(()),
-                Err(fault) => {
-                    self.put_back(client, &fault).await;
-                    if asked > 1 || !fault.is_lost_connection() {
-                        return Err(fault.error());
-                    }
-                }
-            }
+        let ping = async |session: Session<'_>| {
+            timeout(self.step_max, session.rows(PING, &[])).await.unwrap_or(Err(Fault::NoAnswer))
+        };
+        match self.asked(ping).await?.iter().any(|row| row.get(0)) {
+            true => Err(takes_no_writes()),
+            false => Ok(()),
         }
     }
 }
@@ -92,30 +91,26 @@ fn known_sale(sale: &SaleId, row: &tokio_postgres::Row) -> Result<KnownSale> {
     })
 }
 
-fn unknown(sale: &SaleId) -> Error {
-    Error::not_found(format_args!("the sale `{sale}` in the ledger"))
-}
-
 /// Writers hold the sale's shared lock. The exclusive lock ensures that none writes while the generation changes.
 async fn advance(session: Session<'_>, sale: &SaleId) -> Sql<Option<i64>> {
-    let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
+    let sales = session.rows(sql!("sale/find"), &[&[sale.as_str()].as_slice()]).await?;
     let Some(sale) = sales.first().map(|row| row.get::<_, i32>(1)) else { return Ok(None) };
-    session.say(sql::BEGIN_WRITE).await?;
-    session.rows(sql::SALE_LOCK_ALONE, &[&[sale].as_slice()]).await?;
-    let new = session.first(sql::SALE_ADVANCE, &[&sale]).await?.map(|row| row.get(0));
-    session.say(sql::COMMIT).await?;
+    session.say(BEGIN).await?;
+    session.rows(sql!("sale/lock_alone"), &[&[sale].as_slice()]).await?;
+    let new = session.first(sql!("sale/advance"), &[&sale]).await?.map(|row| row.get(0));
+    session.say("COMMIT").await?;
     Ok(new)
 }
 
 async fn read_books(session: Session<'_>, sale: &SaleId) -> Sql<Option<(tokio_postgres::Row, LedgerBooks)>> {
-    session.say(sql::BEGIN_BOOKS).await?;
-    let known = session.rows(sql::SALE_KNOWN, &[&sale.as_str()]).await?.pop();
-    let sales = session.rows(sql::SALE_FIND, &[&[sale.as_str()].as_slice()]).await?;
+    session.say(BEGIN_BOOKS).await?;
+    let known = session.rows(sql!("sale/known"), &[&sale.as_str()]).await?.pop();
+    let sales = session.rows(sql!("sale/find"), &[&[sale.as_str()].as_slice()]).await?;
     let books = match sales.first() {
         Some(row) => Some(books_of(session, row.get(1)).await?),
         None => None,
     };
-    session.say(sql::COMMIT).await?;
+    session.say("COMMIT").await?;
     Ok(known.zip(books))
 }
 
@@ -130,7 +125,7 @@ async fn books_of(session: Session<'_>, sale: i32) -> Sql<LedgerBooks> {
 async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, Vec<LedgerSku>)> {
     let (mut names, mut places, mut skus) = (HashMap::new(), HashMap::new(), Vec::new());
     session
-        .each(sql::BOOKS_SKUS, &[&sale], |row| {
+        .each(sql!("books/skus"), &[&sale], |row| {
             let sku = name(Sku::as_stored, row.get(1))?;
             names.insert(row.get(0), sku.clone());
             places.insert(row.get::<_, i32>(0), skus.len());
@@ -140,7 +135,7 @@ async fn read_skus(session: Session<'_>, sale: i32) -> Sql<(HashMap<i32, Sku>, V
         })
         .await?;
     session
-        .each(sql::BOOKS_WITHDRAWN, &[&sale], |row| {
+        .each(sql!("books/withdrawn"), &[&sale], |row| {
             if let Some(place) = places.get(&row.get(0)) {
                 skus[*place].withdrawn.push(range(row.get(1), row.get(2))?);
             }
@@ -158,7 +153,7 @@ async fn read_orders(
 ) -> Sql<()> {
     let mut units = Vec::new();
     session
-        .each(sql::BOOKS_UNITS, &[&sale], |row| {
+        .each(sql!("books/units"), &[&sale], |row| {
             units.push(UnitOfOrder {
                 order: row.get(0),
                 sku: names.get(&row.get(1)).cloned(),
@@ -171,7 +166,7 @@ async fn read_orders(
         .await?;
     let mut units = units.into_iter().peekable();
     session
-        .each(sql::BOOKS_ORDERS, &[&sale], |row| {
+        .each(sql!("books/orders"), &[&sale], |row| {
             let number: i64 = row.get(0);
             let mut order = LedgerOrder {
                 id: reservation(row.get(1))?,
@@ -192,11 +187,12 @@ async fn read_orders(
 async fn read_refusals(session: Session<'_>, sale: i32) -> Sql<Vec<LedgerRefusal>> {
     let mut refusals = Vec::new();
     session
-        .each(sql::BOOKS_REFUSALS, &[&sale], |row| {
+        .each(sql!("books/refusals"), &[&sale], |row| {
+            let kept = kept_refusal(row.get(2)).map_err(Fault::Undecodable)?;
             refusals.push(LedgerRefusal {
                 id: reservation(row.get(0))?,
                 generation: generation(row.get(1))?,
-                units_taken: units_taken(row.get(2)).map_err(Fault::Undecodable)?,
+                units_taken: kept == Refusal::UnitTaken,
             });
             Ok(())
         })

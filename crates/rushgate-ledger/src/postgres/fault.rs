@@ -7,6 +7,8 @@ use deadpool_postgres::{HookError, PoolError};
 use rushgate_core::Error;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use crate::words::{Violation, closed};
+
 /// Why a step failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -30,18 +32,6 @@ impl From<tokio_postgres::Error> for Fault {
     }
 }
 
-/// The constraint that a statement violated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
-    UnitTaken,
-    LimitReached,
-    SequenceReused,
-    NotForSale,
-    Withdrawn,
-    RefusedBefore,
-    OldGeneration,
-}
-
 impl Fault {
     fn db(&self) -> Option<&DbError> {
         match self {
@@ -52,20 +42,8 @@ impl Fault {
 
     /// The violated constraint, or `None` for an error of another kind.
     pub(super) fn violation(&self) -> Option<Violation> {
-        let error = self.db()?;
-        if !error.code().code().starts_with("23") {
-            return None;
-        }
-        Some(match error.constraint()? {
-            "unit_taken" => Violation::UnitTaken,
-            "limit_reached" | "slot_taken" => Violation::LimitReached,
-            "sequence_reused" => Violation::SequenceReused,
-            "not_for_sale" => Violation::NotForSale,
-            "withdrawn" => Violation::Withdrawn,
-            "refused" => Violation::RefusedBefore,
-            "old_generation" => Violation::OldGeneration,
-            _ => return None,
-        })
+        let error = self.db().filter(|error| error.code().code().starts_with("23"))?;
+        Violation::named(error.constraint()?)
     }
 
     /// True if the transaction was rolled back because of concurrent transactions, so that a retry can succeed.
@@ -147,7 +125,7 @@ fn pool_error(error: PoolError) -> Error {
         }
         PoolError::Timeout(_) => Error::unavailable("no connection to Postgres became available in time")
             .hint("check that the server is up; raise pool= in the URL if all connections are in use"),
-        PoolError::Closed => Error::unavailable("the ledger is closed").hint("reconnect"),
+        PoolError::Closed => closed(),
         error => Error::bug("the connection pool failed").caused_by(error),
     }
 }

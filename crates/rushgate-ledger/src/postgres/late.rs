@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rushgate_core::{Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
 
+use super::PostgresLedger;
 use super::url::Options;
-use super::{PostgresLedger, refuse};
+use crate::words::refuse;
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 
 /// Pause between two attempts.

@@ -6,7 +6,6 @@ pub(crate) mod open;
 mod record;
 mod serve;
 pub(crate) mod session;
-mod sql;
 pub(crate) mod tls;
 pub(crate) mod url;
 mod write;
@@ -15,12 +14,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rushgate_core::{Answer, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
+use rushgate_core::{Answer, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo, check_skus};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
 use crate::check::check_entries;
-use crate::counters::{Counters, add};
+use crate::counters::Counters;
+use crate::words::{closed, refuse};
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use serve::{Job, Reply};
 use url::Options;
@@ -71,7 +71,7 @@ impl PostgresLedger {
 
     /// Sends a job at once and returns the future of its answer.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce(Reply<T>) -> Job) -> Answer<'static, T> {
-        add(&self.counters.calls, 1);
+        self.counters.count(|calls| calls.calls += 1);
         if self.closed.load(Relaxed) {
             return refuse(closed());
         }
@@ -83,17 +83,9 @@ impl PostgresLedger {
     }
 }
 
-fn closed() -> Error {
-    Error::unavailable("the ledger is closed").hint("reconnect")
-}
-
-fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {
-    Box::pin(async move { Err(error) })
-}
-
 impl Ledger for PostgresLedger {
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
-        match sale.check() {
+        match check_skus(&sale.skus) {
             Ok(()) => self.ask(|reply| Job::OpenSale(sale, reply)),
             Err(error) => refuse(error),
         }

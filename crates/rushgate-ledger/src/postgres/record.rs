@@ -14,10 +14,9 @@ use rushgate_core::{
 };
 use tokio_postgres::{Row, Statement};
 
-use super::fault::{Fault, Violation};
-use super::session::{Session, Sql};
-use super::sql;
-use crate::words::{is_live, recorded, state_from, state_text};
+use super::fault::Fault;
+use super::session::{Session, Sql, sql};
+use crate::words::{Violation, kept_refusal, kept_word, recorded, state_from};
 use crate::{LedgerSale, Refusal, Written};
 
 /// State that a ledger keeps between transactions.
@@ -68,7 +67,7 @@ impl Memory {
             return Ok(());
         }
         let strangers: Vec<_> = strangers.into_iter().collect();
-        let rows = session.rows(sql::SALE_FIND, &[&strangers]).await?;
+        let rows = session.rows(sql!("sale/find"), &[&strangers]).await?;
         let mut known = self.known();
         if known.sales.len() >= Self::SALES_MAX {
             *known = Known::default();
@@ -194,11 +193,11 @@ impl<'c> Recorder<'c> {
         let spec = sale.spec.as_ref().map(SaleSpec::to_public_json);
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&name, &generation, &self.now_us, &spec];
-        let row = self.session.first(sql::SALE_OPEN, &params).await?;
+        let row = self.session.first(sql!("sale/open"), &params).await?;
         let id: i32 = row.ok_or(Fault::Raced)?.get(0);
         if let Some(spec) = &sale.spec {
             let secret = spec.secret.to_bytes();
-            self.session.run(sql::SALE_KEEP_SECRET, &[&id, &secret.as_slice()]).await?;
+            self.session.run(sql!("sale/keep_secret"), &[&id, &secret.as_slice()]).await?;
         }
         let (mut names, mut totals, mut limits) = (Vec::new(), Vec::new(), Vec::new());
         for told in &sale.skus {
@@ -206,7 +205,7 @@ impl<'c> Recorder<'c> {
             totals.push(int(told.units));
             limits.push(int(told.per_buyer));
         }
-        let rows = self.session.rows(sql::SKU_STOCK, &[&id, &names, &totals, &limits]).await?;
+        let rows = self.session.rows(sql!("sku/stock"), &[&id, &names, &totals, &limits]).await?;
         let has: HashMap<&str, i32> = rows.iter().map(|row| (row.get(0), row.get(2))).collect();
         for told in &sale.skus {
             if let Some(limit) = has.get(told.sku.as_str()).filter(|limit| **limit != int(told.per_buyer)) {
@@ -225,7 +224,7 @@ impl<'c> Recorder<'c> {
         let (names, totals, limits) = ([sku.as_str()], [int(*total)], [int(*per_buyer)]);
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 4] =
             [&sale, &names.as_slice(), &totals.as_slice(), &limits.as_slice()];
-        let row = self.session.first(sql::SKU_STOCK, &params).await?.ok_or(Fault::Raced)?;
+        let row = self.session.first(sql!("sku/stock"), &params).await?.ok_or(Fault::Raced)?;
         let id: i32 = row.get(1);
         self.found.entry(sale).or_default().insert(sku.clone(), KnownSku { id, per_buyer: row.get(2) });
         let owned = if withdrawn.is_empty() { Vec::new() } else { self.withdraw(id, withdrawn).await? };
@@ -236,7 +235,7 @@ impl<'c> Recorder<'c> {
     async fn withdraw(&self, sku: i32, ranges: &[UnitRange]) -> Sql<Vec<UnitNumber>> {
         let (firsts, lasts) = ends(ranges);
         let (mut owned, mut taken) = (Vec::new(), vec![Vec::new(); ranges.len()]);
-        for row in self.session.rows(sql::SKU_TAKEN_WITHIN, &[&sku, &firsts, &lasts]).await? {
+        for row in self.session.rows(sql!("sku/taken_within"), &[&sku, &firsts, &lasts]).await? {
             let (place, range): (i64, _) = (row.get(0), range(row.get(1), row.get(2))?);
             taken.get_mut(place as usize - 1).ok_or(Fault::Raced)?.push(range);
             if row.get(3) {
@@ -246,7 +245,7 @@ impl<'c> Recorder<'c> {
         let free: Vec<_> = ranges.iter().zip(taken).flat_map(|(range, taken)| range.without(taken)).collect();
         if !free.is_empty() {
             let (firsts, lasts) = ends(&free);
-            self.session.run(sql::SKU_WITHDRAW, &[&sku, &firsts, &lasts]).await?;
+            self.session.run(sql!("sku/withdraw"), &[&sku, &firsts, &lasts]).await?;
         }
         Ok(owned)
     }
@@ -280,7 +279,7 @@ impl<'c> Recorder<'c> {
     }
 
     async fn prepared_look(&self) -> Sql<(Statement, Statement, Statement)> {
-        let [find, ids, generations] = [sql::ORDER_FIND, sql::ORDER_IDS, sql::SALE_GENERATIONS];
+        let [find, ids, generations] = [sql!("order/find"), sql!("order/ids"), sql!("sale/generations")];
         let session = self.session;
         let (find, ids, generations) =
             join3(session.prepare(find), session.prepare(ids), session.prepare(generations)).await;
@@ -325,7 +324,7 @@ impl<'c> Recorder<'c> {
         }
         let (sales, names): (Vec<_>, Vec<_>) =
             strangers.iter().map(|(sale, sku)| (*sale, sku.as_str())).unzip();
-        for row in self.session.rows(sql::SKU_FIND, &[&sales, &names]).await? {
+        for row in self.session.rows(sql!("sku/find"), &[&sales, &names]).await? {
             let sku = KnownSku { id: row.get(2), per_buyer: row.get(3) };
             self.found.entry(row.get(0)).or_default().insert(name(Sku::as_stored, row.get(1))?, sku);
         }
@@ -340,7 +339,7 @@ impl<'c> Recorder<'c> {
     /// Reads the filled slots of buyers with new orders. A limit of one leaves no choice.
     async fn filled(&self, orders: &[Order<'_>], sight: &Sight) -> Sql<Filled> {
         let mut wanted = BTreeSet::new();
-        let new = |order: &&Order<'_>| is_live(order.intent) && !sight.standing.contains_key(&order.key());
+        let new = |order: &&Order<'_>| order.intent.is_live() && !sight.standing.contains_key(&order.key());
         for order in orders.iter().filter(new) {
             for (name, _) in order.units {
                 if let Some(sku) = self.sku(order.sale, name).filter(|sku| sku.per_buyer > 1) {
@@ -351,7 +350,7 @@ impl<'c> Recorder<'c> {
         let mut filled = Filled::new();
         if !wanted.is_empty() {
             let (skus, buyers): (Vec<_>, Vec<_>) = wanted.into_iter().unzip();
-            for row in self.session.rows(sql::ORDER_SLOTS, &[&skus, &buyers]).await? {
+            for row in self.session.rows(sql!("order/slots"), &[&skus, &buyers]).await? {
                 filled.entry((row.get(0), row.get(1))).or_default().insert(row.get(2));
             }
         }
@@ -370,13 +369,13 @@ impl<'c> Recorder<'c> {
                 Some(stands) if late && stands.moves_for(order) => Written::Refused(Refusal::OldGeneration),
                 None if late => Written::Refused(Refusal::OldGeneration),
                 Some(stands) => plan.stands(order, stands),
-                None if is_live(order.intent) && !self.knows_skus(order) => {
+                None if order.intent.is_live() && !self.knows_skus(order) => {
                     Written::Refused(Refusal::NotForSale)
                 }
                 None => {
                     let id = ids.next().ok_or(Fault::Raced)?;
                     plan.orders.insert(order.key(), (id, at));
-                    let live = is_live(order.intent);
+                    let live = order.intent.is_live();
                     for (name, unit) in order.units {
                         // Only an ended order can have an unknown SKU here. It owns nothing, and its unit rows would
                         // be of no use.
@@ -406,9 +405,9 @@ impl<'c> Recorder<'c> {
         let session = self.session;
         // Prepared statements are sent in this order without waiting for each other.
         for (sql, needed) in [
-            (sql::ORDER_INSERT, !plan.orders.is_empty()),
-            (sql::ORDER_INSERT_UNITS, !plan.units.is_empty()),
-            (sql::ORDER_MOVE, !plan.moves.is_empty()),
+            (sql!("order/insert"), !plan.orders.is_empty()),
+            (sql!("order/insert_units"), !plan.units.is_empty()),
+            (sql!("order/move"), !plan.moves.is_empty()),
         ] {
             if needed {
                 session.prepare(sql).await?;
@@ -417,7 +416,7 @@ impl<'c> Recorder<'c> {
         let (inserted, units, moved) =
             join3(self.insert_orders(orders, plan), self.insert_units(orders, plan), async {
                 let moves = plan.moves.iter().map(|(state, ids)| async move {
-                    let moved = session.run(sql::ORDER_MOVE, &[ids, state, &self.now_us]).await?;
+                    let moved = session.run(sql!("order/move"), &[ids, state, &self.now_us]).await?;
                     if moved == ids.len() as u64 { Ok(()) } else { Err(Fault::Raced) }
                 });
                 join_all(moves).await.into_iter().collect::<Sql<()>>()
@@ -448,11 +447,11 @@ impl<'c> Recorder<'c> {
             buyers.push(order.buyer.as_str());
             generations.push(i64::from(order.generation));
             seqs.push(order.seq.cast_signed());
-            states.push(state_text(order.intent));
+            states.push(order.intent.word());
         }
         self.session
             .run(
-                sql::ORDER_INSERT,
+                sql!("order/insert"),
                 &[&ids, &sales, &reservations, &buyers, &generations, &seqs, &states, &self.now_us],
             )
             .await
@@ -479,7 +478,7 @@ impl<'c> Recorder<'c> {
         }
         let params: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
             [&ids, &sales, &buyers, &skus, &units, &slots, &limits];
-        self.session.run(sql::ORDER_INSERT_UNITS, &params).await.map(drop)
+        self.session.run(sql!("order/insert_units"), &params).await.map(drop)
     }
 
     // ── a batch that the schema refused ─────────────────────────────────────────────────────────────────────────────
@@ -526,7 +525,7 @@ impl<'c> Recorder<'c> {
             return Ok(Written::Refused(Refusal::OldGeneration));
         }
         self.find_skus(std::slice::from_ref(order)).await?;
-        if is_live(order.intent) && !self.knows_skus(order) {
+        if order.intent.is_live() && !self.knows_skus(order) {
             return Ok(Written::Refused(Refusal::NotForSale));
         }
         if let Some(why) = self.why_refused(order).await? {
@@ -535,7 +534,7 @@ impl<'c> Recorder<'c> {
         let id = sight.ids.into_iter().next().ok_or(Fault::Raced)?;
         self.session.say("SAVEPOINT entry").await?;
         let mut result = self.insert(order, id, false).await;
-        if matches!(result, Ok(Err(Violation::UnitTaken))) {
+        if matches!(result, Ok(Err(Violation::Is(Refusal::UnitTaken)))) {
             self.session.say("ROLLBACK TO entry").await?;
             result = self.insert(order, id, true).await;
         }
@@ -564,7 +563,7 @@ impl<'c> Recorder<'c> {
             Ok(_) => return Err(Fault::Raced),
             Err(fault) => return violated(fault),
         }
-        let live = is_live(order.intent);
+        let live = order.intent.is_live();
         let mut filled = self.filled(std::slice::from_ref(order), &Sight::nothing()).await?;
         let mut units = Vec::with_capacity(order.units.len());
         for (name, unit) in order.units {
@@ -597,7 +596,7 @@ impl<'c> Recorder<'c> {
         };
         let Some(violation) = fault.violation() else { return Err(fault) };
         self.session.say("ROLLBACK TO unit; RELEASE unit").await?;
-        if violation != Violation::UnitTaken || !reassign {
+        if violation != Violation::Is(Refusal::UnitTaken) || !reassign {
             return Ok(Err(violation));
         }
         let free = self.free_unit(place.sku.id).await?;
@@ -612,10 +611,10 @@ impl<'c> Recorder<'c> {
     }
 
     async fn not_for_sale(&self, sku: KnownSku, unit: i32) -> Sql<Option<Violation>> {
-        let row = self.session.first(sql::SKU_FOR_SALE, &[&sku.id, &unit]).await?.ok_or(Fault::Raced)?;
+        let row = self.session.first(sql!("sku/for_sale"), &[&sku.id, &unit]).await?.ok_or(Fault::Raced)?;
         Ok(match (row.get(0), row.get(1)) {
-            (false, _) => Some(Violation::NotForSale),
-            (true, true) => Some(Violation::Withdrawn),
+            (false, _) => Some(Violation::Is(Refusal::NotForSale)),
+            (true, true) => Some(Violation::Is(Refusal::Withdrawn)),
             (true, false) => None,
         })
     }
@@ -625,9 +624,9 @@ impl<'c> Recorder<'c> {
     async fn free_unit(&mut self, sku: i32) -> Sql<i32> {
         let from = match self.search_from.get(&sku) {
             Some(from) => *from,
-            None => self.session.first(sql::SKU_TOTAL, &[&sku]).await?.map_or(0, |row| row.get(0)),
+            None => self.session.first(sql!("sku/total"), &[&sku]).await?.map_or(0, |row| row.get(0)),
         };
-        let row = self.session.first(sql::SKU_FREE_DOWN_FROM, &[&sku, &from]).await?;
+        let row = self.session.first(sql!("sku/free_down_from"), &[&sku, &from]).await?;
         let free = row.map_or(0, |row| row.get(0));
         self.search_from.insert(sku, free);
         Ok(free)
@@ -635,34 +634,24 @@ impl<'c> Recorder<'c> {
 
     /// Translates a violation, and records it if a later delivery could otherwise get another answer.
     async fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
-        let (refusal, why) = match violation {
-            Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
-            Violation::LimitReached => (Refusal::LimitReached, Some("limit_reached")),
-            Violation::SequenceReused => (Refusal::SequenceReused, None),
-            Violation::NotForSale => (Refusal::NotForSale, None),
-            Violation::Withdrawn => (Refusal::Withdrawn, None),
-            Violation::RefusedBefore => (self.why_refused(order).await?.ok_or(Fault::Raced)?, None),
-            Violation::OldGeneration => (Refusal::OldGeneration, None),
+        let Violation::Is(refusal) = violation else {
+            return self.why_refused(order).await?.ok_or(Fault::Raced);
         };
-        if let Some(why) = why {
+        if let Some(why) = kept_word(refusal) {
             let (id, generation) = (order.id.to_bytes(), i64::from(order.generation));
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 5] =
                 [&order.sale, &id.as_slice(), &generation, &why, &self.now_us];
-            self.session.run(sql::ORDER_REFUSE, &params).await?;
+            self.session.run(sql!("order/refuse"), &params).await?;
         }
         Ok(refusal)
     }
 
     async fn why_refused(&self, order: &Order<'_>) -> Sql<Option<Refusal>> {
         let (id, generation) = (order.id.to_bytes(), i64::from(order.generation));
+        let session = self.session;
         let row =
-            self.session.first(sql::ORDER_WHY_REFUSED, &[&order.sale, &id.as_slice(), &generation]).await?;
-        row.map(|row| match row.get(0) {
-            "unit_taken" => Ok(Refusal::UnitTaken),
-            "limit_reached" => Ok(Refusal::LimitReached),
-            other => Err(Fault::Undecodable(format!("a refusal for the reason {other:?}"))),
-        })
-        .transpose()
+            session.first(sql!("order/why_refused"), &[&order.sale, &id.as_slice(), &generation]).await?;
+        row.map(|row| kept_refusal(row.get(0)).map_err(Fault::Undecodable)).transpose()
     }
 }
 
@@ -680,10 +669,10 @@ impl Plan {
         }
         if stands.moves_for(order) {
             stands.state = order.intent;
-            self.moves.entry(state_text(order.intent)).or_default().push(stands.id);
-            self.gives_back |= !is_live(order.intent);
+            self.moves.entry(order.intent.word()).or_default().push(stands.id);
+            self.gives_back |= !order.intent.is_live();
         }
-        if is_live(stands.state) {
+        if stands.state.is_live() {
             recorded(order.units, stands.state, stands.units.clone())
         } else {
             Written::Recorded(stands.state)

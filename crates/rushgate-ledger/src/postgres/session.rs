@@ -6,7 +6,17 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 
 use super::fault::Fault;
-use crate::counters::{Counters, add};
+use crate::counters::Counters;
+
+/// The SQL of a file. Its header documents parameters and result.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/postgres/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
+
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 pub(super) type Sql<T> = Result<T, Fault>;
 pub(crate) type Params<'p> = &'p [&'p (dyn ToSql + Sync)];
@@ -24,7 +34,7 @@ impl<'c> Session<'c> {
 
     /// Executes SQL text without parameters.
     pub(super) async fn say(self, sql: &str) -> Sql<()> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         Ok(self.client.batch_execute(sql).await?)
     }
 
@@ -52,7 +62,7 @@ impl<'c> Session<'c> {
         mut visit: impl FnMut(&Row) -> Sql<()>,
     ) -> Sql<()> {
         let statement = self.prepare(sql).await?;
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         let rows = self.client.query_raw(&statement, params.iter().copied()).await?;
         let mut rows = std::pin::pin!(rows);
         while let Some(row) = rows.try_next().await? {
@@ -68,12 +78,12 @@ impl<'c> Session<'c> {
     }
 
     pub(super) async fn run_prepared(self, statement: &Statement, params: Params<'_>) -> Sql<u64> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         Ok(self.client.execute(statement, params).await?)
     }
 
     pub(super) async fn rows_prepared(self, statement: &Statement, params: Params<'_>) -> Sql<Vec<Row>> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         Ok(self.client.query(statement, params).await?)
     }
 }

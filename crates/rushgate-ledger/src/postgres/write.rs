@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Client, Pool};
 use futures_util::future::{join, join3};
-use rushgate_core::{Error, LedgerEntry, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, Result};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::Row;
 use tracing::debug;
 
 use super::fault::Fault;
 use super::record::{Memory, Order, Recorder, Tally};
-use super::session::{Session, Sql};
-use super::sql;
-use crate::counters::{Counters, add};
+use super::session::{BEGIN, Session, Sql, sql};
+use crate::counters::Counters;
 use crate::words::now_us;
 use crate::{LedgerSale, Refusal, Written};
 
@@ -118,10 +117,12 @@ impl Desk {
     fn count(&self, written: &[Written], tally: Tally, elapsed: Duration) {
         let refused = written.iter().filter(|written| matches!(written, Written::Refused(_))).count();
         let waited = Duration::from_micros(tally.waited_us).min(elapsed);
-        add(&self.counters.transactions, 1);
-        add(&self.counters.entries, written.len() as u64);
-        add(&self.counters.orders, tally.orders);
-        add(&self.counters.refused, refused as u64);
+        self.counters.count(|calls| {
+            calls.transactions += 1;
+            calls.entries += written.len() as u64;
+            calls.orders += tally.orders;
+            calls.refused += refused as u64;
+        });
         self.counters.worked(elapsed, waited);
         debug!(entries = written.len(), orders = tally.orders, "ledger committed");
     }
@@ -129,7 +130,7 @@ impl Desk {
     /// Returns a connection to the pool without an open transaction, or closes it.
     pub(super) async fn put_back(&self, client: Client, fault: &Fault) {
         let undone = !fault.spoils_the_connection()
-            && matches!(timeout(self.step_max, self.session(&client).say(sql::ROLLBACK)).await, Ok(Ok(())));
+            && matches!(timeout(self.step_max, self.session(&client).say("ROLLBACK")).await, Ok(Ok(())));
         if !undone {
             drop(Client::take(client));
         }
@@ -146,17 +147,17 @@ impl Desk {
         let mut recorder = Recorder::new(session, &self.memory, now_us());
         let written = match work {
             Work::OpenSale(sale) => {
-                session.say(sql::BEGIN_WRITE).await?;
+                session.say(BEGIN).await?;
                 recorder.open_sale(sale).await?;
                 Vec::new()
             }
             Work::Write(entries) => {
-                self.memory.find_sales(session, entries.iter().map(|task| sale_of(task))).await?;
+                self.memory.find_sales(session, entries.iter().map(|task| task.sale())).await?;
                 entries_of(&mut recorder, session, &Sorted::of(entries, &self.memory), way).await?
             }
         };
         committing.store(true, Relaxed);
-        session.say(sql::COMMIT).await?;
+        session.say("COMMIT").await?;
         Ok((written, recorder.remember()))
     }
 }
@@ -175,7 +176,7 @@ impl<'a> Sorted<'a> {
         let mut sales = BTreeSet::new();
         let (mut stock, mut orders, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (at, task) in entries.iter().enumerate() {
-            let Some(sale) = memory.sale(sale_of(task)) else { continue };
+            let Some(sale) = memory.sale(task.sale()) else { continue };
             sales.insert(sale);
             match Order::of(task, sale) {
                 Some(order) => {
@@ -199,10 +200,10 @@ async fn entries_of(
 ) -> Sql<Vec<Written>> {
     let mut answers = vec![Written::Refused(Refusal::UnknownSale); entries.n];
     let written = if way == Way::Whole && entries.stock.is_empty() && !entries.orders.is_empty() {
-        let lock = session.prepare(sql::SALE_LOCK_SHARED).await?;
+        let lock = session.prepare(sql!("sale/lock_shared")).await?;
         recorder.prepare_look().await?;
         let (begun, locked, sight) = join3(
-            session.say(sql::BEGIN_WRITE),
+            session.say(BEGIN),
             session.rows_prepared(&lock, &[&entries.sales]),
             recorder.look(&entries.orders),
         )
@@ -211,9 +212,8 @@ async fn entries_of(
         recorder.tally.waited_us = waited_us(&locked?);
         recorder.whole(&entries.orders, sight?).await?
     } else {
-        let lock = session.prepare(sql::SALE_LOCK_ALONE).await?;
-        let (begun, locked) =
-            join(session.say(sql::BEGIN_WRITE), session.rows_prepared(&lock, &[&entries.sales])).await;
+        let lock = session.prepare(sql!("sale/lock_alone")).await?;
+        let (begun, locked) = join(session.say(BEGIN), session.rows_prepared(&lock, &[&entries.sales])).await;
         begun?;
         recorder.tally.waited_us = waited_us(&locked?);
         for (at, sale, task) in &entries.stock {
@@ -236,12 +236,6 @@ async fn entries_of(
 
 fn waited_us(rows: &[Row]) -> u64 {
     rows.first().map_or(0, |row| row.get::<_, i64>(0)).try_into().unwrap_or(0)
-}
-
-fn sale_of(task: &LedgerEntry) -> &SaleId {
-    match task {
-        LedgerEntry::Reservation { sale, .. } | LedgerEntry::Stock { sale, .. } => sale,
-    }
 }
 
 /// The pause before a retry: increasing, with random jitter.

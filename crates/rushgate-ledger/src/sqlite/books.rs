@@ -3,24 +3,23 @@
 use std::collections::HashMap;
 
 use rushgate_core::{
-    BuyerId, Error, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
+    BuyerId, LedgerBooks, LedgerOrder, LedgerRefusal, LedgerSku, ReservationId, Result, SaleId, Sku,
 };
 use rusqlite::params;
 
 use super::fault;
 use super::record::{name, read_range, state_from, undecodable};
-use super::session::Session;
-use super::sql;
-use crate::KnownSale;
-use crate::words::{UnitOfOrder, specification, take_units, units_taken};
+use super::session::{Session, sql};
+use crate::words::{UnitOfOrder, kept_refusal, specification, take_units, unknown};
+use crate::{KnownSale, Refusal};
 
 /// Reads a snapshot of a sale.
 pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> {
     let read = || {
-        session.run(sql::BEGIN_READ, []).map_err(fault::error)?;
+        session.run("BEGIN DEFERRED", []).map_err(fault::error)?;
         let known = find_sale(session, sale)?;
         let books = read_books(session, sale).map_err(fault::error)?;
-        session.run(sql::COMMIT, []).map_err(fault::error)?;
+        session.run("COMMIT", []).map_err(fault::error)?;
         Ok(known.zip(books))
     };
     let read = read().inspect_err(|_| session.roll_back())?;
@@ -28,16 +27,12 @@ pub(super) fn books(session: Session<'_>, sale: &SaleId) -> Result<LedgerBooks> 
     Ok(LedgerBooks { generation: known.generation, spec: known.spec, ..books })
 }
 
-pub(super) fn unknown(sale: &SaleId) -> Error {
-    Error::not_found(format_args!("the sale `{sale}` in the ledger"))
-}
-
 pub(super) fn find_sale(session: Session<'_>, sale: &SaleId) -> Result<Option<KnownSale>> {
     let read = |row: &rusqlite::Row<'_>| {
         let seq: Option<i64> = row.get(1)?;
         Ok((row.get(0)?, seq.unwrap_or(0).cast_unsigned(), row.get(2)?, row.get(3)?))
     };
-    let found = session.first(sql::SALE_KNOWN, params![sale.as_str()], read).map_err(fault::error)?;
+    let found = session.first(sql!("sale/known"), params![sale.as_str()], read).map_err(fault::error)?;
     let known = |(generation, latest_seq, spec, secret)| {
         let spec = specification(sale, spec, secret)?;
         Ok(KnownSale { generation, latest_seq, spec })
@@ -45,12 +40,14 @@ pub(super) fn find_sale(session: Session<'_>, sale: &SaleId) -> Result<Option<Kn
     found.map(known).transpose()
 }
 
+/// Reads the database's header, so it detects a lost or damaged file.
 pub(super) fn ping(session: Session<'_>) -> Result<()> {
-    session.first(sql::PING, [], |_| Ok(())).map(drop).map_err(fault::error)
+    let sql = "SELECT count(*) FROM (SELECT 1 FROM sale LIMIT 1)";
+    session.first(sql, [], |_| Ok(())).map(drop).map_err(fault::error)
 }
 
 fn read_books(session: Session<'_>, sale: &SaleId) -> rusqlite::Result<Option<LedgerBooks>> {
-    let Some(sale) = session.first(sql::SALE_FIND, params![sale.as_str()], |row| row.get::<_, i64>(0))?
+    let Some(sale) = session.first(sql!("sale/find"), params![sale.as_str()], |row| row.get::<_, i64>(0))?
     else {
         return Ok(None);
     };
@@ -63,14 +60,14 @@ fn read_books(session: Session<'_>, sale: &SaleId) -> rusqlite::Result<Option<Le
 
 fn read_skus(session: Session<'_>, sale: i64) -> rusqlite::Result<(Vec<i64>, Vec<LedgerSku>)> {
     let (mut ids, mut skus) = (Vec::new(), Vec::new());
-    session.each(sql::BOOKS_SKUS, params![sale], |row| {
+    session.each(sql!("books/skus"), params![sale], |row| {
         ids.push(row.get(0)?);
         let sku = name(Sku::as_stored, 1, row.get_ref(1)?.as_str()?)?;
         skus.push(LedgerSku { sku, total: row.get(2)?, withdrawn: Vec::new(), per_buyer: row.get(3)? });
         Ok(true)
     })?;
     for (id, sku) in ids.iter().zip(&mut skus) {
-        session.each(sql::BOOKS_WITHDRAWN, params![id], |row| {
+        session.each(sql!("books/withdrawn"), params![id], |row| {
             sku.withdrawn.push(read_range(row)?);
             Ok(true)
         })?;
@@ -85,7 +82,7 @@ fn read_orders(
     books: &mut LedgerBooks,
 ) -> rusqlite::Result<()> {
     let mut units = read_units(session, sale, names)?.into_iter().peekable();
-    session.each(sql::BOOKS_ORDERS, params![sale], |row| {
+    session.each(sql!("books/orders"), params![sale], |row| {
         let number: i64 = row.get(0)?;
         let mut order = LedgerOrder {
             id: ReservationId::from_bytes(row.get(1)?),
@@ -108,7 +105,7 @@ fn read_units(
     names: &HashMap<i64, Sku>,
 ) -> rusqlite::Result<Vec<UnitOfOrder>> {
     let mut units = Vec::new();
-    session.each(sql::BOOKS_UNITS, params![sale], |row| {
+    session.each(sql!("books/units"), params![sale], |row| {
         let sku = names.get(&row.get(1)?).cloned();
         let (order, unit, live, otherwise) = (row.get(0)?, row.get(2)?, row.get(3)?, row.get(4)?);
         units.push(UnitOfOrder { order, sku, unit, live, otherwise });
@@ -119,10 +116,11 @@ fn read_units(
 
 fn read_refusals(session: Session<'_>, sale: i64) -> rusqlite::Result<Vec<LedgerRefusal>> {
     let mut refusals = Vec::new();
-    session.each(sql::BOOKS_REFUSALS, params![sale], |row| {
-        let units_taken = units_taken(row.get_ref(2)?.as_str()?).map_err(|why| undecodable(2, why))?;
+    session.each(sql!("books/refusals"), params![sale], |row| {
+        let kept = kept_refusal(row.get_ref(2)?.as_str()?).map_err(|why| undecodable(2, why))?;
         let id = ReservationId::from_bytes(row.get(0)?);
-        refusals.push(LedgerRefusal { id, generation: row.get(1)?, units_taken });
+        let (generation, units_taken) = (row.get(1)?, kept == Refusal::UnitTaken);
+        refusals.push(LedgerRefusal { id, generation, units_taken });
         Ok(true)
     })?;
     Ok(refusals)

@@ -3,6 +3,8 @@
 use rushgate_core::Error;
 use rusqlite::ErrorCode;
 
+use crate::words::Violation;
+
 /// The error of a step that was rolled back or never began: the data is unchanged.
 pub(crate) fn error(fault: rusqlite::Error) -> Error {
     let code = fault.sqlite_error_code();
@@ -58,18 +60,6 @@ fn is_undecodable(fault: &rusqlite::Error) -> bool {
     )
 }
 
-/// The constraint that a statement violated.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Violation {
-    UnitTaken,
-    LimitReached,
-    SequenceReused,
-    NotForSale,
-    Withdrawn,
-    RefusedBefore,
-    OldGeneration,
-}
-
 /// The constraint that `fault` reports, or `None` for an error of another kind.
 pub(super) fn violation(fault: &rusqlite::Error) -> Option<Violation> {
     let rusqlite::Error::SqliteFailure(code, Some(message)) = fault else { return None };
@@ -77,18 +67,12 @@ pub(super) fn violation(fault: &rusqlite::Error) -> Option<Violation> {
         return None;
     }
     // SQLite reports the columns of an index, the name of a CHECK, and the text of a RAISE.
-    Some(match message.as_str() {
-        "UNIQUE constraint failed: order_unit.sku, order_unit.unit" => Violation::UnitTaken,
-        "CHECK constraint failed: limit_reached" => Violation::LimitReached,
-        "UNIQUE constraint failed: order_unit.sku, order_unit.buyer, order_unit.slot" => {
-            Violation::LimitReached
-        }
-        "UNIQUE constraint failed: orders.sale, orders.generation, orders.seq" => Violation::SequenceReused,
-        text if text.starts_with("not_for_sale:") => Violation::NotForSale,
-        text if text.starts_with("withdrawn:") => Violation::Withdrawn,
-        text if text.starts_with("refused:") => Violation::RefusedBefore,
-        text if text.starts_with("old_generation:") => Violation::OldGeneration,
-        _ => return None,
+    Violation::named(match message.as_str() {
+        "UNIQUE constraint failed: order_unit.sku, order_unit.unit" => "unit_taken",
+        "CHECK constraint failed: limit_reached" => "limit_reached",
+        "UNIQUE constraint failed: order_unit.sku, order_unit.buyer, order_unit.slot" => "slot_taken",
+        "UNIQUE constraint failed: orders.sale, orders.generation, orders.seq" => "sequence_reused",
+        text => text.split_once(':')?.0,
     })
 }
 

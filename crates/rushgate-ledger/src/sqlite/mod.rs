@@ -2,8 +2,7 @@ mod books;
 pub(crate) mod fault;
 mod open;
 mod record;
-mod session;
-mod sql;
+pub(crate) mod session;
 mod thread;
 
 use std::fmt;
@@ -12,12 +11,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
-use rushgate_core::{Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
+use rushgate_core::{
+    Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo, check_skus,
+};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::check::check_entries;
-use crate::counters::{Counters, add};
+use crate::counters::Counters;
+use crate::words::{closed, refuse};
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 use thread::{Close, Job, Read, Reply};
 
@@ -88,7 +90,7 @@ impl SqliteLedger {
         to: &Sender<Job>,
         job: impl FnOnce(Reply<T>) -> Job,
     ) -> Answer<'static, T> {
-        add(&self.counters.calls, 1);
+        self.counters.count(|calls| calls.calls += 1);
         if self.closed.load(Relaxed) {
             return refuse(closed());
         }
@@ -100,17 +102,9 @@ impl SqliteLedger {
     }
 }
 
-fn closed() -> Error {
-    Error::unavailable("the ledger is closed").hint("reconnect")
-}
-
-fn refuse<T: Send + 'static>(error: Error) -> Answer<'static, T> {
-    Box::pin(async move { Err(error) })
-}
-
 impl Ledger for SqliteLedger {
     fn open_sale(&self, sale: LedgerSale) -> Answer<'_, ()> {
-        match sale.check() {
+        match check_skus(&sale.skus) {
             Ok(()) => self.ask(&self.writer, |reply| Job::OpenSale(sale, reply)),
             Err(error) => refuse(error),
         }

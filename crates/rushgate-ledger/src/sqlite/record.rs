@@ -9,10 +9,9 @@ use rushgate_core::{
 use rusqlite::params;
 use rusqlite::types::Type;
 
-use super::fault::{Violation, violation};
-use super::session::Session;
-use super::sql;
-use crate::words::{self, is_live, state_text};
+use super::fault::violation;
+use super::session::{Session, sql};
+use crate::words::{self, Violation, kept_refusal, kept_word};
 use crate::{LedgerSale, Refusal, Written};
 
 type Sql<T> = rusqlite::Result<T>;
@@ -109,10 +108,10 @@ impl<'c> Recorder<'c> {
         let params = params![sale.sale.as_str(), sale.generation, self.now_us, spec];
         let id: i64 = self
             .session
-            .first(sql::SALE_OPEN, params, |row| row.get(0))?
+            .first(sql!("sale/open"), params, |row| row.get(0))?
             .ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         if let Some(spec) = &sale.spec {
-            self.session.run(sql::SALE_KEEP_SECRET, params![id, spec.secret.to_bytes()])?;
+            self.session.run(sql!("sale/keep_secret"), params![id, spec.secret.to_bytes()])?;
         }
         Ok(id)
     }
@@ -120,14 +119,14 @@ impl<'c> Recorder<'c> {
     /// Starts a new generation and returns it; `None` if the sale is unknown.
     pub(super) fn advance(&mut self, sale: &SaleId) -> Sql<Option<u32>> {
         self.generations.clear();
-        self.session.first(sql::SALE_ADVANCE, params![sale.as_str()], |row| row.get(0))
+        self.session.first(sql!("sale/advance"), params![sale.as_str()], |row| row.get(0))
     }
 
     fn generation(&mut self, sale: i64) -> Sql<u32> {
         if let Some(generation) = self.generations.get(&sale) {
             return Ok(*generation);
         }
-        let generation = self.session.first(sql::SALE_GENERATION, params![sale], |row| row.get(0))?;
+        let generation = self.session.first(sql!("sale/generation"), params![sale], |row| row.get(0))?;
         let generation = generation.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
         self.generations.insert(sale, generation);
         Ok(generation)
@@ -136,7 +135,7 @@ impl<'c> Recorder<'c> {
     fn stock(&self, sale: i64, sku: &Sku, total: u32, per_buyer: u32) -> Sql<i64> {
         let params = params![sale, sku.as_str(), total, per_buyer];
         self.session
-            .first(sql::SKU_STOCK, params, |row| row.get(0))?
+            .first(sql!("sku/stock"), params, |row| row.get(0))?
             .ok_or(rusqlite::Error::QueryReturnedNoRows)
     }
 
@@ -158,7 +157,7 @@ impl<'c> Recorder<'c> {
     }
 
     fn entry(&mut self, entry: &LedgerEntry) -> Sql<Written> {
-        let (LedgerEntry::Reservation { sale: name, .. } | LedgerEntry::Stock { sale: name, .. }) = entry;
+        let name = entry.sale();
         let Some(sale) = self.sale(name)? else { return Ok(Written::Refused(Refusal::UnknownSale)) };
         match entry {
             LedgerEntry::Reservation { generation, seq, id, buyer, units, intent, .. } => {
@@ -177,7 +176,8 @@ impl<'c> Recorder<'c> {
         let mut owned = Vec::new();
         for range in ranges {
             let mut taken = Vec::new();
-            self.session.each(sql::SKU_TAKEN_WITHIN, params![sku, range.first(), range.last()], |row| {
+            let params = params![sku, range.first(), range.last()];
+            self.session.each(sql!("sku/taken_within"), params, |row| {
                 taken.push(read_range(row)?);
                 if row.get(2)? {
                     owned.push(row.get(0)?);
@@ -185,7 +185,7 @@ impl<'c> Recorder<'c> {
                 Ok(true)
             })?;
             for free in range.without(taken) {
-                self.session.run(sql::SKU_WITHDRAW, params![sku, free.first(), free.last()])?;
+                self.session.run(sql!("sku/withdraw"), params![sku, free.first(), free.last()])?;
             }
         }
         Ok(Written::Stocked { owned })
@@ -201,25 +201,25 @@ impl<'c> Recorder<'c> {
             None if late => return Ok(Written::Refused(Refusal::OldGeneration)),
             None => {}
         }
-        if is_live(order.intent) && !self.skus_are_known(sale, order)? {
+        if order.intent.is_live() && !self.skus_are_known(sale, order)? {
             return Ok(Written::Refused(Refusal::NotForSale));
         }
         // One savepoint per order: a violation rolls back only that order, and the others need not be repeated.
-        self.session.run(sql::SAVEPOINT, [])?;
+        self.session.run("SAVEPOINT entry", [])?;
         let mut result = self.insert(sale, order, false);
-        if matches!(&result, Err(fault) if violation(fault) == Some(Violation::UnitTaken)) {
-            self.session.run(sql::ROLLBACK_TO, [])?;
+        if matches!(&result, Err(fault) if violation(fault) == Some(Violation::Is(Refusal::UnitTaken))) {
+            self.session.run("ROLLBACK TO entry", [])?;
             result = self.insert(sale, order, true);
         }
         let written = match result {
             Ok(written) => written,
             Err(fault) => {
                 let Some(violation) = violation(&fault) else { return Err(fault) };
-                self.session.run(sql::ROLLBACK_TO, [])?;
+                self.session.run("ROLLBACK TO entry", [])?;
                 Written::Refused(self.refuse(order, violation)?)
             }
         };
-        self.session.run(sql::RELEASE, [])?;
+        self.session.run("RELEASE entry", [])?;
         self.tally.orders += u64::from(!matches!(written, Written::Refused(_)));
         Ok(written)
     }
@@ -234,7 +234,7 @@ impl<'c> Recorder<'c> {
     }
 
     fn find(&self, order: &Order<'_>) -> Sql<Option<(i64, String, OrderIntent)>> {
-        self.session.first(sql::ORDER_FIND, params![order.sale, order.id.to_bytes()], |row| {
+        self.session.first(sql!("order/find"), params![order.sale, order.id.to_bytes()], |row| {
             Ok((row.get(0)?, row.get(1)?, state_from(2, row.get_ref(2)?.as_str()?)?))
         })
     }
@@ -246,15 +246,15 @@ impl<'c> Recorder<'c> {
         }
         if state == OrderIntent::Hold && order.intent != OrderIntent::Hold {
             state = order.intent;
-            self.session.run(sql::ORDER_MOVE, params![id, state_text(state), self.now_us])?;
+            self.session.run(sql!("order/move"), params![id, state.word(), self.now_us])?;
         }
-        if !is_live(state) {
+        if !state.is_live() {
             // Units were released, possibly above the start of a search.
             self.search_from.clear();
             return Ok(Written::Recorded(state));
         }
         let mut units = Vec::with_capacity(order.units.len());
-        self.session.each(sql::ORDER_UNITS, params![id], |row| {
+        self.session.each(sql!("order/units"), params![id], |row| {
             units.push((name(Sku::as_stored, 0, row.get_ref(0)?.as_str()?)?, row.get(1)?));
             Ok(true)
         })?;
@@ -263,19 +263,19 @@ impl<'c> Recorder<'c> {
 
     fn insert(&mut self, sale: &SaleId, order: &Order<'_>, reassign: bool) -> Sql<Written> {
         self.session.run(
-            sql::ORDER_INSERT,
+            sql!("order/insert"),
             params![
                 order.sale,
                 order.id.to_bytes(),
                 order.buyer.as_str(),
                 order.generation,
                 order.seq as i64,
-                state_text(order.intent),
+                order.intent.word(),
                 self.now_us
             ],
         )?;
         let id = self.session.last_id();
-        let live = is_live(order.intent);
+        let live = order.intent.is_live();
         let mut units = Vec::with_capacity(order.units.len());
         let mut slots = Slots::default();
         for (name, unit) in order.units {
@@ -288,7 +288,7 @@ impl<'c> Recorder<'c> {
             }
             let result = self.insert_unit(order, &place);
             match result {
-                Err(fault) if reassign && violation(&fault) == Some(Violation::UnitTaken) => {
+                Err(fault) if reassign && violation(&fault) == Some(Violation::Is(Refusal::UnitTaken)) => {
                     place.unit = self.free_unit(sku.id)?.ok_or(fault)?;
                     self.insert_unit(order, &place)?;
                 }
@@ -304,7 +304,7 @@ impl<'c> Recorder<'c> {
         let buyer = order.buyer.as_str();
         let KnownSku { id: sku, per_buyer } = place.sku;
         let params = params![place.order, order.sale, buyer, sku, place.unit, place.slot, per_buyer, live];
-        self.session.run(sql::ORDER_INSERT_UNIT, params).map(drop)
+        self.session.run(sql!("order/insert_unit"), params).map(drop)
     }
 
     /// The highest free unit, if any. The store reserves the lowest units first, so the highest one is the least
@@ -312,10 +312,10 @@ impl<'c> Recorder<'c> {
     fn free_unit(&mut self, sku: i64) -> Sql<Option<UnitNumber>> {
         let from = match self.search_from.get(&sku) {
             Some(from) => *from,
-            None => self.session.first(sql::SKU_TOTAL, params![sku], |row| row.get(0))?.unwrap_or(0),
+            None => self.session.first(sql!("sku/total"), params![sku], |row| row.get(0))?.unwrap_or(0),
         };
         let mut free = from;
-        self.session.each(sql::SKU_TAKEN_DOWN_FROM, params![sku, from], |row| {
+        self.session.each(sql!("sku/taken_down_from"), params![sku, from], |row| {
             let taken = read_range(row)?;
             let reached = taken.last() == free;
             if reached {
@@ -329,37 +329,26 @@ impl<'c> Recorder<'c> {
 
     /// Translates a violation, and records it if a later delivery could otherwise get another answer.
     fn refuse(&self, order: &Order<'_>, violation: Violation) -> Sql<Refusal> {
-        let (refusal, why) = match violation {
-            Violation::UnitTaken => (Refusal::UnitTaken, Some("unit_taken")),
-            Violation::LimitReached => (Refusal::LimitReached, Some("limit_reached")),
-            Violation::SequenceReused => (Refusal::SequenceReused, None),
-            Violation::NotForSale => (Refusal::NotForSale, None),
-            Violation::Withdrawn => (Refusal::Withdrawn, None),
-            Violation::RefusedBefore => (self.why_refused(order)?, None),
-            Violation::OldGeneration => (Refusal::OldGeneration, None),
-        };
-        if let Some(why) = why {
+        let Violation::Is(refusal) = violation else { return self.why_refused(order) };
+        if let Some(why) = kept_word(refusal) {
             let params = params![order.sale, order.id.to_bytes(), order.generation, why, self.now_us];
-            self.session.run(sql::ORDER_REFUSE, params)?;
+            self.session.run(sql!("order/refuse"), params)?;
         }
         Ok(refusal)
     }
 
     fn why_refused(&self, order: &Order<'_>) -> Sql<Refusal> {
         let params = params![order.sale, order.id.to_bytes(), order.generation];
-        let why = self.session.first(sql::ORDER_WHY_REFUSED, params, |row| row.get::<_, String>(0))?;
-        match why.as_deref() {
-            Some("unit_taken") => Ok(Refusal::UnitTaken),
-            Some("limit_reached") => Ok(Refusal::LimitReached),
-            other => Err(undecodable(0, format!("a refusal for the reason {other:?}"))),
-        }
+        let why = self.session.first(sql!("order/why_refused"), params, |row| row.get::<_, String>(0))?;
+        let why = why.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+        kept_refusal(&why).map_err(|why| undecodable(0, why))
     }
 
     fn sale(&mut self, name: &SaleId) -> Sql<Option<i64>> {
         if let Some(sale) = self.known.sales.get(name) {
             return Ok(Some(sale.id));
         }
-        let id = self.session.first(sql::SALE_FIND, params![name.as_str()], |row| row.get(0))?;
+        let id = self.session.first(sql!("sale/find"), params![name.as_str()], |row| row.get(0))?;
         if let Some(id) = id {
             if self.known.sales.len() >= Known::SALES_MAX {
                 self.known.forget();
@@ -374,7 +363,7 @@ impl<'c> Recorder<'c> {
             return Ok(Some(*sku));
         }
         let read = |row: &rusqlite::Row<'_>| Ok(KnownSku { id: row.get(0)?, per_buyer: row.get(1)? });
-        let found = self.session.first(sql::SKU_FIND, params![sale_id, name.as_str()], read)?;
+        let found = self.session.first(sql!("sku/find"), params![sale_id, name.as_str()], read)?;
         if let (Some(sku), Some(sale)) = (found, self.known.sales.get_mut(sale)) {
             sale.skus.insert(name.clone(), sku);
         }
@@ -404,7 +393,7 @@ impl Slots {
             *self = Self { sku: Some(sku.id), filled: Vec::new(), next: 1 };
             // A limit of one leaves no choice.
             if sku.per_buyer > 1 {
-                recorder.session.each(sql::ORDER_SLOTS, params![sku.id, buyer.as_str()], |row| {
+                recorder.session.each(sql!("order/slots"), params![sku.id, buyer.as_str()], |row| {
                     self.filled.push(row.get(0)?);
                     Ok(true)
                 })?;

@@ -2,7 +2,15 @@
 
 use rusqlite::{Connection, OptionalExtension, Params, Row};
 
-use crate::counters::{Counters, add};
+use crate::counters::Counters;
+
+/// The SQL of a file. Its header documents parameters and result.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/sql/", $name, ".sql"))
+    };
+}
+pub(crate) use sql;
 
 #[derive(Clone, Copy)]
 pub(super) struct Session<'c> {
@@ -17,7 +25,7 @@ impl<'c> Session<'c> {
 
     /// Executes a statement and returns the number of changed rows.
     pub(super) fn run(&self, sql: &str, params: impl Params) -> rusqlite::Result<usize> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         self.conn.prepare_cached(sql)?.execute(params)
     }
 
@@ -28,7 +36,7 @@ impl<'c> Session<'c> {
         params: impl Params,
         read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Option<T>> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         self.conn.prepare_cached(sql)?.query_row(params, read).optional()
     }
 
@@ -39,7 +47,7 @@ impl<'c> Session<'c> {
         params: impl Params,
         mut visit: impl FnMut(&Row<'_>) -> rusqlite::Result<bool>,
     ) -> rusqlite::Result<()> {
-        add(&self.counters.statements, 1);
+        self.counters.count(|calls| calls.statements += 1);
         let mut statement = self.conn.prepare_cached(sql)?;
         let mut rows = statement.query(params)?;
         while let Some(row) = rows.next()? {

@@ -11,9 +11,9 @@ use tracing::{debug, warn};
 
 use super::record::{Known, Recorder, Tally};
 use super::session::Session;
-use super::{books, fault, open, sql};
-use crate::counters::{Counters, add};
-use crate::words::now_us;
+use super::{books, fault, open};
+use crate::counters::Counters;
+use crate::words::{now_us, unknown};
 use crate::{KnownSale, LedgerSale, Written};
 
 pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
@@ -118,7 +118,7 @@ impl Write {
             }
             Self::Entries { written, reply, .. } => drop(reply.send(Ok(written))),
             Self::Advance { sale, generation, reply } => {
-                drop(reply.send(generation.ok_or_else(|| books::unknown(&sale).doing(ADVANCING))));
+                drop(reply.send(generation.ok_or_else(|| unknown(&sale).doing(ADVANCING))));
             }
         }
     }
@@ -137,13 +137,13 @@ const WRITING: &str = "write orders to the ledger";
 const ADVANCING: &str = "raise the generation of a sale";
 
 fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> Result<Tally> {
-    session.run(sql::BEGIN_WRITE, []).map_err(fault::error)?;
+    session.run("BEGIN IMMEDIATE", []).map_err(fault::error)?;
     let mut recorder = Recorder::new(session, known, now_us());
     for job in jobs {
         job.carry_out(&mut recorder).map_err(fault::error)?;
     }
     let tally = recorder.tally;
-    session.run(sql::COMMIT, []).map_err(fault::commit_error)?;
+    session.run("COMMIT", []).map_err(fault::commit_error)?;
     Ok(tally)
 }
 
@@ -205,10 +205,12 @@ impl Server {
         match transaction(session, &mut self.known, &mut jobs) {
             Ok(tally) => {
                 // Update the counters before the calls are answered, so that callers find them up to date.
-                add(&self.counters.transactions, 1);
-                add(&self.counters.entries, tally.entries);
-                add(&self.counters.orders, tally.orders);
-                add(&self.counters.refused, tally.refused);
+                self.counters.count(|calls| {
+                    calls.transactions += 1;
+                    calls.entries += tally.entries;
+                    calls.orders += tally.orders;
+                    calls.refused += tally.refused;
+                });
                 debug!(
                     calls = jobs.len(),
                     entries = tally.entries,

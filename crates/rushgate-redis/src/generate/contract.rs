@@ -3,14 +3,14 @@
 
 use rushgate_core::OnDuplicateSpec::{Debounce, Earliest, Keep, Replace};
 use rushgate_core::{
-    ClientId, Coded, Completion, ContentType, EventKind, HaltReason, HoldState, IfDead, Kind as TaskKind,
-    LockName, MAX_NAME_BYTES, NewSchedule, NewTask, Overflow, PastEnd, Payload, Priority, QueueName, Receipt,
-    Retry, SaleId, SaleStatus, TaskEnd, TaskProgress, WorkerMode,
+    Coded, Completion, ContentType, EventKind, HaltReason, HoldState, IfDead, Kind as TaskKind,
+    MAX_NAME_BYTES, NewSchedule, NewTask, Overflow, PastEnd, Payload, Priority, Receipt, Retry, SaleStatus,
+    TaskEnd, TaskProgress, WorkerMode,
 };
 use serde_json::{Map, Value, json};
 
 use super::header::{Argument, Header, Kind};
-use super::{lua, read, reference};
+use super::{KeyGroup, key_groups, lua, read, reference};
 use crate::function::Function;
 use crate::keys::{self, Group};
 use crate::library::{NAME, PROTOCOL};
@@ -373,28 +373,13 @@ fn kind<'a>(header: &'a Header<'_>, argument: &str) -> &'a Kind<'a> {
 
 /// The endings of the keys of each group. A key is `rg:{TAG:NAME}:ENDING`, in the replay cache with `:CLIENT` behind it.
 fn groups() -> Value {
-    let (lock, queue) = (LockName::new("NAME"), QueueName::new("NAME"));
-    let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("NAME")) else {
-        unreachable!("they are names")
-    };
-    let nobody = ClientId::from_u64(0);
-    let of = |tag: &str, group: &Group| json!({ "tag": tag, "endings": group.endings() });
-    json!({
-        "lock": of("l", &keys::lock(&lock)),
-        "queue": of("q", &keys::queue(&queue)),
-        "answers": of("q", &keys::replays(&queue, nobody)),
-        "schedules": of("q", &keys::schedules(&queue)),
-        "workers": of("q", &keys::workers(&queue)),
-        "attempts": of("s", &keys::attempts(&sale)),
-        "unique": of("q", &keys::unique(&queue)),
-        "sale": of("s", &keys::sale(&sale)),
-        "home": of("s", &keys::sale_home(&sale)),
-        "room": of("s", &keys::room(&sale)),
-    })
+    let tag = |keys: &Group| char::from(keys.first()["rg:{".len()]).to_string();
+    let of = |KeyGroup { name, keys, .. }| (name, json!({ "tag": tag(&keys), "endings": keys.endings() }));
+    key_groups().into_iter().map(of).collect()
 }
 
 fn function(header: &Header<'_>) -> Value {
-    let groups: Vec<_> = header.keys.iter().map(|keys| format!("{:?}", keys.group).to_lowercase()).collect();
+    let groups: Vec<_> = header.keys.iter().map(|keys| keys.group).collect();
     let names = |of: &[Argument<'_>]| of.iter().map(|of| of.name.to_owned()).collect::<Vec<_>>();
     let mut function =
         json!({ "groups": groups, "arguments": names(&header.arguments), "flags": header.flags });

@@ -14,6 +14,8 @@
 //! -- flags: allow-oom
 //! ```
 
+use super::key_groups;
+
 /// A parsed header.
 #[derive(Debug)]
 pub(super) struct Header<'a> {
@@ -26,28 +28,13 @@ pub(super) struct Header<'a> {
     pub(super) body: &'a str,
 }
 
-/// A group of keys.
+/// A group of keys of a function.
 #[derive(Debug)]
 pub(super) struct Keys<'a> {
-    /// The kind of the group.
-    pub(super) group: Group,
+    /// The name of the group.
+    pub(super) group: &'static str,
     /// Positions of the keys, such as `1-37`.
     pub(super) numbers: &'a str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Group {
-    Lock,
-    Queue,
-    Answers,
-    Schedules,
-    Workers,
-    Attempts,
-    Unique,
-    Sale,
-    Staged,
-    Home,
-    Room,
 }
 
 /// One argument.
@@ -166,23 +153,15 @@ impl<'a> Header<'a> {
 impl<'a> Keys<'a> {
     fn read(rest: &'a str) -> Self {
         let (numbers, what) = rest.split_once(']').expect("numbers in brackets");
-        let what = what.trim();
-        let groups = [
-            ("the lock", Group::Lock),
-            ("the queue", Group::Queue),
-            ("the replay cache", Group::Answers),
-            ("the schedules", Group::Schedules),
-            ("the workers", Group::Workers),
-            ("the attempts", Group::Attempts),
-            ("the uniqueness windows", Group::Unique),
-            ("the room", Group::Room),
-            ("the sale's home", Group::Home),
-            ("the sale", Group::Sale),
-            ("the staged sale", Group::Staged),
-        ];
-        let group =
-            groups.iter().find(|(words, _)| what.starts_with(words)).expect("keys of a known group").1;
+        let what = what.trim().trim_start_matches("the ").split(',').next().unwrap_or_default();
+        // The keys of a staged sale have the endings of a sale's.
+        let group = if what == "staged sale" { "staged" } else { Self::known(what) };
         Self { group, numbers }
+    }
+
+    fn known(what: &str) -> &'static str {
+        let begins = |title: &str| format!("{title} ").starts_with(&format!("{what} "));
+        key_groups().iter().find(|group| begins(group.title)).expect("keys of a known group").name
     }
 
     /// Whether the group repeats for each item.
@@ -287,7 +266,7 @@ local x = 1
 ";
         let header = Header::of(file);
         let keys: Vec<_> = header.keys.iter().map(|keys| (keys.group, keys.count())).collect();
-        assert_eq!(keys, [(Group::Queue, 37), (Group::Answers, 2)]);
+        assert_eq!(keys, [("queue", 37), ("answers", 2)]);
         let [lease, token] = &header.arguments[..] else { panic!("two arguments") };
         assert_eq!((lease.name, lease.optional), ("lease", true));
         assert_eq!(lease.kind, Kind::Whole("10000".into(), "86400000000".into()));

@@ -19,7 +19,7 @@ use rushgate_core::{
 };
 use serde::Serialize;
 
-use self::header::{Argument, Each, Group, Header, Keys, Kind, NAMED};
+use self::header::{Argument, Each, Header, Keys, Kind, NAMED};
 use crate::function::Function;
 use crate::keys;
 use crate::library::{self, NAME, PROTOCOL};
@@ -58,6 +58,38 @@ impl Function {
     fn header(self) -> Header<'static> {
         Header::of(self.file())
     }
+}
+
+/// A group of keys.
+struct KeyGroup {
+    /// The name in the library and in the contract of the clients.
+    name: &'static str,
+    /// What the documentation calls it. A header may have only the first words.
+    title: &'static str,
+    /// The shared piece that describes its keys.
+    piece: &'static str,
+    keys: keys::Group,
+}
+
+/// All groups of keys, in the order of the library.
+fn key_groups() -> [KeyGroup; 10] {
+    let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
+    let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
+        unreachable!("they are names")
+    };
+    [
+        ("lock", "lock", "lock", keys::lock(&lock)),
+        ("queue", "queue", "queue", keys::queue(&queue)),
+        ("answers", "replay cache", "once", keys::replays(&queue, ClientId::from_u64(0))),
+        ("schedules", "schedules", "schedule", keys::schedules(&queue)),
+        ("workers", "workers", "worker", keys::workers(&queue)),
+        ("attempts", "attempts at the sale", "attempts", keys::attempts(&sale)),
+        ("unique", "uniqueness windows", "unique", keys::unique(&queue)),
+        ("room", "room", "room", keys::room(&sale)),
+        ("home", "sale's home", "sale", keys::sale_home(&sale)),
+        ("sale", "sale", "sale", keys::sale(&sale)),
+    ]
+    .map(|(name, title, piece, keys)| KeyGroup { name, title, piece, keys })
 }
 
 /// The functions of one area, without the one that belongs to two.
@@ -229,25 +261,9 @@ fn limits() -> String {
 
 /// The names of the groups of keys, for `verb` in `lua/library.lua`.
 fn groups(header: &Header<'_>) -> String {
-    let names = header.keys.iter().map(|keys| format!("'{}'", group_name(keys.group)));
+    let names = header.keys.iter().map(|keys| format!("'{}'", keys.group));
     let is_repeated = header.keys.iter().any(Keys::is_repeated);
     list(names.chain(is_repeated.then(|| "is_repeated = true".to_owned())))
-}
-
-fn group_name(group: Group) -> &'static str {
-    match group {
-        Group::Lock => "lock",
-        Group::Queue => "queue",
-        Group::Answers => "answers",
-        Group::Schedules => "schedules",
-        Group::Workers => "workers",
-        Group::Attempts => "attempts",
-        Group::Unique => "unique",
-        Group::Sale => "sale",
-        Group::Staged => "staged",
-        Group::Home => "home",
-        Group::Room => "room",
-    }
 }
 
 fn argument_checks(header: &Header<'_>) -> String {
@@ -338,25 +354,10 @@ fn quoted(text: &str) -> String {
 
 /// The endings of the keys in each group, in order.
 fn endings() -> String {
-    let ends = |of: keys::Group| list(of.endings().iter().map(|ending| format!("'{ending}'")));
-    let name = "NAME";
-    let lock = LockName::new(name).expect("it is a name");
-    let queue = QueueName::new(name).expect("it is a name");
-    let sale = SaleId::new(name).expect("it is a name");
-    format!(
-        "local ENDINGS = {{\n  lock = {},\n  queue = {},\n  answers = {},\n  schedules = {},\n  workers = {},\n  attempts = {},\n  unique = {},\n  \
-         room = {},\n  home = {},\n  sale = {},\n}}\n",
-        ends(keys::lock(&lock)),
-        ends(keys::queue(&queue)),
-        ends(keys::replays(&queue, ClientId::from_u64(0))),
-        ends(keys::schedules(&queue)),
-        ends(keys::workers(&queue)),
-        ends(keys::attempts(&sale)),
-        ends(keys::unique(&queue)),
-        ends(keys::room(&sale)),
-        ends(keys::sale_home(&sale)),
-        ends(keys::sale(&sale)),
-    )
+    let endings = |group: &KeyGroup| list(group.keys.endings().iter().map(|ending| format!("'{ending}'")));
+    let groups = key_groups();
+    let lines = groups.iter().map(|group| format!("  {} = {},\n", group.name, endings(group)));
+    format!("local ENDINGS = {{\n{}}}\n", lines.collect::<String>())
 }
 
 /// Replaces named numbers by their values, because Lua allows 200 local names at a time and creates functions faster

@@ -2,14 +2,14 @@
 
 use std::fmt::Write as _;
 
-use rushgate_core::{ClientId, Coded, EventKind, HoldState, LockName, QueueName, SaleId};
+use rushgate_core::{Coded, EventKind, HoldState};
 use serde::Serialize;
 use serde_json::json;
 
 use super::header::NAMED;
-use super::include;
+use super::{KeyGroup, include, key_groups};
 use crate::function::Function;
-use crate::keys::{self, Group};
+use crate::keys;
 
 /// Called by Rushgate's own services, and by programs with a ledger of their own. Clients do not need them.
 const FOR_SERVICES: [Function; 11] = [
@@ -44,33 +44,21 @@ pub(super) fn parts() -> Vec<(&'static str, &'static str, String)> {
     ]
 }
 
-/// Each group of keys: its heading, the file that describes it, and its keys.
-pub(super) fn groups() -> [(&'static str, &'static str, Group); 9] {
-    let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
-    let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
-        unreachable!("they are names")
-    };
-    [
-        ("The lock", "lock", keys::lock(&lock)),
-        ("The queue", "queue", keys::queue(&queue)),
-        ("The replay cache", "once", keys::replays(&queue, ClientId::from_u64(0))),
-        ("The schedules", "schedule", keys::schedules(&queue)),
-        ("The workers", "worker", keys::workers(&queue)),
-        ("The uniqueness windows", "unique", keys::unique(&queue)),
-        ("The sale", "sale", keys::sale(&sale)),
-        ("The attempts at the sale", "attempts", keys::attempts(&sale)),
-        ("The room", "room", keys::room(&sale)),
-    ]
+/// The groups of keys that have sections, in the order of these.
+pub(super) fn sections() -> impl Iterator<Item = KeyGroup> {
+    let order = ["lock", "queue", "answers", "schedules", "workers", "unique", "sale", "attempts", "room"];
+    order.into_iter().filter_map(|name| key_groups().into_iter().find(|group| group.name == name))
 }
 
 fn all_keys() -> String {
     let mut text = String::new();
-    for (title, piece, group) in groups() {
-        let first = String::from_utf8(group.first()).expect("a key of this group is text");
-        let pattern = first.replace(group.endings()[0], "END").replace(&format!("{:016x}", 0), "CLIENT");
+    for KeyGroup { title, piece, keys, .. } in sections() {
+        let first = String::from_utf8(keys.first()).expect("a key of this group is text");
+        let pattern = first.replace(keys.endings()[0], "END").replace(&format!("{:016x}", 0), "CLIENT");
         let description = description(piece);
         let public = description.split_once(INTERNALS).map_or(&*description, |(public, _)| public);
-        let _ = writeln!(text, "## {title}\n\nKeys: `{pattern}`\n\n```text\n{}\n```\n", public.trim_end());
+        let public = public.trim_end();
+        let _ = writeln!(text, "## The {title}\n\nKeys: `{pattern}`\n\n```text\n{public}\n```\n");
     }
     let _ = writeln!(text, "## The directories\n\nKeys: `{}`, `{}`", keys::QUEUES, keys::SALES);
     text
@@ -78,9 +66,9 @@ fn all_keys() -> String {
 
 fn internals() -> String {
     let mut text = String::new();
-    for (title, piece, _) in groups() {
+    for KeyGroup { title, piece, .. } in sections() {
         if let Some((_, internals)) = description(piece).split_once(INTERNALS) {
-            let _ = writeln!(text, "### {title}\n\n```text\n{}\n```\n", internals.trim_end());
+            let _ = writeln!(text, "### The {title}\n\n```text\n{}\n```\n", internals.trim_end());
         }
     }
     text

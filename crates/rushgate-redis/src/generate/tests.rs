@@ -90,11 +90,11 @@ fn described_key(line: &str) -> Option<&str> {
 
 #[test]
 fn the_keys_of_a_group_are_described_in_their_order() {
-    for (title, piece, group) in reference::groups() {
+    for KeyGroup { title, piece, keys, .. } in reference::sections() {
         let description = reference::description(piece);
         let described: Vec<_> = description.lines().filter_map(described_key).collect();
         let is_digit = |c: char| c.is_ascii_digit();
-        let mut keys: Vec<_> = group.endings().iter().map(|end| end.trim_end_matches(is_digit)).collect();
+        let mut keys: Vec<_> = keys.endings().iter().map(|end| end.trim_end_matches(is_digit)).collect();
         keys.dedup();
         assert_eq!(described, keys, "{title}");
     }

@@ -1,6 +1,6 @@
 //! Dead letters.
 
-use rushgate_core::{DeadLetter, DeadRequeued, Op, Page, QueueName, Result, Selection, TaskId, Timestamp};
+use rushgate_core::{DeadLetter, DeadRequeued, Page, QueueName, Result, Selection, TaskId, Timestamp, verb};
 
 use super::row::{PAST_BEFORE, read_line, read_past};
 use super::{call, once, read_body};
@@ -12,8 +12,8 @@ pub(crate) fn dead(queue: &QueueName, page: &Page) -> Call {
     call(Function::QueueDead, queue).arg(&page.after).number(page.limit.into())
 }
 
-pub(crate) fn dead_letter(queue: &QueueName, id: &TaskId) -> Call {
-    call(Function::QueueDeadLetter, queue).arg(id.as_str())
+pub(crate) fn dead_letter(verb: &verb::DeadLetter) -> Call {
+    call(Function::QueueDeadLetter, &verb.queue).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_dead_letter(reply: Reply) -> Result<Option<DeadLetter>> {
@@ -21,9 +21,7 @@ pub(crate) fn read_dead_letter(reply: Reply) -> Result<Option<DeadLetter>> {
 }
 
 pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
-    let mut fields = reply.list()?;
-    let mut letters = Vec::new();
-    while !fields.is_empty() {
+    reply.list()?.each(|fields| {
         let id = TaskId::as_stored(fields.text()?)?;
         let letter = fields.bytes()?;
         let mut letter = Packed(&letter);
@@ -36,9 +34,8 @@ pub(crate) fn read_dead(reply: Reply) -> Result<Vec<DeadLetter>> {
         let past = if has_past { read_past(&mut letter)? } else { Vec::new() };
         let (priority, key) = read_line(byte, &mut letter)?;
         let payload = read_body(letter)?;
-        letters.push(DeadLetter { id, payload, priority, attempts, max_attempts, error, died_at, key, past });
-    }
-    Ok(letters)
+        Ok(DeadLetter { id, payload, priority, attempts, max_attempts, error, died_at, key, past })
+    })
 }
 
 fn with_selection(call: Call, which: &Selection) -> Call {
@@ -53,8 +50,8 @@ fn with_selection(call: Call, which: &Selection) -> Call {
     }
 }
 
-pub(crate) fn requeue_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Function::QueueRequeueDead, queue, op), which)
+pub(crate) fn requeue_dead(verb: &verb::RequeueDead) -> Call {
+    with_selection(once(Function::QueueRequeueDead, &verb.queue, verb.op), &verb.which)
 }
 
 pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
@@ -62,8 +59,8 @@ pub(crate) fn read_dead_requeued(reply: Reply) -> Result<DeadRequeued> {
     Ok(DeadRequeued { requeued: fields.int()?, kept: fields.int()? })
 }
 
-pub(crate) fn delete_dead(op: Op, queue: &QueueName, which: &Selection) -> Call {
-    with_selection(once(Function::QueueDeleteDead, queue, op), which)
+pub(crate) fn delete_dead(verb: &verb::DeleteDead) -> Call {
+    with_selection(once(Function::QueueDeleteDead, &verb.queue, verb.op), &verb.which)
 }
 
 pub(crate) fn read_dead_deleted(reply: Reply) -> Result<u64> {

@@ -1,6 +1,6 @@
 //! Events, and the calls that wait for them.
 
-use rushgate_core::{Error, Page, QueueName, Result, TaskChange, TaskEvent, TaskEvents, TaskId, Timestamp};
+use rushgate_core::{Error, QueueName, Result, TaskChange, TaskEvent, TaskEvents, TaskId, Timestamp, verb};
 
 use super::{MOMENT_MAX, call};
 use crate::command::Call;
@@ -26,8 +26,9 @@ pub(crate) fn follow(queue: &QueueName, inbox: u64, after: u64) -> Call {
     call(Function::QueueFollow, queue).arg(format!("{inbox:016x}")).number(after.min(MOMENT_MAX))
 }
 
-pub(crate) fn events(queue: &QueueName, page: &Page<u64>) -> Call {
-    call(Function::QueueEvents, queue).number(page.after.min(MOMENT_MAX)).number(page.limit.into())
+pub(crate) fn events(verb: &verb::TaskEvents) -> Call {
+    let call = call(Function::QueueEvents, &verb.queue).number(verb.page.after.min(MOMENT_MAX));
+    call.number(verb.page.limit.into())
 }
 
 pub(crate) fn read_events(reply: Reply) -> Result<TaskEvents> {

@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Coded, Finished, KeyLimits, Listing, Page, QueueLimits, QueueName, QueueStats, Rate, Result, Retention,
-    TaskEnd, TaskId, TaskInfo, TaskPage, TaskState, Timestamp, Waited, Waits, WaitsFor,
+    Coded, Finished, KeyLimits, Listing, QueueLimits, QueueStats, Rate, Result, Retention, TaskEnd, TaskId,
+    TaskInfo, TaskPage, TaskState, Timestamp, Waited, Waits, WaitsFor, verb,
 };
 
 use super::row::unpack_row;
-use super::{MOMENT_MAX, call, optional, read_body};
+use super::{MOMENT_MAX, call, read_body};
 use crate::command::Call;
 use crate::command::micros;
 use crate::function::Function;
-use crate::reply::{Fields, Packed, Reply, coded, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, nonzero, str_of, strange};
 
-pub(crate) fn waits(queue: &QueueName, id: &TaskId) -> Call {
-    call(Function::QueueWaits, queue).arg(id.as_str())
+pub(crate) fn waits(verb: &verb::Waits) -> Call {
+    call(Function::QueueWaits, &verb.queue).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
@@ -23,43 +23,35 @@ pub(crate) fn read_waits(reply: Reply) -> Result<Option<Waits>> {
     if fields.is_empty() {
         return Ok(None);
     }
-    let mut waits = Waits {
+    Ok(Some(Waits {
         open: fields.int()? == 1,
         if_dead: coded(fields.int()?)?,
         left: fields.int()?,
         over: fields.int()?,
         dead: fields.int()?,
-        first: Vec::new(),
-    };
-    while !fields.is_empty() {
-        let (id, is_dead, error) = (TaskId::as_stored(fields.text()?)?, fields.int()? == 1, fields.text()?);
-        waits.first.push(WaitsFor { id, error: is_dead.then_some(error) });
-    }
-    Ok(Some(waits))
+        first: fields.each(|fields| {
+            let (id, is_dead) = (TaskId::as_stored(fields.text()?)?, fields.int()? == 1);
+            Ok(WaitsFor { id, error: Some(fields.text()?).filter(|_| is_dead) })
+        })?,
+    }))
 }
 
-pub(crate) fn dependents(queue: &QueueName, id: &TaskId, n: u32) -> Call {
-    call(Function::QueueDependents, queue).arg(id.as_str()).number(n.into())
+pub(crate) fn dependents(verb: &verb::Dependents) -> Call {
+    call(Function::QueueDependents, &verb.queue).arg(verb.id.as_str()).number(verb.n.into())
 }
 
 pub(crate) fn read_dependents(reply: Reply) -> Result<Vec<TaskId>> {
-    let mut fields = reply.list()?;
-    let mut all = Vec::new();
-    while !fields.is_empty() {
-        all.push(TaskId::as_stored(fields.text()?)?);
-    }
-    Ok(all)
+    reply.list()?.each(|fields| TaskId::as_stored(fields.text()?))
 }
 
-pub(crate) fn waited(queue: &QueueName, id: &TaskId, page: &Page) -> Call {
-    call(Function::QueueWaited, queue).arg(id.as_str()).arg(&page.after).number(page.limit.into())
+pub(crate) fn waited(verb: &verb::Waited) -> Call {
+    let call = call(Function::QueueWaited, &verb.queue).arg(verb.id.as_str());
+    call.arg(&verb.page.after).number(verb.page.limit.into())
 }
 
 /// Finished dependencies, packed as in `lua/include/queue.lua`.
 pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
-    let mut fields = reply.list()?;
-    let mut all = Vec::new();
-    while !fields.is_empty() {
+    reply.list()?.each(|fields| {
         let id = TaskId::as_stored(fields.text()?)?;
         let packed = fields.bytes()?;
         let mut packed = Packed(&packed);
@@ -71,13 +63,12 @@ pub(crate) fn read_waited(reply: Reply) -> Result<Vec<Waited>> {
         } else if !packed.0.is_empty() {
             result = Some(read_body(packed)?);
         }
-        all.push(Waited { id, end, at, result, error });
-    }
-    Ok(all)
+        Ok(Waited { id, end, at, result, error })
+    })
 }
 
-pub(crate) fn task(queue: &QueueName, id: &TaskId) -> Call {
-    call(Function::QueueTasks, queue).flag(false).arg(id.as_str())
+pub(crate) fn task(verb: &verb::Task) -> Call {
+    call(Function::QueueTasks, &verb.queue).flag(false).arg(verb.id.as_str())
 }
 
 pub(crate) fn read_task(reply: Reply) -> Result<Option<TaskInfo>> {
@@ -91,7 +82,8 @@ const STORE: &str = "redis";
 /// The most tasks that one call lists. The server can do nothing else meanwhile.
 const LISTED_MAX: u32 = 500;
 
-pub(crate) fn tasks(queue: &QueueName, listing: &Listing) -> Result<Call> {
+pub(crate) fn tasks(verb: &verb::Tasks) -> Result<Call> {
+    let verb::Tasks { queue, listing } = verb;
     let position = listing.position(STORE)?;
     let state = listing.state.map_or("", TaskState::word);
     let limit = listing.page.limit.min(LISTED_MAX);
@@ -107,23 +99,20 @@ pub(crate) fn read_task_page(listing: &Listing, reply: Reply) -> Result<TaskPage
 }
 
 fn read_infos(now: Timestamp, mut fields: Fields) -> Result<Vec<TaskInfo>> {
-    let mut infos = Vec::new();
-    while !fields.is_empty() {
+    fields.each(|fields| {
         let id = TaskId::as_stored(fields.text()?)?;
         let (record, run) = (fields.bytes()?, fields.bytes()?);
         if record.is_empty() {
             fields.next()?;
-            infos.push(read_finished(id, Packed(&run))?);
-            continue;
+            return read_finished(id, Packed(&run));
         }
         let row = unpack_row(id, Packed(&record), &run)?;
-        let not_before = match fields.next()? {
+        let not_before = match fields.moment()? {
             _ if row.leased => None,
-            Reply::Bytes(blocked) if blocked.is_empty() => None,
-            moment if row.task.key.is_some() => Some(Timestamp::from_micros(moment.int()?)),
-            _ => Some(row.task.ticket.due),
+            Some(_) if row.task.key.is_none() => Some(row.task.ticket.due),
+            moment => moment,
         };
-        infos.push(TaskInfo {
+        Ok(TaskInfo {
             state: match not_before {
                 _ if row.leased => TaskState::Leased,
                 None => TaskState::Blocked,
@@ -141,9 +130,8 @@ fn read_infos(now: Timestamp, mut fields: Fields) -> Result<Vec<TaskInfo>> {
             finished: None,
             error: row.error,
             task: row.task,
-        });
-    }
-    Ok(infos)
+        })
+    })
 }
 
 /// A finished task, packed as in `lua/include/queue.lua`.
@@ -172,8 +160,8 @@ fn read_finished(id: TaskId, mut kept: Packed<'_>) -> Result<TaskInfo> {
     })
 }
 
-pub(crate) fn stats(queue: &QueueName) -> Call {
-    call(Function::QueueStats, queue)
+pub(crate) fn stats(verb: &verb::Stats) -> Call {
+    call(Function::QueueStats, &verb.queue)
 }
 
 pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
@@ -187,12 +175,12 @@ pub(crate) fn read_stats(reply: Reply) -> Result<QueueStats> {
         done: fields.int()?,
         dropped: fields.int()?,
         lag_ms: fields.int()? / 1_000,
-        rate_until: optional(fields.next()?)?.map(Timestamp::from_micros),
-        last_claim: Some(fields.int()?).filter(|claim| *claim > 0).map(Timestamp::from_micros),
+        rate_until: fields.moment()?,
+        last_claim: nonzero(fields.int()?),
         paused: fields.int()? == 1,
         limits: QueueLimits::default(),
     };
-    let bound = optional(fields.next()?)?;
+    let bound = fields.optional()?;
     let limits = QueueLimits { bound, ..read_limits(&fields.text()?)? };
     Ok(QueueStats { limits, ..stats })
 }
@@ -222,15 +210,16 @@ pub(crate) fn read_limits(text: &str) -> Result<QueueLimits> {
     Ok(QueueLimits { bound: None, overflow, concurrency: concurrency?, rate, per_key, retention, events })
 }
 
-pub(crate) fn limit(queue: &QueueName, limits: QueueLimits) -> Call {
-    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = limits;
+pub(crate) fn limit(verb: &verb::Limit) -> Call {
+    let QueueLimits { bound, overflow, concurrency, rate, per_key, retention, events } = verb.limits;
     let bound = bound.map(|bound| bound.min(MOMENT_MAX));
     let small = |number: Option<u32>| number.map(u64::from);
     let of_rate = |rate: Option<Rate>| rate.map(|rate| (u64::from(rate.n), micros(rate.per))).unzip();
     let ((n, us), (key_n, key_us)) = (of_rate(rate), of_rate(per_key.rate));
     let words = [bound, small(concurrency), n, us, small(per_key.concurrency), key_n, key_us];
     let text = |number: Option<u64>| number.map(|number| number.to_string()).unwrap_or_default();
-    let call = words.into_iter().fold(call(Function::QueueLimit, queue), |call, word| call.arg(text(word)));
+    let call = call(Function::QueueLimit, &verb.queue);
+    let call = words.into_iter().fold(call, |call, word| call.arg(text(word)));
     let (age, count) = retention.map(|keep| (micros(keep.age), keep.count.into())).unzip();
     let call = call.flag(per_key.fifo).arg(text(age)).arg(text(count)).number(overflow.code().into());
     call.arg(text(small(events)))

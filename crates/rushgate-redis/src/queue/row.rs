@@ -38,12 +38,6 @@ pub(super) fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, O
     Ok((Priority::new((byte % KEYED) as u8)?, key))
 }
 
-fn read_row(fields: &mut Fields) -> Result<Row> {
-    let id = TaskId::as_stored(fields.text()?)?;
-    let (record, run) = (fields.bytes()?, fields.bytes()?);
-    unpack_row(id, Packed(&record), &run)
-}
-
 pub(crate) fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {
     record.take(6)?;
     let turn = record.number(1)?;
@@ -116,13 +110,11 @@ pub(super) fn read_past(from: &mut Packed<'_>) -> Result<Vec<PastRun>> {
 }
 
 pub(crate) fn read_tasks(reply: Reply) -> Result<Vec<Task>> {
-    rest_of_tasks(&mut reply.list()?)
+    reply.list()?.each(next_task)
 }
 
-pub(super) fn rest_of_tasks(fields: &mut Fields) -> Result<Vec<Task>> {
-    let mut tasks = Vec::new();
-    while !fields.is_empty() {
-        tasks.push(read_row(fields)?.task);
-    }
-    Ok(tasks)
+pub(super) fn next_task(fields: &mut Fields) -> Result<Task> {
+    let id = TaskId::as_stored(fields.text()?)?;
+    let (record, run) = (fields.bytes()?, fields.bytes()?);
+    Ok(unpack_row(id, Packed(&record), &run)?.task)
 }

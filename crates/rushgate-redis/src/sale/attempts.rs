@@ -12,11 +12,7 @@ pub(crate) fn count_attempts(verb: &CountAttempts) -> Call {
 }
 
 pub(crate) fn read_attempts(reply: Reply) -> Result<Vec<(String, u64)>> {
-    let mut fields = reply.list()?;
-    let mut sums = Vec::new();
-    while !fields.is_empty() {
-        sums.push((fields.text()?, fields.int()?));
-    }
+    let mut sums = reply.list()?.each(|fields| Ok((fields.text()?, fields.int()?)))?;
     sums.sort();
     Ok(sums)
 }

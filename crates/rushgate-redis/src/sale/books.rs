@@ -139,11 +139,7 @@ pub(crate) fn read_books(home: &Home, reply: Reply) -> Result<Books> {
 }
 
 fn by_name(mut pairs: Fields) -> Result<HashMap<Vec<u8>, Vec<u8>>> {
-    let mut map = HashMap::new();
-    while !pairs.is_empty() {
-        map.insert(pairs.bytes()?, pairs.bytes()?);
-    }
-    Ok(map)
+    Ok(pairs.each(|pairs| Ok((pairs.bytes()?, pairs.bytes()?)))?.into_iter().collect())
 }
 
 fn counters(home: &Home, row: &Row, returned: Fields, withdrawn: Fields) -> Result<Vec<SkuCounters>> {
@@ -215,25 +211,21 @@ fn read_withdrawn(skus: usize, mut packed: Fields) -> Result<Vec<Vec<UnitRange>>
 
 /// The buyer, NUL, and the number of a SKU.
 fn read_buyers(home: &Home, mut pairs: Fields) -> Result<Vec<BuyerCount>> {
-    let mut buyers = Vec::new();
-    while !pairs.is_empty() {
+    pairs.each(|pairs| {
         let (field, units) = (pairs.text()?, pairs.small()?);
         let (buyer, no) = field.rsplit_once('\0').ok_or_else(|| strange("a buyer without a SKU"))?;
         let sku = home.sku(no.parse().map_err(|_| strange("not a number"))?)?;
-        buyers.push(BuyerCount { buyer: BuyerId::as_stored(buyer)?, sku, units });
-    }
-    Ok(buyers)
+        Ok(BuyerCount { buyer: BuyerId::as_stored(buyer)?, sku, units })
+    })
 }
 
 fn read_deadlines(mut members: Fields) -> Result<Vec<Deadline>> {
-    let mut deadlines = Vec::new();
-    while !members.is_empty() {
+    members.each(|members| {
         let (member, at) = (members.bytes()?, Timestamp::from_micros(members.int()?));
         let mut packed = Packed(&member);
         let seq = packed.number(6)?;
-        deadlines.push(Deadline { at, seq, reservation: ReservationId::from_bytes(id_of(packed.0)?) });
-    }
-    Ok(deadlines)
+        Ok(Deadline { at, seq, reservation: ReservationId::from_bytes(id_of(packed.0)?) })
+    })
 }
 
 fn read_failed(mut members: Fields) -> Result<Vec<FailedOrder>> {
@@ -250,12 +242,11 @@ fn read_failed(mut members: Fields) -> Result<Vec<FailedOrder>> {
 }
 
 fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRow>> {
-    let mut rows = Vec::new();
-    while !pairs.is_empty() {
+    pairs.each(|pairs| {
         let id = ReservationId::from_bytes(id_of(&pairs.bytes()?)?);
         let packed = pairs.bytes()?;
         let (hold, lines) = home.hold_and_lines(id, &packed)?;
-        rows.push(ReservationRow {
+        Ok(ReservationRow {
             id,
             buyer: hold.buyer,
             state: hold.state,
@@ -264,9 +255,8 @@ fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRo
             generation: hold.generation,
             asked: read_cart(home, str_of(lines)?)?,
             units: hold.units,
-        });
-    }
-    Ok(rows)
+        })
+    })
 }
 
 /// The inverse of `write_cart`. A restored hold has no cart.

@@ -1,8 +1,8 @@
 //! How order workers follow a sale.
 
 use rushgate_core::{
-    Delivery, Error, FailedOrder, Follow, Followed, Hold, LedgerEntry, OrderBatch, OrderIntent, Page,
-    ReservationId, Result, Timestamp,
+    Delivery, Error, FailedOrder, Followed, Hold, LedgerEntry, OrderBatch, OrderIntent, ReservationId,
+    Result, Timestamp, verb,
 };
 
 use super::Home;
@@ -10,7 +10,8 @@ use crate::command::Call;
 use crate::function::Function;
 use crate::reply::{Fields, Packed, Reply, id_of, str_of, strange};
 
-pub(crate) fn follow_orders(home: &Home, follow: &Follow) -> Call {
+pub(crate) fn follow_orders(home: &Home, verb: &verb::FollowOrders) -> Result<Call> {
+    let follow = &verb.follow;
     let call = home
         .call(Function::SaleFollowOrders)
         .arg(follow.worker.to_bytes())
@@ -24,10 +25,11 @@ pub(crate) fn follow_orders(home: &Home, follow: &Follow) -> Call {
             .number(failure.retry_after.as_micros() as u64)
             .arg(failure.reason_cut())
     });
-    follow.recovered.iter().fold(call, |call, seq| call.number(*seq).number(0).number(0).arg(""))
+    let add = |call: Call, seq: &u64| call.number(*seq).number(0).number(0).arg("");
+    Ok(follow.recovered.iter().fold(call, add))
 }
 
-pub(crate) fn read_followed(home: &Home, reply: Reply) -> Result<Followed> {
+pub(crate) fn read_followed(home: &Home, _: &verb::FollowOrders, reply: Reply) -> Result<Followed> {
     let mut fields = reply.list()?;
     match fields.int()? {
         1 => {}
@@ -36,10 +38,7 @@ pub(crate) fn read_followed(home: &Home, reply: Reply) -> Result<Followed> {
         _ => return Err(strange("an unknown outcome")),
     }
     let (generation, through, latest) = (fields.small()?, fields.int()?, fields.int()?);
-    let mut entries = Vec::new();
-    while !fields.is_empty() {
-        entries.push(read_delivery(home, fields.list()?)?);
-    }
+    let entries = fields.each(|fields| read_delivery(home, fields.list()?))?;
     Ok(Followed::Batch(OrderBatch { generation, entries, through, latest }))
 }
 
@@ -61,16 +60,12 @@ fn read_delivery(home: &Home, mut fields: Fields) -> Result<Delivery> {
     Ok(Delivery { seq, attempts, entry })
 }
 
-pub(crate) fn failed_orders(home: &Home, page: &Page<u64>) -> Call {
-    home.call(Function::SaleFailedOrders).number(page.after).number(page.limit.into())
+pub(crate) fn failed_orders(home: &Home, verb: &verb::FailedOrders) -> Result<Call> {
+    Ok(home.call(Function::SaleFailedOrders).number(verb.page.after).number(verb.page.limit.into()))
 }
 
 pub(crate) fn read_failed(reply: Reply) -> Result<Vec<FailedOrder>> {
-    let (mut members, mut failed) = (reply.list()?, Vec::new());
-    while !members.is_empty() {
-        failed.push(unpack_failed(&members.bytes()?)?);
-    }
-    Ok(failed)
+    reply.list()?.each(|members| unpack_failed(&members.bytes()?))
 }
 
 /// A member of the key `failed`.
@@ -81,10 +76,6 @@ pub(super) fn unpack_failed(member: &[u8]) -> Result<FailedOrder> {
     Ok(FailedOrder { seq, attempts, retry_at, reason: str_of(packed.0)?.to_owned() })
 }
 
-pub(crate) fn retry_orders(home: &Home) -> Call {
-    home.call(Function::SaleRetryOrders)
-}
-
-pub(crate) fn read_retried(reply: Reply) -> Result<u32> {
-    u32::try_from(reply.int()?).map_err(|_| strange("a number that is too large"))
+pub(crate) fn retry_orders(home: &Home, _: &verb::RetryOrders) -> Result<Call> {
+    Ok(home.call(Function::SaleRetryOrders))
 }

@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{Answer, Log, Notice, QueueName, SaleId, Topic};
-use tokio::sync::oneshot;
 
 use super::Inner;
 use crate::command::Call;
-use crate::listeners::{Listening, Register};
+use crate::listeners::Register;
 use crate::reply::Reply;
 use crate::sale::Home;
 use crate::{queue, sale};
@@ -18,97 +17,69 @@ const LINGER: Duration = Duration::from_millis(1);
 
 impl Inner {
     /// Waits for a notification of a topic.
-    pub(super) fn listen(self: Arc<Self>, topic: Topic) -> Answer<'static, Option<Notice>> {
-        let (listeners, inbox) = (&self.inbox.listeners, self.inbox.id);
-        match topic {
-            Topic::Token(token) => {
-                let (listening, told) = listeners.listen_token(token);
-                Box::pin(async move {
-                    let _listening = listening;
-                    told.await.map(Some).map_err(|_| self.driver.why_ended())
-                })
+    pub(crate) fn listen(self: Arc<Self>, topic: Topic) -> Answer<'static, Option<Notice>> {
+        let (listening, told) = self.inbox.listeners.listen(topic.clone());
+        let inbox = self.inbox.id;
+        let waits = match topic {
+            Topic::Token(_) => None,
+            Topic::Ready(queue) => {
+                self.register(queue);
+                None
             }
-            Topic::Ready(queue) => self.hear_ready(&queue),
-            Topic::Over(queue, id) => {
-                let heard = listeners.listen_over(&queue, &id);
-                self.hear(heard, queue::watch(&queue, inbox, &id))
+            Topic::Over(queue, id) => Some(self.watch(queue::watch(&queue, inbox, &id))),
+            Topic::Event(Log::Queue(queue), after) => Some(self.watch(queue::follow(&queue, inbox, after))),
+            Topic::Event(Log::Sale(sale), after) => Some(self.follow_sale(sale, after)),
+        };
+        Box::pin(async move {
+            let _listening = listening;
+            if let Some(waits) = waits
+                && !waits.await?
+            {
+                return Ok(None);
             }
-            Topic::Event(log, after) => {
-                let heard = listeners.listen_events(&log, after);
-                match log {
-                    Log::Queue(queue) => self.hear(heard, queue::follow(&queue, inbox, after)),
-                    Log::Sale(sale) => self.hear_sale(heard, sale, after),
-                }
-            }
-        }
+            told.await.map_err(|_| self.driver.books.ended())
+        })
     }
 
-    fn hear_ready(self: Arc<Self>, queue: &QueueName) -> Answer<'static, Option<Notice>> {
-        let (listening, told, register) = self.inbox.listeners.listen_queue(queue);
-        match register {
+    /// Registers the process for the queue's next wake-up, for a listener that was just added.
+    fn register(self: &Arc<Self>, queue: QueueName) {
+        match self.inbox.listeners.registration(&queue) {
             Register::Done => {}
             // Sent now, before any later request of the caller.
-            Register::From(None) => self.register_first(queue),
+            Register::From(None) => self.register_first(&queue),
             // A worker that claims in a loop need not register between two claims: the wake-up count shows what it
             // missed.
             Register::From(seen) => {
-                let (inner, of) = (Arc::clone(&self), queue.clone());
-                self.driver.spawn(async move {
+                let inner = Arc::clone(self);
+                self.driver.runtime.spawn(async move {
                     tokio::time::sleep(LINGER).await;
-                    inner.register_now(of, seen).await;
+                    inner.register_now(queue, seen).await;
                 });
             }
         }
-        Box::pin(async move {
-            let _listening = listening;
-            told.await.map(|()| None).map_err(|_| self.driver.why_ended())
-        })
     }
 
-    /// Waits for a notification, if the server's answer is that there is something to wait for.
-    fn hear(
-        self: Arc<Self>,
-        (listening, told): (Listening, oneshot::Receiver<()>),
-        watch: Call,
-    ) -> Answer<'static, Option<Notice>> {
-        let watched = self.driver.call(watch);
-        Box::pin(async move {
-            let _listening = listening;
-            if watched.await?.int()? == 1 {
-                told.await.map_err(|_| self.driver.why_ended())?;
-            }
-            Ok(None)
-        })
+    /// Registers the process. The answer is whether there is something to wait for.
+    fn watch(&self, watch: Call) -> Answer<'static, bool> {
+        let watched = self.driver.send(watch);
+        Box::pin(async move { Ok(watched.await?.int()? == 1) })
     }
 
-    /// Waits for an event of a sale, if its latest one is `after`.
-    fn hear_sale(
-        self: Arc<Self>,
-        (listening, told): (Listening, oneshot::Receiver<()>),
-        sale: SaleId,
-        after: u64,
-    ) -> Answer<'static, Option<Notice>> {
-        let inbox = self.inbox.id;
+    /// Registers the process for the sale's next event. The answer is whether the latest one is `after`.
+    fn follow_sale(self: &Arc<Self>, sale: SaleId, after: u64) -> Answer<'static, bool> {
+        let (inner, inbox) = (Arc::clone(self), self.inbox.id);
         // Sent now, if the sale's keys are known.
-        let watched = self.known_home(&sale).map(|home| self.driver.call(sale::listen(&home, inbox, after)));
+        let watched = self.known_home(&sale).map(|home| self.driver.send(sale::listen(&home, inbox, after)));
         Box::pin(async move {
-            let _listening = listening;
-            let answer = match watched {
-                Some(watched) => Some(watched.await?).filter(|reply| !reply.is("MISSING")),
-                None => None,
-            };
-            let waits = match answer {
-                Some(reply) => reply.int()? == 1,
-                None => {
-                    let build = |home: &Home, asked: &(u64, u64)| Ok(sale::listen(home, asked.0, asked.1));
-                    let read = |_: &Home, _: &(u64, u64), reply: Reply| Ok(reply.int()? == 1);
-                    Arc::clone(&self).step_of_sale(sale, (inbox, after), build, read).await?
+            if let Some(watched) = watched {
+                let reply = watched.await?;
+                if !reply.is("MISSING") {
+                    return Ok(reply.int()? == 1);
                 }
-            };
-            if waits {
-                told.await.map_err(|_| self.driver.why_ended())?;
             }
-            Ok(None)
+            let build = |home: &Home, asked: &(u64, u64)| Ok(sale::listen(home, asked.0, asked.1));
+            let read = |_: &Home, _: &(u64, u64), reply: Reply| Ok(reply.int()? == 1);
+            inner.step_of_sale(sale, (inbox, after), build, read).await
         })
     }
 
@@ -116,9 +87,9 @@ impl Inner {
         if !self.inbox.listeners.must_register(queue) {
             return;
         }
-        let answer = self.driver.call(queue::listen(queue, self.inbox.id, None));
+        let answer = self.driver.send(queue::listen(queue, self.inbox.id, None));
         let (inner, queue) = (Arc::clone(self), queue.clone());
-        self.driver.spawn(async move {
+        self.driver.runtime.spawn(async move {
             if let Err(error) = answer.await {
                 tracing::debug!(%queue, %error, "not registered for notifications");
                 inner.inbox.listeners.not_registered(&queue);
@@ -130,7 +101,7 @@ impl Inner {
     pub(super) async fn register_now(self: Arc<Self>, queue: QueueName, seen: Option<u64>) {
         let mut seen = seen;
         while self.inbox.listeners.must_register(&queue) {
-            let answer = self.driver.call(queue::listen(&queue, self.inbox.id, seen)).await;
+            let answer = self.driver.send(queue::listen(&queue, self.inbox.id, seen)).await;
             match answer.and_then(queue::read_listening) {
                 Ok((0, _)) => return,
                 Ok((missed, wakes)) => {

@@ -66,7 +66,7 @@ impl Inner {
         let names: Vec<_> = names.filter(|name| name.as_str() > page.after.as_str()).collect();
         let mut states = Vec::new();
         for some in names.chunks(100) {
-            let asked: Vec<_> = some.iter().map(|name| self.driver.call(lock::show(name))).collect();
+            let asked: Vec<_> = some.iter().map(|name| self.driver.send(lock::show(name))).collect();
             for (name, answer) in some.iter().zip(asked) {
                 states.extend(Some(lock::read_state(name.clone(), answer.await?)?).filter(lock::is_used));
             }
@@ -87,7 +87,7 @@ impl Inner {
         put: Call,
     ) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
-        let grant = lock::read_held(self.driver.call(lock::held(&name, token)).await?)?;
+        let grant = lock::read_held(self.driver.send(lock::held(&name, token)).await?)?;
         let (holds, fence) = (grant.is_some(), grant.map(|grant| grant.fence));
         let known = self.apart().get(op);
         let is_later_grant = holds && known.as_ref().is_some_and(|known| known.fence != fence);
@@ -101,7 +101,7 @@ impl Inner {
                     return Ok(ReleasedWith::NotHeld);
                 }
                 self.enter_queue(&queue).await?;
-                let answers = self.driver.call(put).await?;
+                let answers = self.driver.send(put).await?;
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         self.forget_replay(op, &queue).await?;
@@ -118,7 +118,7 @@ impl Inner {
         };
         self.apart().keep(op, Handed { enqueued: enqueued.clone(), fence });
         // If the lease has expired by now, the lock counts as released.
-        self.driver.call(lock::release(&name, token)).await?;
+        self.driver.send(lock::release(&name, token)).await?;
         Ok(ReleasedWith::Released(enqueued))
     }
 
@@ -126,7 +126,7 @@ impl Inner {
     async fn is_replay(&self, op: Op, queue: &QueueName) -> Result<bool> {
         for key in keys::replays(queue, op.client()).all() {
             let ask = Command::new("HEXISTS").arg(key).arg(&op.to_bytes()[8..]);
-            if self.driver.command(ask).await?.int()? == 1 {
+            if self.driver.send(ask).await?.int()? == 1 {
                 return Ok(true);
             }
         }
@@ -136,7 +136,7 @@ impl Inner {
     /// Removes the answer to `op` from the queue's replay cache, so that the call can be repeated.
     async fn forget_replay(&self, op: Op, queue: &QueueName) -> Result<()> {
         for key in keys::replays(queue, op.client()).all() {
-            self.driver.command(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
+            self.driver.send(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
         }
         Ok(())
     }
@@ -150,7 +150,7 @@ impl Inner {
         &self,
         leases: &[Extend],
     ) -> impl Future<Output = Result<Vec<Extended>>> + Send + use<> {
-        let asked: Vec<_> = leases.iter().map(|lease| self.driver.call(lock::extend(lease))).collect();
+        let asked: Vec<_> = leases.iter().map(|lease| self.driver.send(lock::extend(lease))).collect();
         async move {
             let mut answers = Vec::with_capacity(asked.len());
             for answer in asked {
@@ -165,7 +165,7 @@ impl Inner {
         let mut released = 0;
         for some in names.chunks(100) {
             let asked: Vec<_> =
-                some.iter().map(|name| self.driver.call(lock::release_all(name, client))).collect();
+                some.iter().map(|name| self.driver.send(lock::release_all(name, client))).collect();
             for answer in asked {
                 released += answer.await?.int()?;
             }
@@ -181,10 +181,8 @@ async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
         let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
         let mut page = walk.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
         cursor = page.text()?;
-        let mut found = page.list()?;
-        while !found.is_empty() {
-            names.insert(keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key)?);
-        }
+        let found = page.list()?.each(|found| keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key))?;
+        names.extend(found);
         if cursor == "0" {
             return Ok(());
         }

@@ -13,12 +13,12 @@ use tokio::time::timeout;
 
 use crate::audit_log::AuditLogView;
 use crate::call::{Call, Nothing};
+use crate::live;
 use crate::metrics::OPENMETRICS;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::scope::Kind;
 use crate::shop::Shop;
-use crate::snapshot;
 
 /// Health: the process answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -151,5 +151,5 @@ fn place_of(path: &str) -> Option<(Kind, String)> {
 /// Streams snapshots of everything.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, .. } = call;
-    Ok(snapshot::of_all(&shop.live, caller))
+    Ok(live::of_all(&shop.live, caller))
 }

@@ -108,32 +108,37 @@ pub(super) struct Part<E> {
     pub(super) next: Option<String>,
 }
 
-impl<E: Entry> Part<E> {
+impl<E> Part<E> {
     /// A part of a list by ID, for which up to `limit` entries were read.
-    pub(super) fn by_id(entries: Vec<E>, limit: u32) -> Self {
+    pub(super) fn by_id(entries: Vec<E>, limit: u32) -> Self
+    where
+        E: Entry,
+    {
         let last = entries.last().filter(|_| entries.len() >= limit as usize);
         Self { next: last.map(|last| last.id().to_owned()), entries }
     }
 
-    /// Reads a page in parts, so that one request cannot fill the server's memory.
+    /// Reads a page in parts, so that one request cannot fill the server's memory. `weight` returns the bytes
+    /// of an entry.
     pub(super) async fn of_page<Why, F: Future<Output = Result<Self, Why>>>(
         whole: Page,
+        weight: impl Fn(&E) -> usize,
         ask: impl Fn(Page) -> F,
     ) -> Result<Self, Why> {
-        let (limit, mut asked, mut weight) = (whole.limit, 0, 0);
+        let (limit, mut asked, mut weighed) = (whole.limit, 0, 0);
         let mut page = Self { entries: Vec::new(), next: None };
         let mut part = Page { limit: limit.min(FIRST_READ), ..whole };
         loop {
             let Self { entries, next } = ask(part.clone()).await?;
             asked += 1;
-            weight += entries.iter().map(|entry| entry.payload().bytes().len()).sum::<usize>();
+            weighed += entries.iter().map(&weight).sum::<usize>();
             page.entries.extend(entries);
             let read = page.entries.len();
             let left = limit.saturating_sub(u32::try_from(read).unwrap_or(u32::MAX));
-            let is_full = left == 0 || weight >= PAGE_WEIGHT_MAX || asked == PARTS_MAX;
+            let is_full = left == 0 || weighed >= PAGE_WEIGHT_MAX || asked == PARTS_MAX;
             match next {
                 Some(after) if !is_full => {
-                    let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read.max(1) + 1) + 1;
+                    let fit = (PAGE_WEIGHT_MAX - weighed) / (weighed / read.max(1) + 1) + 1;
                     part = Page { after, limit: left.min(u32::try_from(fit).unwrap_or(u32::MAX)) };
                 }
                 next => return Ok(Self { next, ..page }),
@@ -197,7 +202,8 @@ impl<T> PageView<T> {
     ) -> Answer<Self> {
         whole.check()?;
         contains.as_ref().map_or(Ok(()), Contains::check)?;
-        let Part { entries, next } = Part::of_page(whole, ask).await?;
+        let Part { entries, next } =
+            Part::of_page(whole, |entry: &E| entry.payload().bytes().len(), ask).await?;
         let read = contains.as_ref().map(|_| u32::try_from(entries.len()).unwrap_or(u32::MAX));
         let is_wanted = |entry: &E| contains.as_ref().is_none_or(|wanted| wanted.is_in(entry));
         let items = entries.into_iter().filter(is_wanted).map(view).collect();

@@ -6,14 +6,17 @@ use std::borrow::Cow;
 use futures_util::FutureExt;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::lock::{LockState, Token};
-use rushgate::queue::{Listing, TaskPage};
-use rushgate::store::{Effect, Log, Reply as Replied, Request, Topic, WIRE_VERSION, verb};
+use rushgate::queue::{Listing, TaskInfo, TaskPage};
+use rushgate::store::{
+    Effect, FailureView, HeardView, Log, Page, Reply as Replied, Request, SteppedView, StoreView, Topic,
+    WIRE_VERSION, verb,
+};
 use rushgate::{Error, Rushgate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{FIRST_READ, PAGE_WEIGHT_MAX, Part};
+use super::Part;
 use crate::access::{Caller, Role};
 use crate::body::Body;
 use crate::call::{Call, PathParams};
@@ -25,69 +28,14 @@ use crate::scope::Kind;
 /// Header with the incarnation of the store, which changes when it may have lost writes.
 const INCARNATION: HeaderName = HeaderName::from_static("rushgate-incarnation");
 
-/// Verbs that a worker may send. The others need an operator.
-const OF_WORKERS: &[&str] = &[
-    "acquire",
-    "release",
-    "release_with",
-    "extend",
-    "held",
-    "leave",
-    "release_all",
-    "show",
-    "list",
-    "enqueue",
-    "top",
-    "pop",
-    "claim",
-    "complete",
-    "retry",
-    "release_tasks",
-    "extend_tasks",
-    "dequeue",
-    "cancel",
-    "reschedule",
-    "unique_until",
-    "clear_unique",
-    "close_batch",
-    "waits",
-    "waited",
-    "dependents",
-    "announce",
-    "workers",
-    "task",
-    "tasks",
-    "stats",
-    "queues",
-    "dead",
-    "dead_letter",
-    "schedule",
-    "schedules",
-    "due_schedules",
-    "fire",
-    "relay",
-    "confirm",
-    "cancel_hold",
-    "reservation",
-];
-
-/// The store behind this server.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct StoreView {
-    /// Version of the store API. A client of another version must not use it.
-    protocol: u32,
-    /// Version of this server.
-    version: &'static str,
-    /// The store's software and version.
-    server: String,
-    /// What an acknowledged write survives: `D0` to `D3`.
-    durability: &'static str,
-}
-
 pub(crate) async fn describe(call: Call) -> Answer<StoreView> {
     let info = call.shop.gate.info();
-    let (version, durability) = (env!("CARGO_PKG_VERSION"), info.durability.name());
-    Ok(Reply::ok(StoreView { protocol: WIRE_VERSION, version, server: info.server, durability }))
+    Ok(Reply::ok(StoreView {
+        protocol: WIRE_VERSION,
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        server: info.server,
+        durability: info.durability,
+    }))
 }
 
 /// An object whose fields depend on the verb or the topic.
@@ -110,24 +58,14 @@ impl JsonSchema for Fields {
     }
 }
 
-/// The answer of a verb.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct SteppedView {
-    /// The answer, in lossless JSON.
-    answer: Value,
-    /// For a page that ended early, because its entries are large or hidden: name of the last entry that was read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
 pub(crate) async fn step(call: Call<Fields>) -> Answer<SteppedView> {
     let Call { shop, caller, path, body: Fields(fields), .. } = call;
     let mut request = Request::from_wire(path.get("verb"), fields.into())?;
     permit(&caller, &request)?;
-    let stepped = match (request.page_mut().is_some(), request) {
-        (true, request) => page(&shop.gate, &caller, request).await?,
-        (false, Request::Tasks(listing)) => tasks(&shop.gate, listing).await?,
-        (false, request) => {
+    let stepped = match (request.page_mut().cloned(), request) {
+        (Some(whole), request) => page(&shop.gate, &caller, request, whole).await?,
+        (None, Request::Tasks(listing)) => tasks(&shop.gate, listing).await?,
+        (None, request) => {
             let answer = hidden(&caller, pass_on(&shop.gate, request).await?).to_wire();
             SteppedView { answer, next: None }
         }
@@ -161,38 +99,40 @@ pub(crate) fn is_action(path: &PathParams) -> bool {
 
 /// The role that a verb needs.
 fn least(name: &str) -> Role {
-    if OF_WORKERS.contains(&name) { Role::Worker } else { Role::Operator }
+    match name {
+        "acquire" | "release" | "release_with" | "extend" | "held" | "leave" | "release_all" | "show"
+        | "list" | "enqueue" | "top" | "pop" | "claim" | "complete" | "retry" | "release_tasks"
+        | "extend_tasks" | "dequeue" | "cancel" | "reschedule" | "unique_until" | "clear_unique"
+        | "close_batch" | "waits" | "waited" | "dependents" | "announce" | "workers" | "task" | "tasks"
+        | "stats" | "queues" | "dead" | "dead_letter" | "schedule" | "schedules" | "due_schedules"
+        | "fire" | "relay" | "confirm" | "cancel_hold" | "reservation" => Role::Worker,
+        _ => Role::Operator,
+    }
 }
 
 /// Reads a page in parts, so that one request cannot fill the server's memory. Entries that the caller may not see
 /// are left out.
-async fn page(gate: &Rushgate, caller: &Caller, mut request: Request) -> Result<SteppedView, Problem> {
+async fn page(
+    gate: &Rushgate,
+    caller: &Caller,
+    request: Request,
+    whole: Page,
+) -> Result<SteppedView, Problem> {
     request.check()?;
-    let mut left = request.page_mut().map_or(0, |page| page.limit);
-    let (mut items, mut read, mut weight, mut part) = (Vec::new(), 0, 0, left.min(FIRST_READ));
-    let next = loop {
+    let ask = async |part: Page| {
+        let (mut request, limit) = (request.clone(), part.limit as usize);
         if let Some(page) = request.page_mut() {
-            page.limit = part;
+            *page = part;
         }
         let Value::Array(entries) = hidden(caller, pass_on(gate, request.clone()).await?).to_wire() else {
-            return Err(Error::bug("a listing has no entries").into());
+            return Err(Problem::from(Error::bug("a listing has no entries")));
         };
-        let is_full = entries.len() >= part as usize;
-        let last = entries.last().filter(|_| is_full).and_then(|last| name_of(&request, last));
-        (read, weight) = (read + entries.len(), weight + entries.iter().map(weight_of).sum::<usize>());
-        left = left.saturating_sub(u32::try_from(entries.len()).unwrap_or(u32::MAX));
-        items.extend(entries.into_iter().filter(|entry| may_see(caller, &request, entry)));
-        let Some(after) = last else { break None };
-        if left == 0 || weight >= PAGE_WEIGHT_MAX {
-            break Some(after);
-        }
-        let fit = (PAGE_WEIGHT_MAX - weight) / (weight / read.max(1) + 1) + 1;
-        part = left.min(u32::try_from(fit).unwrap_or(u32::MAX));
-        if let Some(page) = request.page_mut() {
-            page.after = after;
-        }
+        let last = entries.last().filter(|_| entries.len() >= limit);
+        Ok(Part { next: last.and_then(|last| name_of(&request, last)), entries })
     };
-    Ok(SteppedView { answer: items.into(), next })
+    let Part { mut entries, next } = Part::of_page(whole, weight_of, ask).await?;
+    entries.retain(|entry| may_see(caller, &request, entry));
+    Ok(SteppedView { answer: entries.into(), next })
 }
 
 /// Reads a page of tasks in parts. It may be short, and its cursor continues it.
@@ -206,7 +146,8 @@ async fn tasks(gate: &Rushgate, listing: verb::Tasks) -> Result<SteppedView, Pro
             Replied::Tasks(TaskPage { tasks: entries, next }) => Ok(Part { entries, next }),
             _ => Err(Problem::from(Error::bug("the answer of another verb"))),
         };
-    let Part { entries: tasks, next } = Part::of_page(listing.page.clone(), ask).await?;
+    let Part { entries: tasks, next } =
+        Part::of_page(listing.page.clone(), |entry: &TaskInfo| entry.task.payload.bytes().len(), ask).await?;
     Ok(SteppedView { answer: Replied::Tasks(TaskPage { tasks, next }).to_wire(), next: None })
 }
 
@@ -390,26 +331,6 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
     (kind, vec![name])
 }
 
-/// A notification, which ends its stream.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct HeardView {
-    /// For a lock: the notification, in lossless JSON.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    notice: Option<Value>,
-    /// Why the store cannot notify.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    failure: Option<FailureView>,
-}
-
-/// Why a store cannot notify.
-#[derive(Debug, Serialize, JsonSchema)]
-pub(crate) struct FailureView {
-    /// Code of the problem.
-    code: &'static str,
-    /// What is wrong.
-    detail: String,
-}
-
 /// Streams one notification. The stream begins when the store listens, and ends after the longest wait.
 pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem> {
     let Call { shop, caller, body: Fields(fields), .. } = call;
@@ -432,11 +353,11 @@ pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem
         Ok(notice) => HeardView { notice: notice.map(|notice| notice.to_wire()), failure: None },
         Err(error) => {
             let problem = Problem::from(error);
-            let (code, detail) = (problem.code().word(), problem.detail().to_owned());
+            let (code, detail) = (problem.code().word().to_owned(), problem.detail().to_owned());
             HeardView { notice: None, failure: Some(FailureView { code, detail }) }
         }
     });
     // JSON and texts always serialize.
     let heard = heard.map(|heard| serde_json::to_string(&heard).unwrap_or_default());
-    Ok(events::of_one(heard.boxed(), shop.closing.clone(), shop.longest_wait))
+    Ok(events::of_one(heard, shop.closing.clone(), shop.longest_wait))
 }

@@ -1,11 +1,11 @@
 //! API tokens over HTTP: for operators whose own token has no scopes, because a token can have any.
 
+use rushgate::Error;
 use rushgate::wire::schema::LABEL;
-use rushgate::{BuyerId, Error};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Door, NewToken, Role, TokenFile, TokenView};
+use crate::access::{Door, NewToken, TokenFile, TokenView};
 use crate::call::Call;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
@@ -30,24 +30,6 @@ pub(crate) async fn list(call: Call) -> Answer<Vec<TokenView>> {
     Ok(Reply::ok(with_file(&call, TokenFile::views).await?))
 }
 
-/// A token to create.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct TokenBody {
-    /// Purpose of the token, as shown to operators: at most 200 bytes without control characters.
-    #[schemars(extend("pattern" = LABEL))]
-    label: String,
-    /// Role of the bearer.
-    role: Role,
-    /// What it is for, such as `lock:a`, `queue:mail*` or `sale:*`. Default: everything.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    scopes: Vec<Scope>,
-    /// The only buyer that it is for.
-    #[serde(default)]
-    buyer: Option<BuyerId>,
-}
-
 /// A created token.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(crate) struct CreatedView {
@@ -57,9 +39,8 @@ pub(crate) struct CreatedView {
     token: String,
 }
 
-pub(crate) async fn create(call: Call<TokenBody>) -> Answer<CreatedView> {
-    let TokenBody { label, role, scopes, buyer } = call.body.clone();
-    let new = NewToken { label, role, scopes, buyer };
+pub(crate) async fn create(call: Call<NewToken>) -> Answer<CreatedView> {
+    let new = call.body.clone();
     let (entry, token) = with_file(&call, |file| file.create(new)).await?;
     Ok(Reply::created(CreatedView { id: entry.id, token }))
 }

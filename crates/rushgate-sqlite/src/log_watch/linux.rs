@@ -8,8 +8,6 @@ use std::time::Duration;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd, poll};
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 
-use super::{PAUSE_MAX, PAUSE_MIN};
-
 /// Ends a wait from another thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
@@ -67,9 +65,9 @@ impl LogWatch {
         !matches!(happened, Ok(0))
     }
 
-    /// The longest useful pause between two looks.
-    pub(super) fn pause_max(&self) -> Duration {
-        if self.is_watched { PAUSE_MAX } else { PAUSE_MIN }
+    /// Whether the kernel reports writes.
+    pub(super) fn is_watched(&self) -> bool {
+        self.is_watched
     }
 
     /// Begins to watch the log. It is created by the first transaction on the file.

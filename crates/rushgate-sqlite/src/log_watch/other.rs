@@ -2,8 +2,6 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::PAUSE_MIN;
-
 /// Ends a wait from another thread.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Waker(Arc<(Mutex<bool>, Condvar)>);
@@ -42,7 +40,7 @@ impl LogWatch {
         false
     }
 
-    pub(super) fn pause_max(&self) -> Duration {
-        PAUSE_MIN
+    pub(super) fn is_watched(&self) -> bool {
+        false
     }
 }

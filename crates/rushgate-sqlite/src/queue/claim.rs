@@ -2,16 +2,14 @@
 
 use std::time::Duration;
 
-use rushgate_core::{
-    Claim, Claimed, Fence, QueueName, Revision, Task, TaskChange, TaskEnd, Ticket, Timestamp,
-};
+use rushgate_core::{Claim, Claimed, Fence, QueueName, Revision, Task, TaskChange, TaskEnd, Ticket};
 use rusqlite::Row;
 
 use super::{Access, Queue, key, on_queue, payload, priority};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{parsed, stored, time};
+use crate::stored::{optional_time, parsed, stored, time};
 
 /// A waiting task.
 pub(super) struct Waiting {
@@ -28,7 +26,6 @@ fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Waiting> {
 
 /// Reads the columns that every listing of tasks begins with, and the deadline from the given column.
 pub(super) fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64, Task)> {
-    let micros = row.get::<_, Option<i64>>(deadline)?;
     let task = Task {
         ticket: Ticket {
             id: parsed(row, 1)?,
@@ -41,7 +38,7 @@ pub(super) fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64
         attempt: row.get(5)?,
         max_attempts: row.get(6)?,
         key: key(row, 9)?,
-        deadline: micros.map(|at| Timestamp::from_micros(at.cast_unsigned())),
+        deadline: optional_time(row, deadline)?,
     };
     Ok((row.get(0)?, task))
 }

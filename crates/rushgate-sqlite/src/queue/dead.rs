@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use rushgate_core::{DeadLetter, DeadRequeued, Page, QueueName, Selection, TaskChange, TaskEnd, TaskId};
 use rusqlite::Row;
 
-use super::{Access, Queue, kept, key, on_queue, payload, priority, read_line};
+use super::{Access, Queue, key, on_queue, payload, priority, read_line, read_past};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
@@ -51,7 +51,7 @@ fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
         error: row.get(6)?,
         died_at: time(row, 7)?,
         key: key(row, 8)?,
-        past: kept::read_past(row, 9)?,
+        past: read_past(row, 9)?,
     })
 }
 

@@ -3,18 +3,11 @@
 use rushgate_core::{Error, Page, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp};
 use rusqlite::{Row, params};
 
-use super::Queue;
+use super::{Noted, Queue};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::stored::{parsed, stored, time, unreadable};
-
-/// An event without a number.
-pub(super) struct Noted {
-    at: i64,
-    id: String,
-    what: TaskChange,
-}
 
 /// Values of the columns `what`, `attempt`, `due_us` and `text`. Of a finished run, `due_us` has when it began.
 type Columns<'a> = (u8, Option<u32>, Option<Timestamp>, Option<&'a str>);

@@ -1,47 +1,19 @@
 //! Retention of finished tasks and of unsuccessful runs.
 
 use rushgate_core::{
-    Coded, Error, Fence, Finished, PastRun, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId,
-    TaskInfo, TaskState, Timestamp,
+    Coded, Fence, Finished, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId, TaskInfo, TaskState,
 };
 use rusqlite::{Row, params};
 
 use super::claim::read_task;
-use super::look::IdRange;
-use super::{Failure, Queue, Run, payload};
+use super::{Queue, payload, read_past};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::stored::{coded, micros, stored, time, unreadable};
+use crate::stored::{coded, micros, stored, time};
 
 /// Maximum number of expired tasks deleted per step. Reads skip the rest.
 const FORGOTTEN_MAX: u32 = 2_000;
-
-/// The past runs of a task as JSON, including the one that ends.
-pub(super) fn past_with(run: &Run, failure: &Failure<'_>) -> Result<Option<String>> {
-    let Some(how) = failure.how else { return Ok(run.past.clone()) };
-    let mut past = parse_past(run.past.as_deref()).map_err(|error| Error::corrupt(error.to_string()))?;
-    let ended = PastRun {
-        attempt: run.attempts,
-        began: Timestamp::from_micros(run.claim),
-        ended: Timestamp::from_micros(failure.at.cast_unsigned()),
-        how,
-        worker: run.worker.clone(),
-        error: PastRun::cut(failure.error.unwrap_or_default()).to_owned(),
-    };
-    ended.add_to(&mut past);
-    let text = serde_json::to_string(&past).map_err(|error| Error::bug(error.to_string()))?;
-    Ok(Some(text))
-}
-
-fn parse_past(text: Option<&str>) -> serde_json::Result<Vec<PastRun>> {
-    text.map_or(Ok(Vec::new()), serde_json::from_str)
-}
-
-pub(crate) fn read_past(row: &Row<'_>, at: usize) -> rusqlite::Result<Vec<PastRun>> {
-    let text = row.get_ref(at)?.as_str_or_null()?;
-    parse_past(text).map_err(|error| unreadable(at, Error::corrupt(error.to_string())))
-}
 
 impl Queue<'_, '_> {
     /// Ends a task, and retains it if the queue has a retention.
@@ -151,14 +123,14 @@ pub(super) fn finished(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> R
     reader.row(sql!("queue/finish", "one"), params, read_finished)
 }
 
-/// The next finished tasks by ID, and whether the retention still covers each.
+/// The next finished tasks of a range of IDs, and whether the retention still covers each.
 pub(super) fn next_finished(
     reader: &Reader<'_>,
     queue: &QueueName,
-    range: &IdRange,
+    (from, to): (&str, &str),
     n: usize,
 ) -> Result<Vec<(TaskInfo, bool)>> {
-    let params = (queue.as_str(), &range.from, &range.to, n, stored(reader.now));
+    let params = (queue.as_str(), from, to, n, stored(reader.now));
     reader.rows(sql!("queue/finish", "many"), params, |row| Ok((read_finished(row)?, row.get(19)?)))
 }
 

@@ -1,25 +1,24 @@
 //! Reads tasks and statistics.
 
 use rushgate_core::{
-    Fence, Listing, Page, QueueLimits, QueueName, QueueStats, TaskId, TaskInfo, TaskPage, TaskProgress,
-    TaskState, Timestamp,
+    Fence, Listing, Page, QueueName, QueueStats, TaskId, TaskInfo, TaskPage, TaskProgress, TaskState,
+    Timestamp,
 };
 use rusqlite::Row;
 
 use super::claim::read_task;
-use super::kept;
 use super::row::read_limits;
+use super::{kept, read_past};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::stored::{parsed, stored, time};
+use crate::stored::{optional_time, parsed, stored, time};
 
 fn read_info(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<TaskInfo> {
     let (_, mut task) = read_task(row, 20)?;
     let claim = row.get::<_, i64>(10)?.cast_unsigned();
     task.ticket.claim = (claim > 0).then(|| Fence::from_u64(claim));
-    let at = row.get::<_, Option<i64>>(16)?.filter(|_| claim == 0);
-    let not_before = at.map(|at| Timestamp::from_micros(at.cast_unsigned()));
+    let not_before = optional_time(row, 16)?.filter(|_| claim == 0);
     let state = match not_before {
         _ if claim > 0 => TaskState::Leased,
         None => TaskState::Blocked,
@@ -36,7 +35,7 @@ fn read_info(row: &Row<'_>, now: Timestamp) -> rusqlite::Result<TaskInfo> {
         replaced: row.get(13)?,
         cancelled: row.get(14)?,
         error: row.get(15)?,
-        past: kept::read_past(row, 17)?,
+        past: read_past(row, 17)?,
         progress: read_progress(row, 18)?,
         finished: None,
     })
@@ -59,9 +58,9 @@ pub(crate) fn task(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Resul
 const STORE: &str = "sqlite";
 
 /// The IDs that a listing may have from its cursor on.
-pub(super) struct IdRange {
-    pub(super) from: String,
-    pub(super) to: String,
+struct IdRange {
+    from: String,
+    to: String,
 }
 
 impl IdRange {
@@ -87,7 +86,10 @@ pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -
             return Ok(page_of(listing, found.into_iter().map(|info| (info, true)).collect()));
         }
         Some(TaskState::Done) => {
-            return Ok(page_of(listing, kept::next_finished(reader, queue, &range, limit + 1)?));
+            return Ok(page_of(
+                listing,
+                kept::next_finished(reader, queue, (&range.from, &range.to), limit + 1)?,
+            ));
         }
         Some(TaskState::Scheduled) => (1, sql!("queue/tasks", "few_scheduled")),
         Some(TaskState::Ready) => (2, sql!("queue/tasks", "few_ready")),
@@ -186,22 +188,7 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
             limits,
         })
     })?;
-    let Some(mut stats) = stats else {
-        return Ok(QueueStats {
-            ready: 0,
-            scheduled: 0,
-            leased: 0,
-            blocked: 0,
-            dead: 0,
-            done: 0,
-            dropped: 0,
-            lag_ms: 0,
-            rate_until: None,
-            last_claim: None,
-            paused: false,
-            limits: QueueLimits::default(),
-        });
-    };
+    let Some(mut stats) = stats else { return Ok(QueueStats::default()) };
     if let Some(rate) = stats.limits.rate {
         let start =
             reader.row(sql!("queue/stats", "start"), (queue.as_str(), rate.n - 1), |row| time(row, 0))?;

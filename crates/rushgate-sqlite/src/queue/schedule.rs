@@ -2,7 +2,7 @@
 
 use rushgate_core::{
     Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Revision, Schedule,
-    ScheduleId, Scheduled, Timestamp,
+    ScheduleId, Scheduled,
 };
 use rusqlite::Row;
 
@@ -11,7 +11,7 @@ use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
 use crate::step::Step;
-use crate::stored::{parsed, stored, time};
+use crate::stored::{optional_time, parsed, stored};
 
 impl Queue<'_, '_> {
     fn find_schedule(&mut self, id: &ScheduleId) -> Result<Option<Schedule>> {
@@ -82,9 +82,6 @@ impl Queue<'_, '_> {
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {
-    let moment = |at| -> rusqlite::Result<Option<Timestamp>> {
-        row.get::<_, Option<i64>>(at)?.map(|_| time(row, at)).transpose()
-    };
     Ok(Schedule {
         id: parsed(row, 0)?,
         revision: Revision::from_u64(row.get::<_, i64>(1)?.cast_unsigned()),
@@ -92,8 +89,8 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {
         payload: payload(row, 3)?,
         priority: priority(row, 5)?,
         max_attempts: row.get(6)?,
-        next: moment(7)?,
-        previous: moment(8)?,
+        next: optional_time(row, 7)?,
+        previous: optional_time(row, 8)?,
         paused: row.get(9)?,
     })
 }

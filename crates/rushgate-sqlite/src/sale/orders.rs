@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rushgate_core::{
     Delivery, Error, Event, EventKind, FailedOrder, Failure, Follow, Followed, LedgerEntry, OrderBatch,
-    OrderIntent, OrdersState, Page, ReservationId, SaleId,
+    OrderIntent, Page, ReservationId, SaleId,
 };
 use rusqlite::Row;
 
@@ -216,18 +216,6 @@ pub(super) fn read_failed(
             reason: row.get(3)?,
         })
     })
-}
-
-/// How far the ledger has followed the sale, if it has one.
-pub(super) fn state(reader: &Reader<'_>, sale: &SaleRow) -> Result<Option<OrdersState>> {
-    if !sale.spec.ledger {
-        return Ok(None);
-    }
-    let next = (sale.no, sale.through.cast_signed() + 1);
-    let behind_since = reader.row(sql!("sale/orders", "event_time"), next, |row| time(row, 0))?;
-    let failed = reader.row(sql!("sale/orders", "count"), [sale.no], |row| row.get(0))?.unwrap_or_default();
-    let worker_until = sale.worker.map(|(_, until)| until);
-    Ok(Some(OrdersState { through: sale.through, behind_since, failed, worker_until }))
 }
 
 /// Number of the sale's latest event.

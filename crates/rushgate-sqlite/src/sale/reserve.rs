@@ -5,7 +5,7 @@ use rushgate_core::{
 };
 
 use super::units::{Units, read_range};
-use super::{Sale, check_count, on_sale, write_lines};
+use super::{Sale, check_count, next_expiry, on_sale, write_lines};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
@@ -94,7 +94,7 @@ impl Sale<'_, '_> {
         if held == 0 {
             return Ok(Reserved::SoldOut { sku, free });
         }
-        Ok(Reserved::AllHeld { sku, free, next_expiry: self.next_expiry()? })
+        Ok(Reserved::AllHeld { sku, free, next_expiry: next_expiry(self.step, self.row.no)? })
     }
 
     /// Takes units for each line, lowest first: released ones, then fresh ones.

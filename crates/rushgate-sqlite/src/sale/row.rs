@@ -8,7 +8,7 @@ use rushgate_core::{
 };
 use rusqlite::Row;
 
-use crate::stored::{coded, parsed, time, unreadable};
+use crate::stored::{coded, optional_time, parsed, time, unreadable};
 
 /// A sale and its stock, cached for a group of calls.
 pub(crate) struct SaleRow {
@@ -101,7 +101,6 @@ impl SaleRow {
 
 /// Reads `sale` of `sql/sale/row.sql`. A second statement reads the SKUs.
 pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow> {
-    let moment = |at| Ok::<_, rusqlite::Error>(row.get::<_, Option<i64>>(at)?.map(|t| t.cast_unsigned()));
     let hold = std::time::Duration::from_micros(row.get::<_, i64>(4)?.cast_unsigned());
     Ok(SaleRow {
         no: row.get(0)?,
@@ -109,8 +108,8 @@ pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow>
             id: id.clone(),
             skus: Vec::new(),
             hold: HoldTime::new(hold).map_err(|error| unreadable(4, error))?,
-            opens_at: moment(5)?.map(Timestamp::from_micros),
-            closes_at: moment(6)?.map(Timestamp::from_micros),
+            opens_at: optional_time(row, 5)?,
+            closes_at: optional_time(row, 6)?,
             ledger: row.get(7)?,
             metadata: row.get(18)?,
             secret: SaleSecret::from_bytes(row.get(8)?),
@@ -118,19 +117,17 @@ pub(super) fn read_sale(row: &Row<'_>, id: &SaleId) -> rusqlite::Result<SaleRow>
         status: coded(row, 1)?,
         generation: row.get(2)?,
         seq: row.get::<_, i64>(3)?.cast_unsigned(),
-        halted: match moment(9)? {
-            Some(since) => Some(Halt { reason: coded(row, 10)?, since: Timestamp::from_micros(since) }),
+        halted: match optional_time(row, 9)? {
+            Some(since) => Some(Halt { reason: coded(row, 10)?, since }),
             None => None,
         },
         rebuilt_by: row.get::<_, Option<[u8; 16]>>(11)?.map(Op::from_bytes),
-        since: match (moment(12)?, moment(13)?) {
-            (Some(stopped), Some(switched)) => {
-                Some((Timestamp::from_micros(stopped), Timestamp::from_micros(switched)))
-            }
+        since: match (optional_time(row, 12)?, optional_time(row, 13)?) {
+            (Some(stopped), Some(switched)) => Some((stopped, switched)),
             (None, None) => None,
             _ => return Err(unreadable(12, Error::corrupt("an incomplete rebuild time of a sale"))),
         },
-        receipts_until: moment(14)?.map(Timestamp::from_micros),
+        receipts_until: optional_time(row, 14)?,
         through: row.get::<_, i64>(15)?.cast_unsigned(),
         worker: match row.get::<_, Option<[u8; 16]>>(16)? {
             Some(worker) => Some((Token::from_bytes(worker), time(row, 17)?)),

@@ -8,8 +8,9 @@ use rushgate_core::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::guard::{Grasp, LockGuard};
-use super::{Lock, renewal};
+use super::Lock;
+use super::guard::LockGuard;
+use super::held::Grasp;
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
 use crate::patience::{PATIENCE, ask};
@@ -183,7 +184,7 @@ impl Waiting<'_> {
             renew: lock.renew,
             max_until: lock.max_hold.map(|max_hold| sent + max_hold),
         };
-        LockOutcome::Held(renewal::hold(&lock.gate, held, news.revoked()))
+        LockOutcome::Held(LockGuard::new(&lock.gate, held, news.revoked()))
     }
 }
 

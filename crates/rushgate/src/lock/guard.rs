@@ -1,14 +1,12 @@
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rushgate_core::{
     Enqueued, Extend, Extended, Fence, Lease, LockName, Released, ReleasedWith, Result, Token, Verbs,
 };
 use tokio::time::{Instant, timeout_at};
-use tokio_util::sync::CancellationToken;
 
+use super::held::{Grasp, Held, LostReason};
 use crate::Rushgate;
 use crate::clock::{Boot, MARGIN_MAX};
 use crate::patience::{PATIENCE, ask};
@@ -28,54 +26,6 @@ pub struct LockGuard {
     owed: bool,
 }
 
-/// Read-only view of a held lock: its fence, and whether it is lost. Cheap to clone.
-#[derive(Clone)]
-pub struct Held(Arc<State>);
-
-struct State {
-    name: LockName,
-    token: Token,
-    fence: Fence,
-    /// Time on the [`Boot`] clock, in microseconds, from which the lock may belong to another holder.
-    until_us: AtomicU64,
-    lost: CancellationToken,
-    reason: OnceLock<LostReason>,
-}
-
-/// Why a lock was lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum LostReason {
-    /// The lease ended before the store acknowledged a renewal, or renewal was disabled.
-    Expired,
-    /// The store answered that this token no longer holds the lock.
-    NotHeld,
-    /// It was [force-released](Rushgate::force_release).
-    Revoked,
-    /// [`max_hold`](super::Lock::max_hold) was reached.
-    MaxHold,
-    /// This client released all its locks.
-    ReleasedAll,
-    /// This client was closed.
-    Closed,
-    /// The guard was released or dropped.
-    Released,
-}
-
-impl fmt::Display for LostReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Expired => "the lease expired",
-            Self::NotHeld => "the lock is no longer held in the store",
-            Self::Revoked => "it was force-released",
-            Self::MaxHold => "the maximum hold time was reached",
-            Self::ReleasedAll => "all locks of this client were released",
-            Self::Closed => "the client was closed",
-            Self::Released => "the guard was released",
-        })
-    }
-}
-
 /// Outcome of a release with a task.
 #[derive(Debug)]
 #[must_use = "a queue that does not take the task leaves the lock held"]
@@ -93,117 +43,16 @@ pub enum ReleaseWithOutcome {
     },
 }
 
-/// Outcome of an extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ExtendOutcome {
-    /// The new lease runs from now. Later renewals use it too.
-    Extended,
-    /// The lock was already lost. Nothing was changed.
-    NotHeld,
-}
-
-/// A new grant, as the guard is built from it.
-pub(super) struct Grasp {
-    pub name: LockName,
-    pub token: Token,
-    pub fence: Fence,
-    pub lease: Lease,
-    pub until: Boot,
-    pub renew: bool,
-    pub max_until: Option<Boot>,
-}
-
-impl Held {
-    pub(super) fn new(grasp: &Grasp) -> Self {
-        Self(Arc::new(State {
-            name: grasp.name.clone(),
-            token: grasp.token,
-            fence: grasp.fence,
-            until_us: AtomicU64::new(grasp.until.as_micros()),
-            lost: CancellationToken::new(),
-            reason: OnceLock::new(),
-        }))
-    }
-
-    /// The lock's name.
-    pub fn name(&self) -> &LockName {
-        &self.0.name
-    }
-
-    /// The token of this acquisition.
-    pub fn token(&self) -> Token {
-        self.0.token
-    }
-
-    /// Fencing token of this grant. The protected resource should reject a lower one.
-    pub fn fence(&self) -> Fence {
-        self.0.fence
-    }
-
-    /// True once the lock may belong to another holder. Local: uses this machine's clock, which counts
-    /// suspend, and the notifications received so far. Sends no request.
-    pub fn is_lost(&self) -> bool {
-        self.0.lost.is_cancelled() || Boot::now() >= self.until()
-    }
-
-    /// Time for which the lock is certainly held if no renewal succeeds; zero once it is lost. Sends no
-    /// request.
-    pub fn time_left(&self) -> Duration {
-        if self.is_lost() { Duration::ZERO } else { Boot::now().until(self.until()) }
-    }
-
-    /// Waits until the lock is lost, and returns the reason.
-    ///
-    /// Resolves before the store can grant the lock to another holder. Exceptions: the lock was
-    /// force-released, or this process was suspended. Cancel safe.
-    pub async fn lost(&self) -> LostReason {
-        self.0.lost.cancelled().await;
-        self.reason().unwrap_or(LostReason::Expired)
-    }
-
-    /// A token that is canceled when the lock is lost, for use in other tasks. Canceling it does not affect
-    /// the lock.
-    pub fn lost_token(&self) -> CancellationToken {
-        self.0.lost.child_token()
-    }
-
-    /// Reason for the loss, or `None` while the lock is held.
-    pub fn reason(&self) -> Option<LostReason> {
-        self.0.reason.get().copied().or_else(|| self.is_lost().then_some(LostReason::Expired))
-    }
-
-    pub(super) fn until(&self) -> Boot {
-        Boot::from_micros(self.0.until_us.load(Ordering::Acquire))
-    }
-
-    pub(super) fn set_until(&self, until: Boot) {
-        self.0.until_us.store(until.as_micros(), Ordering::Release);
-    }
-
-    pub(super) fn lose(&self, reason: LostReason) {
-        if self.0.reason.set(reason).is_err() {
-            return;
-        }
-        if reason != LostReason::Released {
-            tracing::warn!(lock = %self.0.name, fence = %self.0.fence, %reason, "lock lost");
-        }
-        self.0.lost.cancel();
-    }
-}
-
-impl fmt::Debug for Held {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Held")
-            .field("name", &self.0.name)
-            .field("fence", &self.0.fence)
-            .field("lost", &self.reason())
-            .finish()
-    }
-}
-
 impl LockGuard {
-    pub(super) fn new(gate: Rushgate, held: Held) -> Self {
-        Self { gate, held, owed: true }
+    /// Builds a guard from a grant, and starts its renewal. The lock is lost when `revoked` resolves.
+    pub(super) fn new(
+        gate: &Rushgate,
+        grasp: Grasp,
+        revoked: impl Future<Output = ()> + Send + 'static,
+    ) -> Self {
+        let held = Held::new(&grasp);
+        gate.renewals().insert(held.clone(), &grasp, Box::pin(revoked));
+        Self { gate: gate.clone(), held, owed: true }
     }
 
     /// A view of the lock, to pass to the code that it protects.
@@ -249,14 +98,14 @@ impl LockGuard {
     }
 
     /// Extends the lease to `lease` from now (10 ms to 24 h). Later renewals use it too. The lease never
-    /// exceeds [`max_hold`](super::Lock::max_hold).
+    /// exceeds [`max_hold`](super::Lock::max_hold). False if the lock was already lost: nothing was changed.
     ///
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not
     /// answer: the lease ends at the old or the new time, and the guard assumes the earlier.
-    pub async fn extend(&self, lease: Duration) -> Result<ExtendOutcome> {
+    pub async fn extend(&self, lease: Duration) -> Result<bool> {
         let Some(lease) = self.gate.renewals().change(self.token(), Lease::new(lease)?) else {
-            return Ok(ExtendOutcome::NotHeld);
+            return Ok(false);
         };
         let wish = Extend { name: self.name().clone(), token: self.token(), lease };
         let mut sent = Boot::now();
@@ -267,11 +116,11 @@ impl LockGuard {
         match answers.await?.first() {
             Some(Extended::Extended(_)) => {
                 self.gate.renewals().extended(self.token(), lease, sent);
-                Ok(ExtendOutcome::Extended)
+                Ok(true)
             }
             Some(Extended::NotHeld) | None => {
                 self.gate.renewals().lose(self.token(), LostReason::NotHeld);
-                Ok(ExtendOutcome::NotHeld)
+                Ok(false)
             }
         }
     }
@@ -362,7 +211,7 @@ impl LockGuard {
 
     fn needs_release(&self) -> bool {
         let gone = [LostReason::NotHeld, LostReason::Revoked, LostReason::ReleasedAll];
-        self.owed && !self.held.0.reason.get().is_some_and(|reason| gone.contains(reason))
+        self.owed && !self.held.reason().is_some_and(|reason| gone.contains(&reason))
     }
 }
 

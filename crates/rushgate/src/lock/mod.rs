@@ -3,7 +3,8 @@
 mod acquire;
 pub mod fence;
 mod guard;
-mod renewal;
+mod held;
+pub(crate) mod renewal;
 mod run;
 
 use std::time::Duration;
@@ -11,14 +12,13 @@ use std::time::Duration;
 use rushgate_core::{Error, Extend, Extended, ReleaseWith, Result, Verbs};
 
 pub use acquire::{Busy, LockOutcome};
-pub use guard::{ExtendOutcome, Held, LockGuard, LostReason, ReleaseWithOutcome};
+pub use guard::{LockGuard, ReleaseWithOutcome};
+pub use held::{Held, LostReason};
 pub use run::{BusyPolicy, RunOutcome};
 #[doc(inline)]
 pub use rushgate_core::{
     Fence, Grant, Holder, Lease, LockName, LockState, Owner, Released, ReleasedWith, Token, WaiterState,
 };
-
-pub(crate) use renewal::Renewals;
 
 use crate::Rushgate;
 use crate::clock::{Boot, margin};

@@ -13,8 +13,7 @@ use rushgate_core::{Claim, Extend, Extended, Lease, Store, Token, Verbs};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::guard::{Grasp, Held, LockGuard, LostReason};
-use crate::Rushgate;
+use super::held::{Grasp, Held, LostReason};
 use crate::clock::{Boot, margin};
 
 /// Maximum sleep. The runtime's timers stop while the machine is suspended, but leases do not.
@@ -57,17 +56,6 @@ struct Entry {
 /// Resolves when the lock is force-released.
 type Revoked = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Builds a guard from a grant, and starts its renewal. The lock is lost when `revoked` resolves.
-pub(super) fn hold(
-    gate: &Rushgate,
-    grasp: Grasp,
-    revoked: impl Future<Output = ()> + Send + 'static,
-) -> LockGuard {
-    let held = Held::new(&grasp);
-    gate.renewals().insert(held.clone(), &grasp, Box::pin(revoked));
-    LockGuard::new(gate.clone(), held)
-}
-
 /// Wakes the renewal task when a lock's listener has news.
 struct Nudge {
     renewals: Weak<Renewals>,
@@ -91,7 +79,7 @@ impl Renewals {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp, revoked: Revoked) {
+    pub(super) fn insert(self: &Arc<Self>, held: Held, grasp: &Grasp, revoked: Revoked) {
         let token = grasp.token;
         let now = Boot::now();
         let entry = Entry::of(held, grasp, revoked, now);

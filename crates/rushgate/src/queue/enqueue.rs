@@ -43,9 +43,18 @@ impl<'a, T> Enqueue<'a, T> {
         Ok((self.queue.name().clone(), task))
     }
 
-    fn with(mut self, change: impl FnOnce(&mut NewTask)) -> Self {
-        if let Ok(task) = &mut self.task {
+    fn with(self, change: impl FnOnce(&mut NewTask)) -> Self {
+        self.try_with(|task| {
             change(task);
+            Ok(())
+        })
+    }
+
+    fn try_with(mut self, change: impl FnOnce(&mut NewTask) -> Result<()>) -> Self {
+        if let Ok(task) = &mut self.task
+            && let Err(error) = change(task)
+        {
+            self.task = Err(error);
         }
         self
     }
@@ -72,14 +81,8 @@ impl<'a, T> Enqueue<'a, T> {
     }
 
     /// Priority, from 0 (first) to 9 (last). Default: 5.
-    pub fn priority(mut self, level: u8) -> Self {
-        match Priority::new(level) {
-            Ok(priority) => self.with(|task| task.priority = priority),
-            Err(error) => {
-                self.task = self.task.and(Err(error));
-                self
-            }
-        }
+    pub fn priority(self, level: u8) -> Self {
+        self.try_with(|task| Priority::new(level).map(|priority| task.priority = priority))
     }
 
     /// Key of the task, such as a tenant. Tasks with the same key and priority form a group in FIFO order,
@@ -87,14 +90,8 @@ impl<'a, T> Enqueue<'a, T> {
     /// [limits](crate::queue::KeyLimits) of its own.
     ///
     /// 1 to 200 bytes without white space, control characters and braces.
-    pub fn key(mut self, key: impl AsRef<str>) -> Self {
-        match TaskKey::new(key) {
-            Ok(key) => self.with(|task| task.key = Some(key)),
-            Err(error) => {
-                self.task = self.task.and(Err(error));
-                self
-            }
-        }
+    pub fn key(self, key: impl AsRef<str>) -> Self {
+        self.try_with(|task| TaskKey::new(key).map(|key| task.key = Some(key)))
     }
 
     /// What happens if the ID is live. Default: the existing task is kept.
@@ -143,14 +140,9 @@ impl<'a, T> Enqueue<'a, T> {
     /// # gate.close().await
     /// # }
     /// ```
-    pub fn after<I: AsRef<str>>(mut self, others: impl IntoIterator<Item = I>) -> Self {
-        match others.into_iter().map(TaskId::new).collect::<Result<Vec<_>>>() {
-            Ok(others) => self.with(|task| task.after.extend(others)),
-            Err(error) => {
-                self.task = self.task.and(Err(error));
-                self
-            }
-        }
+    pub fn after<I: AsRef<str>>(self, others: impl IntoIterator<Item = I>) -> Self {
+        let others = others.into_iter().map(TaskId::new).collect::<Result<Vec<_>>>();
+        self.try_with(|task| others.map(|others| task.after.extend(others)))
     }
 
     /// What happens when a task that it [waits for](Self::after), or a [member](Self::part_of) of its batch, becomes a dead
@@ -167,14 +159,8 @@ impl<'a, T> Enqueue<'a, T> {
 
     /// Makes the task a member of the batch with the callback `whole`, a task of the same queue that is [held
     /// open](Self::held_open). Otherwise the answer is [`Refused`](Enqueued::Refused).
-    pub fn part_of(mut self, whole: impl AsRef<str>) -> Self {
-        match TaskId::new(whole) {
-            Ok(whole) => self.with(|task| task.part_of = Some(whole)),
-            Err(error) => {
-                self.task = self.task.and(Err(error));
-                self
-            }
-        }
+    pub fn part_of(self, whole: impl AsRef<str>) -> Self {
+        self.try_with(|task| TaskId::new(whole).map(|whole| task.part_of = Some(whole)))
     }
 
     /// Kind of the task, by which a [`Worker`](crate::Worker) selects its handler: 1 to 80 ASCII letters,

@@ -10,7 +10,9 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Error, Field, Lease, Page, ReleaseWith, ReleasedWith, Result, Timestamp, Verbs};
+use rushgate_core::{
+    Error, Field, Lease, Page, ReleaseWith, ReleasedWith, Result, Subject, Timestamp, Verbs,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -117,7 +119,10 @@ impl Rushgate {
     /// # Errors
     /// As [`queue`](Self::queue).
     pub fn queue_of<T: Serialize + DeserializeOwned>(&self, name: impl AsRef<str>) -> Result<Queue<T>> {
-        let codec = Codec { write: |content| write_json(&content), read: read_json };
+        let codec = Codec {
+            write: |content| write_json(&content),
+            read: |payload| read_json(Field::Payload, payload),
+        };
         Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec, worker: None })
     }
 
@@ -149,10 +154,13 @@ fn write_json<T: Serialize>(content: &T) -> Result<Payload> {
     Payload::new(ContentType::json(), bytes)
 }
 
-fn read_json<T: DeserializeOwned>(payload: &Payload) -> Result<T> {
-    serde_json::from_slice(payload.bytes()).map_err(|error| {
-        Error::invalid(Field::Payload, format_args!("cannot be parsed as the expected JSON: {error}"))
-    })
+/// Deserializes a payload. `what` is its name in the error.
+pub(crate) fn read_json<'a, T: DeserializeOwned>(
+    what: impl Into<Subject<'a>>,
+    payload: &Payload,
+) -> Result<T> {
+    serde_json::from_slice(payload.bytes())
+        .map_err(|error| Error::invalid(what, format_args!("cannot be parsed as the expected JSON: {error}")))
 }
 
 impl<T> Queue<T> {

@@ -4,7 +4,7 @@ use rushgate_core::{DeadLetter, Error, Field, Finish, Payload, Result, TaskId, T
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep};
 
-use super::Queue;
+use super::{Queue, read_json};
 use crate::patience::moment_after;
 
 /// First and longest sleep between two reads, in case a notification was lost. Both may be long: a connection
@@ -39,12 +39,7 @@ impl Over {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) if the result is not an `R`.
     pub fn result<R: DeserializeOwned>(&self) -> Result<Option<R>> {
-        let read = |payload: &Payload| {
-            serde_json::from_slice(payload.bytes()).map_err(|error| {
-                Error::invalid(Field::Result, format_args!("cannot be parsed as the expected JSON: {error}"))
-            })
-        };
-        self.payload().map(read).transpose()
+        self.payload().map(|payload| read_json(Field::Result, payload)).transpose()
     }
 }
 

@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::known::{Asking, Known};
 use super::seen::Mark;
 use crate::clock::coarse_us;
+use crate::counters::{count, counters};
 
 /// While the cache is closed, it lets one request through per 50 ms.
 const PROBE_EVERY_US: u64 = 50_000;
@@ -33,19 +34,20 @@ const ENDED: u8 = 2;
 /// Marks a time that is not set.
 const NEVER: u64 = u64::MAX;
 
-/// Counters of a sale's admission cache in this process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct GateStats {
-    /// Requests answered from memory.
-    pub from_memory: u64,
-    /// Requests that a closed cache let through to probe the store.
-    pub probes: u64,
-    /// Requests sent to the store, probes included.
-    pub at_store: u64,
-    /// Requests that a closed cache let through because they may be replays.
-    pub replays: u64,
-    /// Number of refreshes of the cached state.
-    pub learned: u64,
+counters! {
+    /// Counters of a sale's admission cache in this process.
+    GateStats, Counters {
+        /// Requests answered from memory.
+        from_memory,
+        /// Requests that a closed cache let through to probe the store.
+        probes,
+        /// Requests sent to the store, probes included.
+        at_store,
+        /// Requests that a closed cache let through because they may be replays.
+        replays,
+        /// Number of refreshes of the cached state.
+        learned,
+    }
 }
 
 pub(super) struct Gate {
@@ -65,21 +67,14 @@ pub(super) struct Gate {
     counters: Counters,
 }
 
-#[derive(Default)]
-struct Counters {
-    from_memory: AtomicU64,
-    probes: AtomicU64,
-    at_store: AtomicU64,
-    replays: AtomicU64,
-    learned: AtomicU64,
-}
-
-/// What the cache knows about a request in advance.
-pub(super) enum Foreseen {
+/// Outcome of [`Sale::foresee`](super::Sale::foresee).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Foreseen {
+    /// The request would get this answer and reserve nothing.
     Answer(Reserved),
+    /// The request may be an idempotent replay. Only [`Sale::reserve`](super::Sale::reserve) can tell.
     Replay,
-    /// A probe is due.
-    Due,
+    /// Only the store can tell.
     Unknown,
 }
 
@@ -154,43 +149,36 @@ impl Gate {
     }
 
     pub fn stats(&self) -> GateStats {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        GateStats {
-            from_memory: read(&self.counters.from_memory),
-            probes: read(&self.counters.probes),
-            at_store: read(&self.counters.at_store),
-            replays: read(&self.counters.replays),
-            learned: read(&self.counters.learned),
-        }
+        self.counters.report()
     }
 
     /// Decides where the request is answered. Does not block on long-held locks and does not allocate.
     pub fn ask(&self, id: ReservationId, lines: &[Line]) -> Asked {
         let Some(shut) = self.shut(lines) else { return self.at_store(false) };
         if self.known.contains(id) {
-            add(&self.counters.replays);
+            count(&self.counters.replays, 1);
             return self.at_store(false);
         }
         if self.may_probe(&shut) {
-            add(&self.counters.probes);
+            count(&self.counters.probes, 1);
             return self.at_store(true);
         }
-        add(&self.counters.from_memory);
+        count(&self.counters.from_memory, 1);
         Asked::Memory(self.answer(shut))
     }
 
-    /// Answer to the request, if it is known without the store. Reserves nothing.
-    pub fn foresee(&self, id: ReservationId, lines: &[Line]) -> Foreseen {
-        let Some(shut) = self.shut(lines) else { return Foreseen::Unknown };
+    /// Predicts the answer to the request without the store; `None` if a probe is due. Reserves nothing.
+    pub fn foresee(&self, id: ReservationId, lines: &[Line]) -> Option<Foreseen> {
+        let Some(shut) = self.shut(lines) else { return Some(Foreseen::Unknown) };
         if self.known.contains(id) {
-            return Foreseen::Replay;
+            return Some(Foreseen::Replay);
         }
         if self.may_probe(&shut) {
-            add(&self.counters.probes);
-            return Foreseen::Due;
+            count(&self.counters.probes, 1);
+            return None;
         }
-        add(&self.counters.from_memory);
-        Foreseen::Answer(self.answer(shut))
+        count(&self.counters.from_memory, 1);
+        Some(Foreseen::Answer(self.answer(shut)))
     }
 
     /// Answer for the cart while the cache is closed for it.
@@ -199,7 +187,7 @@ impl Gate {
     }
 
     fn at_store(&self, probes: bool) -> Asked {
-        add(&self.counters.at_store);
+        count(&self.counters.at_store, 1);
         Asked::Store { probes }
     }
 
@@ -328,7 +316,7 @@ impl Gate {
             }
         }
         self.plan_probe(&state);
-        add(&self.counters.learned);
+        count(&self.counters.learned, 1);
         Ok(())
     }
 
@@ -381,8 +369,4 @@ fn shelf_state(sku: &SkuState) -> u8 {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX / 2)
-}
-
-fn add(counter: &AtomicU64) {
-    counter.fetch_add(1, Ordering::Relaxed);
 }

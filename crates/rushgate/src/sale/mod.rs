@@ -20,7 +20,7 @@ use tokio::sync::{Notify, OnceCell};
 use tokio::time::{Instant, timeout};
 
 pub use builder::SaleBuilder;
-pub use gate::GateStats;
+pub use gate::{Foreseen, GateStats};
 pub use orders::{OrderReport, OrderWorker};
 pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
 pub use room::{NoPass, Room, RoomTicket, Turn};
@@ -145,17 +145,6 @@ impl Rushgate {
         let spec = sale.build()?;
         self.ask(|| self.store().create(spec.clone())).await
     }
-}
-
-/// Outcome of [`Sale::foresee`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Foreseen {
-    /// The request would get this answer and reserve nothing.
-    Answer(Reserved),
-    /// The request may be an idempotent replay. Only [`Sale::reserve`] can tell.
-    Replay,
-    /// Only the store can tell.
-    Unknown,
 }
 
 impl Sale {
@@ -299,35 +288,6 @@ impl Sale {
         };
         let request =
             Reserve { sale: self.id().clone(), id, buyer: buyer.clone(), lines: lines.to_vec(), choice };
-        self.reserve_at_store(gate, request, probes).await
-    }
-
-    /// Predicts the outcome of [`reserve`](Self::reserve) without reserving anything. Answers from the
-    /// admission cache if the sale is sold out, ended or not open; a due probe refreshes the cache first. Use
-    /// it to skip costly checks of a buyer that could get nothing.
-    ///
-    /// # Errors
-    /// As for [`reserve`](Self::reserve). Nothing is reserved in any case.
-    pub async fn foresee(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Foreseen> {
-        let gate = self.known_gate().await?;
-        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
-        match gate.foresee(id, lines) {
-            gate::Foreseen::Answer(answer) => return Ok(Foreseen::Answer(answer)),
-            gate::Foreseen::Replay => return Ok(Foreseen::Replay),
-            gate::Foreseen::Due => {
-                let window = (&self.state().await?).into();
-                gate.learn(self.gate.store(), self.id(), window).await?;
-                // The refresh may have shown that this attempt was made before.
-                if let gate::Foreseen::Replay = gate.foresee(id, lines) {
-                    return Ok(Foreseen::Replay);
-                }
-            }
-            gate::Foreseen::Unknown => {}
-        }
-        Ok(gate.refusal(lines).map_or(Foreseen::Unknown, Foreseen::Answer))
-    }
-
-    async fn reserve_at_store(&self, gate: &Gate, request: Reserve, probes: bool) -> Result<Reserved> {
         let (asking, mut before) = (gate.asking(request.id), Mark::default());
         let ask = || {
             // Read the mark before every request: an outage may lose writes, and other requests were answered
@@ -352,6 +312,27 @@ impl Sale {
             }
         }
         Ok(answer)
+    }
+
+    /// Predicts the outcome of [`reserve`](Self::reserve) without reserving anything. Answers from the
+    /// admission cache if the sale is sold out, ended or not open; a due probe refreshes the cache first. Use
+    /// it to skip costly checks of a buyer that could get nothing.
+    ///
+    /// # Errors
+    /// As for [`reserve`](Self::reserve). Nothing is reserved in any case.
+    pub async fn foresee(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Foreseen> {
+        let gate = self.known_gate().await?;
+        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
+        if let Some(foreseen) = gate.foresee(id, lines) {
+            return Ok(foreseen);
+        }
+        let window = (&self.state().await?).into();
+        gate.learn(self.gate.store(), self.id(), window).await?;
+        Ok(match gate.foresee(id, lines) {
+            // The refresh has shown that this attempt was made before.
+            Some(Foreseen::Replay) => Foreseen::Replay,
+            _ => gate.refusal(lines).map_or(Foreseen::Unknown, Foreseen::Answer),
+        })
     }
 
     async fn known_gate(&self) -> Result<&Gate> {
@@ -389,7 +370,7 @@ impl Sale {
     /// safe.
     ///
     /// One reader per sale and process serves all waiters. It reads the sale at once after a change by this
-    /// process, and polls five times per second for changes by others.
+    /// process, and otherwise when the store notifies it of an event, or after 2 s.
     pub async fn wait_final(&self, id: ReservationId, wait: Duration) -> Result<Option<Hold>> {
         let until = moment_after(wait);
         let mut moves = None;

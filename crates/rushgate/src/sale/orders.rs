@@ -1,11 +1,10 @@
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use rushgate_core::{
     Delivery, Error, Failure, Follow, Followed, HaltReason, Lease, LedgerEntry, OrderBatch, ReservationId,
-    Result, Settled, Timestamp, Token, Verbs, Verdict, check_range,
+    Result, Settled, Timestamp, Token, Verbs, Verdict, check_range, with_causes,
 };
 use rushgate_ledger::{Ledger, Refusal, Written};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -13,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
+use crate::counters::{count, counters};
 use crate::patience::{Pauses, will_pass};
 
 /// Delay before the first retry of an entry that the ledger could not record. It doubles with each attempt.
@@ -74,25 +74,27 @@ pub struct OrderWorker {
     look_every: Duration,
 }
 
-/// Totals of an order worker.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct OrderReport {
-    /// Batches that the ledger committed.
-    pub batches: u64,
-    /// Entries that the ledger committed, repeats included.
-    pub written: u64,
-    /// Reservations that the store moved to confirmed, canceled or expired after the ledger committed them.
-    pub settled: u64,
-    /// Entries that the ledger refused for good. Their reservations were rejected.
-    pub rejected: u64,
-    /// Attempts at entries that the ledger could not record, which are retried later.
-    pub failed: u64,
-    /// Answers that prove that the store lost acknowledged writes.
-    pub lost_writes: u64,
-    /// Sales that the worker rebuilt.
-    pub rebuilds: u64,
-    /// Calls that failed because the ledger or the store was unreachable, and were retried.
-    pub outages: u64,
+counters! {
+    /// Totals of an order worker.
+    OrderReport, Counters {
+        /// Batches that the ledger committed.
+        batches,
+        /// Entries that the ledger committed, repeats included.
+        written,
+        /// Reservations that the store moved to confirmed, canceled or expired after the ledger committed
+        /// them.
+        settled,
+        /// Entries that the ledger refused for good. Their reservations were rejected.
+        rejected,
+        /// Attempts at entries that the ledger could not record, which are retried later.
+        failed,
+        /// Answers that prove that the store lost acknowledged writes.
+        lost_writes,
+        /// Sales that the worker rebuilt.
+        rebuilds,
+        /// Calls that failed because the ledger or the store was unreachable, and were retried.
+        outages,
+    }
 }
 
 impl fmt::Debug for OrderWorker {
@@ -174,38 +176,6 @@ impl OrderWorker {
         }
         Ok(clerk.counters.report())
     }
-}
-
-#[derive(Default)]
-struct Counters {
-    batches: AtomicU64,
-    written: AtomicU64,
-    settled: AtomicU64,
-    rejected: AtomicU64,
-    failed: AtomicU64,
-    lost_writes: AtomicU64,
-    rebuilds: AtomicU64,
-    outages: AtomicU64,
-}
-
-impl Counters {
-    fn report(&self) -> OrderReport {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        OrderReport {
-            batches: read(&self.batches),
-            written: read(&self.written),
-            settled: read(&self.settled),
-            rejected: read(&self.rejected),
-            failed: read(&self.failed),
-            lost_writes: read(&self.lost_writes),
-            rebuilds: read(&self.rebuilds),
-            outages: read(&self.outages),
-        }
-    }
-}
-
-fn add(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Ordering::Relaxed);
 }
 
 /// A running worker.
@@ -332,9 +302,9 @@ impl Clerk {
             let rebuild =
                 Rebuild::new(self.sale.clone(), Arc::clone(&self.ledger)).receipts_first(receipts_first);
             match rebuild.run_if_needed().await {
-                Ok(Some(RebuildOutcome::Rebuilt(_))) => return add(&self.counters.rebuilds, 1),
+                Ok(Some(RebuildOutcome::Rebuilt(_))) => return count(&self.counters.rebuilds, 1),
                 Err(error) if self.waits_out(&error) => {
-                    add(&self.counters.outages, 1);
+                    count(&self.counters.outages, 1);
                     sleep(pauses.draw()).await;
                 }
                 _ => return,
@@ -368,7 +338,7 @@ impl Clerk {
         if state.halted.is_some() {
             self.rebuild().await;
         } else if known.is_ahead_of(&state) {
-            add(&self.counters.lost_writes, 1);
+            count(&self.counters.lost_writes, 1);
             self.halt(state.generation).await?;
         }
         Ok(())
@@ -408,8 +378,8 @@ impl Clerk {
         if written.len() != entries.len() {
             return Err(Error::bug("the ledger returned the wrong number of answers"));
         }
-        add(&self.counters.batches, 1);
-        add(&self.counters.written, entries.len());
+        count(&self.counters.batches, 1);
+        count(&self.counters.written, entries.len());
         Ok(written)
     }
 
@@ -424,7 +394,7 @@ impl Clerk {
                 Err(error) if self.waits_out(&error) => error,
                 answer => return answer,
             };
-            add(&self.counters.outages, 1);
+            count(&self.counters.outages, 1);
             tracing::warn!(%error, "the {whose} is unavailable; orders are pending");
             sleep(pauses.draw()).await;
         }
@@ -454,7 +424,7 @@ impl Clerk {
                 Err(error) => judgement.failed.push(failure(delivery, with_causes(&error))),
             }
         }
-        add(&self.counters.failed, judgement.failed.len());
+        count(&self.counters.failed, judgement.failed.len());
         for failure in &judgement.failed {
             let (seq, reason) = (failure.seq, &failure.reason);
             tracing::error!(sale = %self.sale.id(), seq, reason, "the ledger could not record an order; it is retried");
@@ -470,7 +440,7 @@ impl Clerk {
             judgement.lost_writes = true;
             // Old generation: either this entry is late, or the store is behind. Halting asks for its generation.
             if *written != Written::Refused(Refusal::OldGeneration) {
-                add(&self.counters.lost_writes, 1);
+                count(&self.counters.lost_writes, 1);
                 tracing::error!(entry = ?delivery.entry, ?written, "the store has lost writes");
             }
         }
@@ -489,8 +459,8 @@ impl Clerk {
             let settled = self.through_outages("store", tell).await?;
             for ((reservation, verdict), settled) in verdicts.iter().zip(settled) {
                 match (settled, verdict) {
-                    (Settled::Settled, Verdict::Rejected { .. }) => add(&self.counters.rejected, 1),
-                    (Settled::Settled, _) => add(&self.counters.settled, 1),
+                    (Settled::Settled, Verdict::Rejected { .. }) => count(&self.counters.rejected, 1),
+                    (Settled::Settled, _) => count(&self.counters.settled, 1),
                     (Settled::Unchanged(_), _) => {}
                     (Settled::Unknown, _) => {
                         tracing::warn!(sale = %id, %reservation, "the ledger has an order that the store does not have");
@@ -507,18 +477,6 @@ fn failure(delivery: &Delivery, reason: String) -> Failure {
     let doubled = RETRY_AFTER.saturating_mul(1 << delivery.attempts.min(20));
     let (attempts, retry_after) = (delivery.attempts.saturating_add(1), doubled.min(Failure::RETRY_MAX));
     Failure { seq: delivery.seq, attempts, reason, retry_after }
-}
-
-/// The error and its causes, as text. The ledger's own message is usually the last one.
-fn with_causes(error: &Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text += ": ";
-        text += &error.to_string();
-        cause = error.source();
-    }
-    text
 }
 
 fn first(written: Vec<Written>) -> Result<Written> {

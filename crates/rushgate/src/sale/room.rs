@@ -58,53 +58,11 @@ pub struct Room {
 }
 
 /// State of a buyer in a waiting room.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case", tag = "state")]
 #[non_exhaustive]
 pub enum Turn {
-    /// The sale has no waiting room: the buyer may buy.
-    NoRoom,
-    /// The buyer has not joined.
-    NotIn,
-    /// The buyer waits.
-    Waiting {
-        /// Serial number of the join.
-        serial: u64,
-        /// Position, from 0; `None` if the buyer takes part in a draw that is still to come.
-        place: Option<u64>,
-        /// Number of buyers ahead that are not yet admitted; `None` without a position.
-        ahead: Option<u64>,
-        /// Estimated time of admission on the store's clock, at the current rate; `None` before a draw.
-        at: Option<Timestamp>,
-        /// Current time on the store's clock.
-        now: Timestamp,
-    },
-    /// The buyer is admitted and holds an admission token.
-    Admitted {
-        /// Serial number of the join.
-        serial: u64,
-        /// Position in the order of admission.
-        place: Option<u64>,
-        /// Signed admission token.
-        pass: String,
-        /// Expiry of the token.
-        until: Timestamp,
-        /// Current time on the store's clock.
-        now: Timestamp,
-    },
-    /// The buyer's admission token has expired. The buyer may join again, at the end.
-    Missed {
-        /// Time at which it expired.
-        until: Timestamp,
-    },
-    /// The sale has ended or is sold out for good: no buyer is admitted any more.
-    Closed,
-}
-
-/// State of a buyer in a waiting room, as JSON.
-#[derive(Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Turn"))]
-#[serde(rename_all = "snake_case", tag = "state")]
-enum TurnView<'a> {
     /// The sale has no waiting room: the buyer may buy.
     NoRoom,
     /// The buyer has not joined.
@@ -120,10 +78,12 @@ enum TurnView<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         ahead: Option<u64>,
         /// Estimated wait in milliseconds at the current rate. Absent before a draw.
-        #[serde(skip_serializing_if = "Option::is_none")]
-        wait_ms: Option<u64>,
+        #[serde(rename = "wait_ms", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
+        #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
+        wait: Option<Duration>,
         /// The store's clock.
-        now_us: Timestamp,
+        #[serde(rename = "now_us")]
+        now: Timestamp,
     },
     /// The buyer was admitted and has a token.
     Admitted {
@@ -133,16 +93,19 @@ enum TurnView<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         place: Option<u64>,
         /// Admission token: pass it as `pass` of a reservation.
-        pass: &'a str,
+        pass: String,
         /// When the admission token expires.
-        until_us: Timestamp,
+        #[serde(rename = "until_us")]
+        until: Timestamp,
         /// The store's clock.
-        now_us: Timestamp,
+        #[serde(rename = "now_us")]
+        now: Timestamp,
     },
     /// The admission token has expired. The buyer may join again.
     Missed {
         /// When it expired.
-        until_us: Timestamp,
+        #[serde(rename = "until_us")]
+        until: Timestamp,
     },
     /// The sale has ended or is sold out for good.
     Closed,
@@ -152,41 +115,14 @@ impl Turn {
     /// Estimated wait at the current rate, if the buyer waits and has a position.
     pub fn wait(&self) -> Option<Duration> {
         match self {
-            Self::Waiting { at: Some(at), now, .. } => Some(at.since(*now)),
+            Self::Waiting { wait, .. } => *wait,
             _ => None,
         }
     }
 }
 
-impl Serialize for Turn {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let wait_ms = self.wait().map(|wait| wait.as_millis() as u64);
-        let view = match self {
-            Self::NoRoom => TurnView::NoRoom,
-            Self::NotIn => TurnView::NotIn,
-            Self::Waiting { serial, place, ahead, now, .. } => {
-                TurnView::Waiting { serial: *serial, place: *place, ahead: *ahead, wait_ms, now_us: *now }
-            }
-            Self::Admitted { serial, place, pass, until, now } => {
-                let (serial, place) = (*serial, *place);
-                TurnView::Admitted { serial, place, pass, until_us: *until, now_us: *now }
-            }
-            Self::Missed { until } => TurnView::Missed { until_us: *until },
-            Self::Closed => TurnView::Closed,
-        };
-        view.serialize(serializer)
-    }
-}
-
-#[cfg(feature = "schema")]
-impl schemars::JsonSchema for Turn {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Turn".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        TurnView::json_schema(generator)
-    }
+fn millis<S: Serializer>(of: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    of.map(|of| of.as_millis() as u64).serialize(serializer)
 }
 
 /// Why a buyer may not buy.
@@ -365,9 +301,9 @@ impl Room {
         let until = moment_after(wait);
         loop {
             let turn = self.enter(buyer).await?;
-            let Turn::Waiting { serial, at, now, .. } = turn else { return Ok(turn) };
+            let Turn::Waiting { serial, wait: told, .. } = turn else { return Ok(turn) };
             // The store's own estimate, if the cached state is older.
-            let told = at.map_or(Duration::ZERO, |at| at.since(now)).max(ASK_AGAIN);
+            let told = told.unwrap_or_default().max(ASK_AGAIN);
             let time = until.saturating_duration_since(Instant::now());
             if time.is_zero() {
                 return Ok(turn);
@@ -504,7 +440,8 @@ impl Room {
             Some((serial, None)) => {
                 let place = room.place(serial);
                 let ahead = place.map(|place| place.saturating_sub(room.served));
-                Turn::Waiting { serial, place, ahead, at: place.and_then(|place| room.at(place)), now }
+                let wait = place.and_then(|place| room.at(place)).map(|at| at.since(now));
+                Turn::Waiting { serial, place, ahead, wait, now }
             }
         })
     }

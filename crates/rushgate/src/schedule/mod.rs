@@ -15,7 +15,7 @@ pub use scheduler::{Scheduler, SchedulerReport};
 use serde::Serialize;
 
 use crate::Queue;
-use recurrence::written;
+use recurrence::run_id;
 
 /// Page size of reads.
 const PAGE: u32 = 100;
@@ -57,13 +57,8 @@ impl<T> Scheduling<'_, T> {
 
     /// Priority of the tasks, from 0 (first) to 9 (last). Default: 5.
     pub fn priority(mut self, level: u8) -> Self {
-        match Priority::new(level) {
-            Ok(priority) => self.with(|new| new.priority = priority),
-            Err(error) => {
-                self.new = self.new.and(Err(error));
-                self
-            }
-        }
+        self.new = self.new.and_then(|new| Ok(NewSchedule { priority: Priority::new(level)?, ..new }));
+        self
     }
 
     /// Kind of the tasks; see [`Enqueue::kind`](crate::queue::Enqueue::kind).
@@ -238,9 +233,4 @@ impl From<Schedule> for ScheduleReport {
 fn words(recurrence: &Recurrence) -> Result<String> {
     serde_json::to_string(recurrence)
         .map_err(|error| Error::invalid("the recurrence", "cannot be serialized as JSON").caused_by(error))
-}
-
-/// Task ID of one occurrence.
-fn run_id(id: &ScheduleId, at: Timestamp) -> Result<TaskId> {
-    TaskId::new(format!("{id}@{}", written(at)))
 }

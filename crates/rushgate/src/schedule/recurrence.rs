@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use croner::Cron;
 use jiff::tz::TimeZone;
-use rushgate_core::{Error, Field, Result, Spoken, Timestamp};
+use rushgate_core::{Error, Field, Result, ScheduleId, Spoken, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How late an occurrence may be noticed before it counts as missed.
@@ -42,7 +42,8 @@ const FIELDS: [&str; 7] = ["second", "minute", "hour", "day", "month", "weekday"
 ///
 /// [croner](https://docs.rs/croner) parses the patterns. [jiff](https://docs.rs/jiff) provides the time
 /// zones, from the system's data or, if there is none, from its own.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "RecurrenceSpec", into = "RecurrenceSpec")]
 pub struct Recurrence {
     spec: RecurrenceSpec,
     when: When,
@@ -267,9 +268,14 @@ fn moment(of: jiff::Timestamp) -> Option<Timestamp> {
 }
 
 /// Formats an occurrence as in task IDs: `2026-11-22T03:30:00Z`.
-pub(super) fn written(of: Timestamp) -> String {
+fn written(of: Timestamp) -> String {
     zoned(of, &TimeZone::UTC)
         .map_or_else(|| of.as_micros().to_string(), |zoned| zoned.timestamp().to_string())
+}
+
+/// Task ID of one occurrence.
+pub(super) fn run_id(id: &ScheduleId, at: Timestamp) -> Result<TaskId> {
+    TaskId::new(format!("{id}@{}", written(at)))
 }
 
 impl fmt::Display for Recurrence {
@@ -282,15 +288,9 @@ impl fmt::Display for Recurrence {
     }
 }
 
-impl Serialize for Recurrence {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.spec.serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for Recurrence {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::try_from(RecurrenceSpec::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+impl From<Recurrence> for RecurrenceSpec {
+    fn from(recurrence: Recurrence) -> Self {
+        recurrence.spec
     }
 }
 

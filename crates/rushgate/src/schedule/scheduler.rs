@@ -8,8 +8,7 @@ use rushgate_core::{
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use super::recurrence::Recurrence;
-use super::run_id;
+use super::recurrence::{Recurrence, run_id};
 use crate::patience::{Pauses, will_pass};
 use crate::{Queue, Rushgate};
 

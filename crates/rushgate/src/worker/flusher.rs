@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::heartbeat::Leases;
 use super::metrics::{Meter, QueueMeter};
-use super::report::count;
 use crate::Rushgate;
+use crate::counters::count;
 use crate::patience::{Pauses, will_pass};
 
 /// Maximum answers per call. Keeps a call short, so that other calls get their turn.

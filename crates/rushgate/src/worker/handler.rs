@@ -6,12 +6,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use rushgate_core::{Error, Field, Payload, Result};
+use rushgate_core::{Field, Payload, Result};
 use serde::de::DeserializeOwned;
 use tower_service::Service;
 
-use super::service::BoxError;
+use super::service::{self, BoxError};
 use super::{FromJob, IntoOutcome, Job, Outcome};
+use crate::queue::read_json;
 
 type Answer = Pin<Box<dyn Future<Output = Outcome> + Send>>;
 
@@ -46,8 +47,8 @@ pub trait FromContent<M>: Sized {
     /// Reads the content.
     ///
     /// # Errors
-    /// [`is_invalid`](Error::is_invalid) if the content is not of this type. The task then becomes a dead
-    /// letter, because no later attempt could read it.
+    /// [`is_invalid`](crate::Error::is_invalid) if the content is not of this type. The task then becomes a
+    /// dead letter, because no later attempt could read it.
     fn from_content(job: Job) -> Result<Self>;
 }
 
@@ -61,9 +62,7 @@ pub struct AsIs<M = ()>(PhantomData<M>);
 
 impl<T: DeserializeOwned> FromContent<AsJson> for T {
     fn from_content(job: Job) -> Result<Self> {
-        serde_json::from_slice(job.payload.bytes()).map_err(|error| {
-            Error::invalid(Field::Payload, format_args!("cannot be parsed as the expected JSON: {error}"))
-        })
+        read_json(Field::Payload, &job.payload)
     }
 }
 
@@ -123,89 +122,56 @@ handlers!(A B C D E);
 handlers!(A B C D E G);
 
 /// A handler as the innermost service.
-pub(super) struct Handled<H, M, S> {
-    handler: Arc<H>,
-    state: S,
-    kind: PhantomData<fn() -> M>,
-}
+#[derive(Clone)]
+pub(super) struct Handled(Arc<dyn Fn(Job) -> service::Answer + Send + Sync>);
 
-/// A blocking handler as the innermost service.
-pub(super) struct HandledOnThread<H, M, S>(Handled<H, M, S>);
-
-impl<H, M, S> Handled<H, M, S> {
-    pub fn new(handler: H, state: S) -> Self {
-        Self { handler: Arc::new(handler), state, kind: PhantomData }
+impl Handled {
+    pub fn new<M, S: Send + Sync + 'static>(handler: impl Handler<M, S>, state: S) -> Self {
+        Self(Arc::new(move |job| {
+            let handled = handler.call(job, &state);
+            Box::pin(async move {
+                Ok(match handled {
+                    Ok(handled) => handled.await,
+                    Err(error) => Outcome::give_up(error),
+                })
+            })
+        }))
     }
 
-    pub fn on_thread(self) -> HandledOnThread<H, M, S> {
-        HandledOnThread(self)
+    pub fn on_thread<M, S: Send + Sync + 'static>(handler: impl BlockingHandler<M, S>, state: S) -> Self {
+        let handler = Arc::new(move |job| handler.call(job, &state));
+        Self(Arc::new(move |mut job| {
+            let handler = Arc::clone(&handler);
+            // A token of its own: dropping this future, for example on a timeout, must not cancel the task.
+            job.cancel = job.cancel.child_token();
+            let left = job.cancel.clone().drop_guard();
+            Box::pin(async move {
+                let span = tracing::Span::current();
+                let handled = tokio::task::spawn_blocking(move || span.in_scope(|| handler(job))).await;
+                drop(left.disarm());
+                match handled {
+                    Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
+                    Err(error) => match error.try_into_panic() {
+                        Ok(panic) => std::panic::resume_unwind(panic),
+                        // The runtime is shutting down.
+                        Err(_) => Ok(Outcome::Release),
+                    },
+                }
+            })
+        }))
     }
 }
 
-impl<H, M, S: Clone> Clone for Handled<H, M, S> {
-    fn clone(&self) -> Self {
-        Self { handler: Arc::clone(&self.handler), state: self.state.clone(), kind: PhantomData }
-    }
-}
-
-impl<H, M, S: Clone> Clone for HandledOnThread<H, M, S> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-}
-
-impl<H: Handler<M, S>, M, S> Service<Job> for Handled<H, M, S> {
+impl Service<Job> for Handled {
     type Response = Outcome;
     type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+    type Future = service::Answer;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, job: Job) -> Self::Future {
-        let handled = self.handler.call(job, &self.state);
-        Box::pin(async move {
-            Ok(match handled {
-                Ok(handled) => handled.await,
-                Err(error) => Outcome::give_up(error),
-            })
-        })
-    }
-}
-
-impl<H, M, S> Service<Job> for HandledOnThread<H, M, S>
-where
-    H: BlockingHandler<M, S>,
-    M: 'static,
-    S: Clone + Send + Sync + 'static,
-{
-    type Response = Outcome;
-    type Error = BoxError;
-    type Future = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, mut job: Job) -> Self::Future {
-        let Handled { handler, state, .. } = self.0.clone();
-        // A token of its own: dropping this future, for example on a timeout, must not cancel the task.
-        job.cancel = job.cancel.child_token();
-        let left = job.cancel.clone().drop_guard();
-        Box::pin(async move {
-            let span = tracing::Span::current();
-            let thread = tokio::task::spawn_blocking(move || span.in_scope(|| handler.call(job, &state)));
-            let handled = thread.await;
-            drop(left.disarm());
-            match handled {
-                Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
-                Err(error) => match error.try_into_panic() {
-                    Ok(panic) => std::panic::resume_unwind(panic),
-                    // The runtime is shutting down.
-                    Err(_) => Ok(Outcome::Release),
-                },
-            }
-        })
+        (self.0)(job)
     }
 }

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::Progress;
 use super::metrics::{Meter, QueueMeter};
-use super::report::count;
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
+use crate::counters::count;
 
 const SLEEP_MAX: Duration = Duration::from_millis(500);
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     ContentType, Fence, Payload, Priority, QueueName, TaskId, TaskKey, Ticket, Timestamp, TraceParent,
+    with_causes,
 };
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -168,13 +169,7 @@ impl Outcome {
 impl<E: StdError> From<E> for Outcome {
     /// A failed attempt. Its text includes the error's chain of causes.
     fn from(error: E) -> Self {
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        Self::Retry { after: None, error: text }
+        Self::Retry { after: None, error: with_causes(&error) }
     }
 }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use rushgate_core::QueueName;
 
-use super::WorkerReport;
-use super::report::{Counters, count};
+use super::report::{Counters, WorkerReport};
+use crate::counters::count;
 
 /// Counters of a worker, readable while it runs and after. Cheap to clone. Created by
 /// [`Worker::metrics`](super::Worker::metrics).

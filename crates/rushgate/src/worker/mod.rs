@@ -8,6 +8,7 @@ mod handler;
 mod heartbeat;
 mod job;
 mod metrics;
+mod plan;
 mod presence;
 mod progress;
 mod report;
@@ -22,7 +23,7 @@ use std::future::Future;
 use std::panic::resume_unwind;
 use std::time::Duration;
 
-use rushgate_core::{Claim, Error, Field, Lease, Result, check_label, check_range};
+use rushgate_core::{Claim, Error, Result, check_range};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tower_layer::Layer;
@@ -42,6 +43,7 @@ pub use service::{BoxError, JobService};
 use crate::Queue;
 use crew::Crew;
 use handler::Handled;
+use plan::Plan;
 use route::{Hand, Register};
 use service::Wrap;
 
@@ -113,20 +115,6 @@ pub struct Worker<S = ()> {
     fault: Option<Error>,
 }
 
-/// Settings of a worker.
-#[derive(Clone, Debug)]
-struct Plan {
-    concurrency: u32,
-    prefetch: u32,
-    lease: Duration,
-    retry_policy: Backoff,
-    timeout: Option<Duration>,
-    grace: Duration,
-    label: Option<String>,
-    version: String,
-    schedules: bool,
-}
-
 impl<S> fmt::Debug for Worker<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Worker")
@@ -139,20 +127,9 @@ impl<S> fmt::Debug for Worker<S> {
 impl Worker {
     /// A worker with a concurrency of 16 and a lease of 30 s.
     pub fn new<T>(queue: &Queue<T>) -> Self {
-        let plan = Plan {
-            concurrency: 16,
-            prefetch: 0,
-            lease: Duration::from_secs(30),
-            retry_policy: Backoff::default(),
-            timeout: None,
-            grace: Duration::from_secs(10),
-            label: None,
-            version: concat!("rushgate ", env!("CARGO_PKG_VERSION")).to_owned(),
-            schedules: true,
-        };
         Self {
             queues: vec![(queue.bytes(), 1)],
-            plan,
+            plan: Plan::default(),
             state: (),
             register: Register::default(),
             layers: Vec::new(),
@@ -186,7 +163,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         kind: impl AsRef<str>,
         handler: H,
     ) -> Self {
-        let handled = Handled::new(handler, self.state.clone()).on_thread();
+        let handled = Handled::on_thread(handler, self.state.clone());
         self.hand(kind.as_ref(), Hand::Each(JobService::new(handled)))
     }
 
@@ -404,15 +381,5 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         // As a task of its own: `block_on` polls on the thread of its caller, so each claim would change threads twice.
         let work = AbortOnDropHandle::new(tokio::spawn(crew.work(shutdown).in_current_span()));
         work.await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()))
-    }
-}
-
-impl Plan {
-    fn check(&self) -> Result<Lease> {
-        check_range(Field::Concurrency, self.concurrency.into(), 1, 10_000)?;
-        check_range("the prefetch", self.prefetch.into(), 0, self.concurrency.into())?;
-        check_label(Field::Worker, self.label.as_deref().unwrap_or_default())?;
-        check_label("the version", &self.version)?;
-        Lease::new(self.lease)
     }
 }

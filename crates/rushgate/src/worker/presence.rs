@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::Plan;
 use super::heartbeat::Leases;
+use super::plan::Plan;
 use crate::Queue;
 
 /// Time between announcements, and so the longest that an operator waits for a worker to be quiet or to stop.

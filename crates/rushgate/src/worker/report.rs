@@ -1,60 +1,33 @@
-use std::iter::Sum;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// Totals of a worker from start to end.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-        pub struct WorkerReport {
-            $($(#[$doc])* pub $name: u64,)*
-        }
-
-        #[derive(Default)]
-        pub(super) struct Counters { $(pub $name: AtomicU64),* }
-
-        impl Counters {
-            pub fn report(&self) -> WorkerReport {
-                WorkerReport { $($name: self.$name.load(Ordering::Relaxed)),* }
-            }
-        }
-
-        impl Sum for WorkerReport {
-            fn sum<I: Iterator<Item = Self>>(reports: I) -> Self {
-                reports.fold(Self::default(), |sum, one| Self { $($name: sum.$name + one.$name),* })
-            }
-        }
-    };
-}
+use crate::counters::counters;
 
 counters! {
-    /// Tasks claimed.
-    claimed,
-    /// Tasks done, including those replaced or canceled while they ran.
-    done,
-    /// Tasks that their handler discarded.
-    discarded,
-    /// Attempts that failed and will be retried.
-    retried,
-    /// Tasks that became dead letters.
-    dead,
-    /// Tasks returned to the queue without counting an attempt, by the shutdown or by the handler.
-    released,
-    /// Tasks that were canceled while they ran; also counted as done.
-    cancelled,
-    /// Tasks whose lease ended during the work: another worker has or had them.
-    lost,
-    /// Handlers that panicked; also counted as failed attempts.
-    panicked,
-    /// Handlers that exceeded the timeout or their task's deadline; also counted as failed attempts.
-    timed_out,
-    /// Tasks of a kind for which the worker has no handler; also counted as failed attempts.
-    unknown,
-    /// Answers that the store did not take before the worker ended. Their tasks become available again.
-    unanswered,
-    /// Calls that failed because the store was unreachable or full, and were retried.
-    outages,
-}
-
-pub(super) fn count(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Ordering::Relaxed);
+    /// Totals of a worker from start to end.
+    WorkerReport, Counters {
+        /// Tasks claimed.
+        claimed,
+        /// Tasks done, including those replaced or canceled while they ran.
+        done,
+        /// Tasks that their handler discarded.
+        discarded,
+        /// Attempts that failed and will be retried.
+        retried,
+        /// Tasks that became dead letters.
+        dead,
+        /// Tasks returned to the queue without counting an attempt, by the shutdown or by the handler.
+        released,
+        /// Tasks that were canceled while they ran; also counted as done.
+        cancelled,
+        /// Tasks whose lease ended during the work: another worker has or had them.
+        lost,
+        /// Handlers that panicked; also counted as failed attempts.
+        panicked,
+        /// Handlers that exceeded the timeout or their task's deadline; also counted as failed attempts.
+        timed_out,
+        /// Tasks of a kind for which the worker has no handler; also counted as failed attempts.
+        unknown,
+        /// Answers that the store did not take before the worker ended. Their tasks become available again.
+        unanswered,
+        /// Calls that failed because the store was unreachable or full, and were retried.
+        outages,
+    }
 }

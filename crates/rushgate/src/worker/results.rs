@@ -1,7 +1,8 @@
-use rushgate_core::{Error, Page, Result, TaskId, Waited};
+use rushgate_core::{Page, Result, TaskId, Waited};
 use serde::de::DeserializeOwned;
 
 use crate::Queue;
+use crate::queue::read_json;
 
 /// Results of the tasks that a task [waited for](crate::queue::Enqueue::after), or of its batch's
 /// [members](crate::queue::Enqueue::part_of). Extractor of a handler.
@@ -45,15 +46,12 @@ impl Results {
     /// Results of the tasks that have one, by ID, deserialized from JSON.
     ///
     /// # Errors
-    /// As [`all`](Self::all), and [`is_invalid`](Error::is_invalid) if a result is not an `R`.
+    /// As [`all`](Self::all), and [`is_invalid`](crate::Error::is_invalid) if a result is not an `R`.
     pub async fn read<R: DeserializeOwned>(&self) -> Result<Vec<(TaskId, R)>> {
         let mut read = Vec::new();
         for one in self.all().await? {
             let Some(result) = one.result else { continue };
-            let value = serde_json::from_slice(result.bytes()).map_err(|error| {
-                let why = format_args!("cannot be parsed as the expected JSON: {error}");
-                Error::invalid(&format!("the result of `{}`", one.id), why)
-            })?;
+            let value = read_json(&format!("the result of `{}`", one.id), &result)?;
             read.push((one.id, value));
         }
         Ok(read)

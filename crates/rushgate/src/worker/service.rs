@@ -12,7 +12,7 @@ use super::{Job, Outcome};
 /// Error of a layer's service. It fails the attempt.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-type Answer = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
+pub(super) type Answer = Pin<Box<dyn Future<Output = Result<Outcome, BoxError>> + Send>>;
 
 /// A handler with the layers added so far: the value that the next layer wraps.
 ///

@@ -18,9 +18,9 @@ use super::flusher::{Answers, Ending};
 use super::heartbeat::{Leases, Signals};
 use super::metrics::{Meter, QueueMeter};
 use super::presence::Presence;
-use super::report::count;
 use super::route::{Hand, Route, Routes, Terms};
 use super::{Backoff, Job, Outcome, Results};
+use crate::counters::count;
 use crate::{Queue, trace};
 
 pub(super) struct Shop {

@@ -74,11 +74,11 @@ async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
     assert_eq!(room.enter(&buyer("ann")).await.map(pass_of).unwrap(), pass_of(turn.clone()));
     let Turn::Admitted { serial: 0, place: Some(0), pass, until, now } = turn else { panic!("{turn:?}") };
     assert!(until > now && until.since(now) <= secs(60));
-    let Turn::Waiting { serial, place, ahead, at, now } = room.enter(&buyer("cid")).await.unwrap() else {
+    let Turn::Waiting { serial, place, ahead, wait, .. } = room.enter(&buyer("cid")).await.unwrap() else {
         panic!("he waits");
     };
     assert_eq!((serial, place, ahead), (2, Some(2), Some(1)));
-    let wait = at.unwrap().since(now);
+    let wait = wait.unwrap();
     assert!(wait > secs(1_150) && wait <= secs(1_200), "{wait:?}");
     // Another process accepts the token too.
     let shop = bench.client().sale("phones").unwrap().room();
@@ -162,13 +162,13 @@ async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
     let rules = RoomRules { order: RoomOrder::Draw, ..RoomRules::new(Rate::new(1_000, secs(1))) };
     let commitment = room.set(rules).await.unwrap().commitment.unwrap();
     for n in 0..20 {
-        assert!(matches!(join(&room, &format!("b{n}")).await, Turn::Waiting { place: None, at: None, .. }));
+        assert!(matches!(join(&room, &format!("b{n}")).await, Turn::Waiting { place: None, wait: None, .. }));
     }
     let beacon = Beacon::new("07 12 19 23 38 41").unwrap();
     let early = room.draw(beacon.clone()).await.unwrap();
     assert!(matches!(early, Some(Draw::EntryOpen(open)) if open.joined == 20 && open.drawn.is_none()));
     let entry = room.close_entry().await.unwrap().unwrap().closed_entry.unwrap();
-    let Turn::Waiting { place: Some(20), ahead: Some(20), at: None, .. } = join(&room, "late").await else {
+    let Turn::Waiting { place: Some(20), ahead: Some(20), wait: None, .. } = join(&room, "late").await else {
         panic!("a late buyer is behind the participants");
     };
     assert_eq!(room.draw_record().await.unwrap(), None);
@@ -247,10 +247,10 @@ async fn nobody_is_let_in_before_the_sale_opens(bench: Bench) {
     let state = room.set(rules).await.unwrap();
     assert_eq!(state.rules.from, Some(now + secs(600)));
     join(&room, "ann").await;
-    let Turn::Waiting { ahead, at, .. } = room.enter(&buyer("ann")).await.unwrap() else {
+    let Turn::Waiting { ahead, wait, now: asked, .. } = room.enter(&buyer("ann")).await.unwrap() else {
         panic!("she waits")
     };
-    assert_eq!((ahead, at), (Some(0), Some(now + secs(600))));
+    assert_eq!((ahead, wait), (Some(0), Some((now + secs(600)).since(asked))));
     let from = Some(now + secs(60));
     assert_eq!(
         room.set(RoomRules { from, ..rules }).await.unwrap().rules.from,

@@ -3,7 +3,7 @@ use std::time::Duration;
 use clap::{ArgGroup, Args, Subcommand};
 use rushgate::schedule::Missed;
 
-use super::{ContentArgs, PageArgs};
+use super::{ContentArgs, OfQueue, PageArgs};
 use crate::args::words;
 use crate::duration;
 
@@ -46,7 +46,9 @@ Example:
 
 Exit status: 1 if there is no such schedule.")]
     Rm(WhichSchedule),
-    Tend(CronTendArgs),
+    /// Fire the schedules of a queue until INT or TERM. For queues without a worker.
+    #[command(after_help = "Example:\n  rushgate queue cron tend reports")]
+    Tend(OfQueue),
 }
 
 /// When the schedule fires.
@@ -121,12 +123,4 @@ pub(crate) struct WhichSchedule {
     pub(crate) queue: String,
     /// ID of the schedule.
     pub(crate) id: String,
-}
-
-/// Fire the schedules of a queue until INT or TERM. For queues without a worker.
-#[derive(Debug, Args)]
-#[command(after_help = "Example:\n  rushgate queue cron tend reports")]
-pub(crate) struct CronTendArgs {
-    /// Name of the queue.
-    pub(crate) queue: String,
 }

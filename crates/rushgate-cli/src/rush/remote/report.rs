@@ -91,7 +91,7 @@ impl Report<'_> {
     }
 
     pub(super) fn print(&self, output: Output) -> Result<()> {
-        output.data(&self.json(), self.text(output))
+        output.data(&self.json(), self.text(output)).map(drop)
     }
 
     fn count(&self, told: Told) -> u64 {
