@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
-use rushgate::sale::{Decision, Hold, ReservationId, SaleState, SaleStatus};
-use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, Reserved, Sale, Timestamp};
+use rushgate::sale::{Hold, ReservationId, SaleState, SaleStatus};
+use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, Sale, Timestamp};
 use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::sleep;
+use tokio::time::{sleep, sleep_until};
 
+use super::connection::{Answer, Choice, Connection, Decided};
 use super::patiently;
 use super::script::{self, Click, Script, Then};
 use super::stage::offered;
@@ -23,15 +24,13 @@ use super::tally::{Desk, Tally, Told, histogram};
 use super::tickets::{Place, Stands, Ticket};
 use crate::output::{Output, counted, moment};
 
-/// Number of buyers that a thread takes from the sequence at a time.
-const STRETCH: u64 = 64;
-/// Pause before a buyer retries after "all on hold".
-const COME_BACK: Duration = Duration::from_millis(25);
 /// Number of concurrent retries.
-pub(super) const LATECOMERS: usize = 64;
+const LATECOMERS: usize = 64;
 
 /// Plan of a simulation.
-pub(super) struct Plan {
+pub(super) struct Plan<C> {
+    pub(super) connection: C,
+    /// The sale, for what buyers do not do themselves.
     pub(super) sale: Sale,
     pub(super) line: Line,
     /// Generation of the sale before the first buyer.
@@ -39,6 +38,8 @@ pub(super) struct Plan {
     pub(super) buyers: u64,
     pub(super) members: usize,
     pub(super) seed: u64,
+    /// Period over which the buyers arrive on schedule. Without it, a buyer arrives when a connection is free.
+    pub(super) within: Option<Duration>,
     /// Maximum number of buyers who retry later.
     pub(super) patient_max: usize,
     pub(super) stop: CancellationToken,
@@ -70,28 +71,48 @@ impl Going {
 }
 
 /// State shared by the simulated connections.
-pub(super) struct Crowd {
-    pub(super) plan: Plan,
+pub(super) struct Crowd<C> {
+    plan: Plan<C>,
     /// Part of the buyer IDs that distinguishes simulations.
     tag: String,
     keys: [IdempotencyKey; 2],
+    begin: Instant,
     next: AtomicU64,
     /// Copy of `stop` as a flag, because checking a token takes a lock, and it is checked millions of times.
     stopped: Arc<AtomicBool>,
-    pub(super) tally: Arc<Tally>,
+    tally: Arc<Tally>,
     patient: mpsc::Sender<u64>,
     comers: Mutex<mpsc::Receiver<u64>>,
     going: AsyncMutex<Going>,
 }
 
 /// State of one simulated connection.
-struct Member<'a> {
-    crowd: &'a Arc<Crowd>,
+struct Member<'a, C> {
+    crowd: &'a Arc<Crowd<C>>,
+    connection: C,
     number: usize,
     desk: &'a Desk,
-    latency: Histogram<u64>,
+    served: Histogram<u64>,
+    /// Latency from the scheduled clicks.
+    latency: Option<Histogram<u64>>,
     first_error: Option<String>,
     payments: JoinSet<()>,
+}
+
+/// A simulated buyer.
+struct Buyer {
+    id: BuyerId,
+    number: u64,
+    script: Script,
+}
+
+/// Answer to one click.
+struct Asked {
+    answer: Answer,
+    /// Duration of the last request alone.
+    served: Duration,
+    /// Latency from the scheduled click.
+    latency: Option<Duration>,
 }
 
 async fn tell(stop: CancellationToken, stopped: Arc<AtomicBool>) {
@@ -99,14 +120,15 @@ async fn tell(stop: CancellationToken, stopped: Arc<AtomicBool>) {
     stopped.store(true, Ordering::Relaxed);
 }
 
-impl Crowd {
-    pub(super) fn new(plan: Plan, tally: Arc<Tally>) -> Result<Arc<Self>> {
+impl<C: Connection> Crowd<C> {
+    pub(super) fn new(plan: Plan<C>, tally: Arc<Tally>) -> Result<Arc<Self>> {
         let (patient, comers) = mpsc::channel(plan.patient_max);
         let stopped = Arc::new(AtomicBool::new(false));
         tokio::spawn(tell(plan.stop.clone(), Arc::clone(&stopped)));
         Ok(Arc::new(Self {
             tag: script::tag(plan.seed),
             keys: [IdempotencyKey::new("click-1")?, IdempotencyKey::new("click-2")?],
+            begin: Instant::now(),
             next: AtomicU64::new(0),
             stopped,
             tally,
@@ -120,7 +142,6 @@ impl Crowd {
     /// Sends every buyer to the sale, then those who retry, until it is over. Returns figures of the first wave.
     pub(super) async fn run(self: &Arc<Self>) -> Result<Wave> {
         let (clicking, mut all_clicked) = mpsc::channel::<Infallible>(1);
-        let start = Instant::now();
         let mut members = JoinSet::new();
         for number in 0..self.plan.members {
             let (crowd, clicking) = (Arc::clone(self), clicking.clone());
@@ -130,7 +151,7 @@ impl Crowd {
         // Some buyers are still paying when the last one has clicked; the first wave does not include that.
         let _ = all_clicked.recv().await;
         let wave = Wave {
-            took: start.elapsed(),
+            took: self.begin.elapsed(),
             attempts: self.tally.attempts(),
             from_memory: self.plan.sale.gate_stats().from_memory,
         };
@@ -141,33 +162,57 @@ impl Crowd {
         Ok(wave)
     }
 
-    fn member(self: &Arc<Self>, number: usize) -> Member<'_> {
+    fn member(self: &Arc<Self>, number: usize) -> Member<'_, C> {
         Member {
             crowd: self,
+            connection: self.plan.connection.another(),
             number,
             desk: self.tally.desk(number),
-            latency: histogram(),
+            served: histogram(),
+            latency: self.plan.within.map(|_| histogram()),
             first_error: None,
             payments: JoinSet::new(),
         }
     }
 
-    pub(super) fn buyer(&self, number: u64) -> rushgate::Result<BuyerId> {
+    fn buyer_id(&self, number: u64) -> rushgate::Result<BuyerId> {
         BuyerId::new(format!("buyer-{}-{number}", self.tag))
+    }
+
+    fn buyer(&self, number: u64) -> rushgate::Result<Buyer> {
+        Ok(Buyer { id: self.buyer_id(number)?, number, script: Script::of(self.plan.seed, number) })
+    }
+
+    /// Scheduled time of a buyer's first click. It does not depend on how fast the server is.
+    fn due(&self, buyer: u64) -> Option<Instant> {
+        let us = self.plan.within?.as_micros() * u128::from(buyer) / u128::from(self.plan.buyers.max(1));
+        Some(self.begin + Duration::from_micros(us as u64))
+    }
+
+    /// Time of a click that is made now, if latency is measured from there.
+    fn due_now(&self) -> Option<Instant> {
+        self.plan.within.map(|_| Instant::now())
     }
 
     async fn first_wave(self: &Arc<Self>, number: usize, clicking: mpsc::Sender<Infallible>) {
         let mut member = self.member(number);
         while !self.plan.stop.is_cancelled() {
-            let first = self.next.fetch_add(STRETCH, Ordering::Relaxed);
+            let first = self.next.fetch_add(C::STRETCH, Ordering::Relaxed);
             if first >= self.plan.buyers {
                 break;
             }
-            for buyer in first..(first + STRETCH).min(self.plan.buyers) {
+            for buyer in first..(first + C::STRETCH).min(self.plan.buyers) {
                 if self.stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                member.serve(buyer).await;
+                let due = self.due(buyer);
+                if let Some(due) = due.filter(|due| *due > Instant::now()) {
+                    let arrival = self.plan.stop.run_until_cancelled(sleep_until(due.into()));
+                    if arrival.await.is_none() {
+                        break;
+                    }
+                }
+                member.serve(buyer, due).await;
             }
             // Let the store's answers and the order workers run.
             yield_now().await;
@@ -187,7 +232,7 @@ impl Crowd {
         }
         let mut wait = Wait::new(self.plan.output);
         while !over.is_cancelled() && self.something_may_be_left(&mut wait).await? && !is_empty(&line) {
-            sleep(COME_BACK).await;
+            sleep(C::COME_BACK).await;
         }
         over.cancel();
         while let Some(member) = members.join_next().await {
@@ -195,7 +240,7 @@ impl Crowd {
         }
         // Wait for abandoned holds to expire.
         while !self.plan.stop.is_cancelled() && self.undecided(&mut wait).await? {
-            sleep(COME_BACK).await;
+            sleep(C::COME_BACK).await;
         }
         Ok(())
     }
@@ -216,7 +261,7 @@ impl Crowd {
             let Some(buyer) = locked(line).pop_front() else { break };
             if member.come_back(buyer).await.comes_back() {
                 locked(line).push_back(buyer);
-                sleep(COME_BACK).await;
+                sleep(C::COME_BACK).await;
             }
         }
         member.go().await;
@@ -247,31 +292,27 @@ impl Crowd {
     }
 }
 
-impl Crowd {
+impl<C: Connection> Crowd<C> {
     /// A buyer pays, cancels or abandons the hold. While the sale is halted, nothing is decided, and a
     /// missing hold may have been lost.
-    async fn settle(self: &Arc<Self>, at: Place, id: ReservationId, then: Then) -> Stands {
-        let sale = &self.plan.sale;
+    async fn settle(self: &Arc<Self>, connection: &C, at: Place, id: ReservationId, then: Then) -> Stands {
+        let (choice, done) = match then {
+            Then::WalkAway => return Stands::Left,
+            Then::Pay | Then::PayAtTheDeadline => (Choice::Confirm, Stands::Paid),
+            Then::Cancel => (Choice::Cancel, Stands::Cancelled),
+        };
         loop {
-            let decision = match then {
-                Then::WalkAway => return Stands::Left,
-                Then::Pay | Then::PayAtTheDeadline => patiently(|| sale.confirm(id)).await,
-                Then::Cancel => patiently(|| sale.cancel(id)).await,
-            };
-            match decision {
-                Ok(Decision::Done(_) | Decision::Pending(_)) if then == Then::Cancel => {
-                    return Stands::Cancelled;
-                }
-                Ok(Decision::Done(_) | Decision::Pending(_)) => return Stands::Paid,
-                Ok(Decision::Refused(_)) => return Stands::Late,
-                Ok(Decision::Unknown) => {
+            match connection.decide(id, choice).await {
+                Decided::Done => return done,
+                Decided::Refused => return Stands::Late,
+                Decided::Unknown => {
                     if let Some(stands) = self.look_for(at).await {
                         return stands;
                     }
                 }
-                Ok(Decision::Halted) if self.wait_out().await => {}
+                Decided::Halted if self.wait_out().await => {}
                 // No answer was received: only the store knows the outcome.
-                Ok(_) | Err(_) => return Stands::Left,
+                Decided::Halted | Decided::NoAnswer => return Stands::Left,
             }
         }
     }
@@ -305,26 +346,22 @@ impl Wait {
     }
 }
 
-impl Member<'_> {
-    async fn serve(&mut self, number: u64) {
-        let script = Script::of(self.crowd.plan.seed, number);
+impl<C: Connection> Member<'_, C> {
+    async fn serve(&mut self, number: u64, due: Option<Instant>) {
         let Ok(buyer) = self.crowd.buyer(number) else { return };
-        let told = match script.click {
-            Click::Once => self.click(&buyer, 0, number, script).await,
-            Click::Repeatedly(n) => {
-                let first = self.click(&buyer, 0, number, script).await;
-                for _ in 1..n {
-                    self.click(&buyer, 0, number, script).await;
-                }
-                first
-            }
-            Click::Doubled => self.double_click(&buyer, number, script).await,
-            Click::SecondKey => {
-                let first = self.click(&buyer, 0, number, script).await;
-                self.click(&buyer, 1, number, script).await;
-                first
-            }
+        let told = match buyer.script.click {
+            Click::Doubled => self.double_click(&buyer, due).await,
+            _ => self.click(&buyer, 0, due).await,
         };
+        match buyer.script.click {
+            Click::Repeatedly(n) => {
+                for _ in 1..n {
+                    self.click(&buyer, 0, self.crowd.due_now()).await;
+                }
+            }
+            Click::SecondKey => _ = self.click(&buyer, 1, self.crowd.due_now()).await,
+            Click::Once | Click::Doubled => {}
+        }
         if told.comes_back() {
             // Only a limited number of buyers retry; the others leave.
             let _ = self.crowd.patient.try_send(number);
@@ -333,56 +370,51 @@ impl Member<'_> {
 
     /// A buyer retries with the same key.
     async fn come_back(&mut self, number: u64) -> Told {
-        let script = Script::of(self.crowd.plan.seed, number);
         match self.crowd.buyer(number) {
-            Ok(buyer) => self.click(&buyer, 0, number, script).await,
+            Ok(buyer) => self.click(&buyer, 0, self.crowd.due_now()).await,
             Err(_) => Told::Failed,
         }
     }
 
     /// Sends a request. While the sale is halted, waits and retries.
-    async fn ask(&self, buyer: &BuyerId, key: usize) -> (rushgate::Result<Reserved>, Duration) {
+    async fn ask(&self, buyer: &Buyer, key: usize, due: Option<Instant>) -> Asked {
         loop {
-            let start = Instant::now();
-            let lines = std::slice::from_ref(&self.crowd.plan.line);
-            let answer = self.crowd.plan.sale.reserve(buyer, lines, &self.crowd.keys[key]).await;
-            let took = start.elapsed();
-            if !matches!(answer, Ok(Reserved::Halted { .. })) || !self.crowd.wait_out().await {
-                return (answer, took);
+            let key = &self.crowd.keys[key];
+            let (answer, served) = self.connection.click(&buyer.id, &self.crowd.plan.line, key).await;
+            if !matches!(answer, Answer::Told(Told::Halted)) || !self.crowd.wait_out().await {
+                return Asked { answer, served, latency: due.map(|due| due.elapsed()) };
             }
             self.desk.count(Told::Halted);
         }
     }
 
-    async fn click(&mut self, buyer: &BuyerId, key: usize, number: u64, script: Script) -> Told {
-        let (answer, took) = self.ask(buyer, key).await;
-        self.take(answer, took, number, script)
+    async fn click(&mut self, buyer: &Buyer, key: usize, due: Option<Instant>) -> Told {
+        let asked = self.ask(buyer, key, due).await;
+        self.take(asked, buyer)
     }
 
     /// Two concurrent requests with one key: one unit, and both get it as the answer.
-    async fn double_click(&mut self, buyer: &BuyerId, number: u64, script: Script) -> Told {
-        let (one, two) = tokio::join!(self.ask(buyer, 0), self.ask(buyer, 0));
-        let first = self.take(one.0, one.1, number, script);
-        let second = self.take(two.0, two.1, number, script);
+    async fn double_click(&mut self, buyer: &Buyer, due: Option<Instant>) -> Told {
+        let (one, two) = tokio::join!(self.ask(buyer, 0, due), self.ask(buyer, 0, due));
+        let first = self.take(one, buyer);
+        let second = self.take(two, buyer);
         if second == Told::Reserved { second } else { first }
     }
 
-    fn take(
-        &mut self,
-        answer: rushgate::Result<Reserved>,
-        took: Duration,
-        number: u64,
-        script: Script,
-    ) -> Told {
-        self.latency.saturating_record(took.as_nanos() as u64);
+    fn take(&mut self, asked: Asked, buyer: &Buyer) -> Told {
+        let Asked { answer, served, latency } = asked;
+        self.served.saturating_record(served.as_nanos() as u64);
+        if let (Some(histogram), Some(latency)) = (&mut self.latency, latency) {
+            histogram.saturating_record(latency.as_nanos() as u64);
+        }
         let told = match answer {
-            Ok(Reserved::Reserved(hold)) => {
-                self.leave_with(hold, number, script.then);
+            Answer::Reserved(hold) => {
+                self.leave_with(hold, buyer);
                 Told::Reserved
             }
-            Ok(answer) => Told::from(&answer),
-            Err(error) => {
-                self.first_error.get_or_insert_with(|| error.to_string());
+            Answer::Told(told) => told,
+            Answer::Failed(why) => {
+                self.first_error.get_or_insert(why);
                 Told::Failed
             }
         };
@@ -391,8 +423,9 @@ impl Member<'_> {
     }
 
     /// Starts the buyer's payment in the background, while the connection serves other buyers.
-    fn leave_with(&mut self, hold: Hold, number: u64, then: Then) {
-        let crowd = Arc::clone(self.crowd);
+    fn leave_with(&mut self, hold: Hold, buyer: &Buyer) {
+        let (crowd, connection) = (Arc::clone(self.crowd), self.connection.clone());
+        let Buyer { number, script: Script { then, .. }, .. } = *buyer;
         let at = Place { desk: self.number, number: self.desk.tickets.hand_out(Ticket::of(&hold, number)) };
         self.payments.spawn(async move {
             if then == Then::PayAtTheDeadline {
@@ -402,7 +435,7 @@ impl Member<'_> {
                     async { sleep(script::near(time_left(sale, &hold).await, seed, number)).await };
                 let _ = crowd.plan.stop.run_until_cancelled(deadline).await;
             }
-            crowd.tally.mark(at, crowd.settle(at, hold.id, then).await);
+            crowd.tally.mark(at, crowd.settle(&connection, at, hold.id, then).await);
         });
     }
 
@@ -412,7 +445,7 @@ impl Member<'_> {
                 self.first_error.get_or_insert_with(|| error.to_string());
             }
         }
-        self.crowd.tally.hand_in(&self.latency, self.first_error);
+        self.crowd.tally.hand_in(&self.served, self.latency.as_ref(), self.first_error);
     }
 }
 

@@ -1,21 +1,23 @@
 //! `rushgate rush`: simulates a flash sale, and audits it.
 
+mod connection;
 mod crowd;
+mod http;
 mod place;
 mod progress;
-mod remote;
 mod report;
 mod script;
 mod stage;
 mod tally;
 mod tickets;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use rushgate::sale::{Audit, OrderReport, OrdersState, SaleId, SweepReport, Sweeper};
-use rushgate::{CancellationToken, Line, OrderWorker, Sku};
+use rushgate::{CancellationToken, Ledger, Line, OrderWorker, Sale, Sku};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
@@ -24,12 +26,11 @@ use crate::exit::{Exit, Fault};
 use crate::globals::{Globals, is_http};
 use crate::output::Output;
 use crate::signals::{Signals, died_of};
+use connection::Connection;
 use crowd::{Crowd, Plan};
 use place::Place;
-use progress::Here;
-use remote::RemoteArgs;
 use report::Report;
-use stage::Stage;
+use stage::{Site, Stage};
 use tally::{Tally, Told};
 
 /// SKU that the buyers reserve.
@@ -90,7 +91,17 @@ pub(crate) struct RushArgs {
     #[arg(long)]
     keep: bool,
     #[command(flatten)]
-    remote: RemoteArgs,
+    http: HttpArgs,
+}
+
+/// Options of a simulation over HTTP.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Over HTTP")]
+struct HttpArgs {
+    /// With --url: period over which the buyers arrive, up to 1d; 0s for all at once. Each buyer has a fixed arrival
+    /// time, from which latency is measured, whether or not the server keeps up [default: 10s].
+    #[arg(long, value_name = "DURATION", value_parser = duration::parse)]
+    within: Option<Duration>,
 }
 
 impl RushArgs {
@@ -105,6 +116,31 @@ impl RushArgs {
 
     fn hold(&self) -> Duration {
         self.hold.unwrap_or(Duration::from_secs(1))
+    }
+
+    /// Refuses options that do not fit the store, or the server in its place.
+    fn check(&self, store: Option<&str>) -> Result<(), Fault> {
+        if !store.is_some_and(is_http) {
+            if self.http.within.is_some() {
+                return Err(Fault::usage("--within requires --url").hint("pass --url, or set RUSHGATE_URL"));
+            }
+            if self.join.is_some() && store.is_none() {
+                return Err(Fault::usage("--join requires a store that the other processes share")
+                    .hint("pass --store sqlite:PATH, or set RUSHGATE_STORE or `store` in rushgate.toml"));
+            }
+            return Ok(());
+        }
+        if self.within() > Duration::from_secs(86_400) {
+            return Err(Fault::usage("--within must be at most 1d"));
+        }
+        if self.keep {
+            return Err(Fault::usage("--keep and --url exclude each other: over HTTP there are no files"));
+        }
+        Ok(())
+    }
+
+    fn within(&self) -> Duration {
+        self.http.within.unwrap_or(Duration::from_secs(10))
     }
 
     /// The sale's name: the joined one, or a new one.
@@ -133,24 +169,14 @@ pub(crate) struct Workers {
 }
 
 pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
-    if let Some(url) = globals.store.as_deref().filter(|url| is_http(url)) {
-        return remote::run(args, url, globals).await;
-    }
-    if args.remote.within.is_some() {
-        return Err(Fault::usage("--within requires --url").hint("pass --url, or set RUSHGATE_URL").into());
-    }
+    args.check(globals.store.as_deref())?;
     let seed = args.seed.unwrap_or_else(rand::random);
     let name = args.sale(seed)?;
-    if args.join.is_some() && globals.store.is_none() {
-        return Err(Fault::usage("--join requires a store that the other processes share")
-            .hint("pass --store sqlite:PATH, or set RUSHGATE_STORE or `store` in rushgate.toml")
-            .into());
-    }
     let (stop, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     // Every return path removes the directory.
     let (place, _folder) = Place::find(globals, args.keep)?;
     let stopping = stop.clone();
-    let rush = Rush { args, seed, name, place, globals: globals.clone(), stop };
+    let rush = Rush { args, seed, name, place, globals: globals.clone(), stop, start: Instant::now() };
     // In its own task, so that signals are handled at any time.
     let rush = tokio::spawn(rush.carry_out());
     tokio::spawn(say_that_it_stops(stopping, globals.output()));
@@ -176,96 +202,157 @@ struct Rush {
     globals: Globals,
     /// Canceled by the first signal.
     stop: CancellationToken,
+    start: Instant,
 }
 
 impl Rush {
     async fn carry_out(self) -> Result<Exit> {
-        let Self { args, seed, name, place, globals, stop } = self;
-        let start = Instant::now();
-        let stage = Stage::set(&args, &place, &name, globals.output()).await?;
-        let workers = start_workers(&stage);
-        let tally = Arc::new(Tally::new(args.concurrency as usize));
-        let here = Here { sale: stage.sale.clone(), tally: Arc::clone(&tally) };
-        let progress = progress::start(here, &globals);
-        let crowd = Crowd::new(plan(&args, &stage, seed, &stop, globals.output())?, Arc::clone(&tally))?;
+        let stage = Stage::set(&self).await?;
+        let exit = match &stage.site {
+            Site::Store { .. } => self.simulate(&stage, stage.sale.clone(), None).await?,
+            Site::Server { http, .. } => {
+                self.simulate(&stage, http.clone(), Some(self.args.within())).await?
+            }
+        };
+        stage.strike().await?;
+        Ok(exit)
+    }
+
+    async fn simulate(
+        &self,
+        stage: &Stage,
+        connection: impl Connection,
+        within: Option<Duration>,
+    ) -> Result<Exit> {
+        let workers = Running::start(stage);
+        let tally = Arc::new(Tally::new(self.args.concurrency as usize));
+        let progress = progress::start(stage.sale.clone(), Arc::clone(&tally), self.globals.output());
+        let crowd = Crowd::new(self.plan(stage, connection, within)?, Arc::clone(&tally))?;
         let wave = crowd.run().await?;
-        if args.join.is_none() {
+        if self.args.join.is_none() {
             patiently(|| stage.sale.end()).await?;
         }
-        drain(&stage, &crowd, &stop).await?;
+        self.drain(stage, &crowd, &tally).await?;
         progress.finish().await;
         let mut workers = workers.finish().await?;
-        workers.left = orders_left(&stage).await?;
-        let audit = audit(&stage, &tally, &args, stop.is_cancelled()).await?;
-        let report = Report::new(
-            &args,
-            &stage,
-            &tally,
-            &workers,
-            audit,
-            seed,
-            wave,
-            start.elapsed(),
-            stop.is_cancelled(),
-        );
-        let report = report.await?.kept(place.folder.filter(|_| args.keep));
-        report.print(&globals)?;
-        stage.strike().await?;
-        Ok(if report.ok() { Exit::Done } else { Exit::Refused })
+        workers.left = orders_left(stage).await?;
+        let audit = self.audit(stage, &tally).await?;
+        let state = patiently(|| stage.sale.state()).await?;
+        let report = Report { rush: self, stage, tally: &tally, wave, workers, state, audit };
+        report.print()
+    }
+
+    fn plan<C>(&self, stage: &Stage, connection: C, within: Option<Duration>) -> Result<Plan<C>> {
+        Ok(Plan {
+            connection,
+            sale: stage.sale.clone(),
+            line: Line { sku: Sku::new(SKU)?, quantity: 1 },
+            generation: stage.generation,
+            buyers: self.args.buyers,
+            members: self.args.concurrency as usize,
+            seed: self.seed,
+            within,
+            patient_max: (stage.stock as usize * 2).clamp(1_000, 1_000_000),
+            stop: self.stop.clone(),
+            output: self.globals.output(),
+        })
+    }
+
+    /// Waits until every order is recorded and every lost reservation is restored, up to a time limit.
+    async fn drain<C: Connection>(&self, stage: &Stage, crowd: &Arc<Crowd<C>>, tally: &Tally) -> Result<()> {
+        let start = Instant::now();
+        loop {
+            let most = if self.stop.is_cancelled() { STOPPING_MAX } else { DRAIN_MAX };
+            let left = most.saturating_sub(start.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            if !crowd.is_made_good().await? {
+                let _ = timeout(left, crowd.goes_on()).await;
+            } else if orders_left(stage).await? == OrdersLeft::default() {
+                let is_behind = match &stage.site {
+                    Site::Store { ledger: Some(ledger) } => is_behind(&stage.sale, &**ledger).await?,
+                    Site::Store { ledger: None } => false,
+                    // The ledger is out of reach. The buyers look for their reservations instead.
+                    Site::Server { .. } => {
+                        let missing = missing(&stage.sale, tally).await?;
+                        let is_behind = !missing.is_empty();
+                        let _ = timeout(left, crowd.bring_back(missing)).await;
+                        is_behind
+                    }
+                };
+                if !is_behind {
+                    return Ok(());
+                }
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    /// The sale's audit, plus checks of the buyers' answers.
+    async fn audit(&self, stage: &Stage, tally: &Tally) -> Result<Audit> {
+        let (interrupted, mut audit) = (self.stop.is_cancelled(), stage.audit().await?);
+        let books = patiently(|| stage.sale.books()).await?;
+        audit.checks.extend(report::kept_promises(&tally.tickets(), &books, stage));
+        // Buyers who came before the opening or after the end could not get units.
+        let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
+        if open && !interrupted && self.args.buyers >= 10 * report::total(&books.skus) {
+            audit.checks.push(report::nothing_left(&books.skus));
+        }
+        if stage.has_ledger {
+            let left = orders_left(stage).await?;
+            audit.checks.push(report::orders_recorded(left, interrupted || self.args.join.is_some()));
+        }
+        audit.ok = audit.checks.iter().all(|check| check.ok);
+        Ok(audit)
     }
 }
 
-fn plan(args: &RushArgs, stage: &Stage, seed: u64, stop: &CancellationToken, output: Output) -> Result<Plan> {
-    Ok(Plan {
-        sale: stage.sale.clone(),
-        line: Line { sku: Sku::new(SKU)?, quantity: 1 },
-        generation: stage.generation,
-        buyers: args.buyers,
-        members: args.concurrency as usize,
-        seed,
-        patient_max: (stage.stock as usize * 2).clamp(1_000, 1_000_000),
-        stop: stop.clone(),
-        output,
-    })
-}
-
-/// Order worker and sweeper of this process.
+/// Order worker and sweeper of this process. A server has its own.
 struct Running {
     shutdown: CancellationToken,
     orders: Option<JoinHandle<rushgate::Result<OrderReport>>>,
-    sweeps: JoinHandle<rushgate::Result<SweepReport>>,
-}
-
-fn start_workers(stage: &Stage) -> Running {
-    let shutdown = CancellationToken::new();
-    let orders = stage.ledger.as_ref().map(|ledger| {
-        let worker = OrderWorker::new(stage.sale.clone(), Arc::clone(ledger))
-            .lease(ORDER_LEASE)
-            .auto_rebuild(stage.hold.min(RECEIPTS_FIRST));
-        tokio::spawn(worker.run(shutdown.clone()))
-    });
-    let sweeps = tokio::spawn(Sweeper::new(stage.sale.clone()).run(shutdown.clone()));
-    Running { shutdown, orders, sweeps }
+    sweeps: Option<JoinHandle<rushgate::Result<SweepReport>>>,
 }
 
 impl Running {
+    fn start(stage: &Stage) -> Self {
+        let shutdown = CancellationToken::new();
+        let orders = stage.ledger().map(|ledger| {
+            let worker = OrderWorker::new(stage.sale.clone(), Arc::clone(ledger))
+                .lease(ORDER_LEASE)
+                .auto_rebuild(stage.hold.min(RECEIPTS_FIRST));
+            tokio::spawn(worker.run(shutdown.clone()))
+        });
+        let sweeper = matches!(stage.site, Site::Store { .. }).then(|| Sweeper::new(stage.sale.clone()));
+        let sweeps = sweeper.map(|sweeper| tokio::spawn(sweeper.run(shutdown.clone())));
+        Self { shutdown, orders, sweeps }
+    }
+
     async fn finish(self) -> Result<Workers> {
         self.shutdown.cancel();
-        let sweeps = self.sweeps.await?.context("the sweeper stopped")?;
-        let orders = match self.orders {
-            Some(orders) => orders.await?.context("the order worker stopped")?,
-            None => OrderReport::default(),
-        };
-        Ok(Workers { orders, sweeps, left: OrdersLeft::default() })
+        let mut workers = Workers::default();
+        if let Some(sweeps) = self.sweeps {
+            workers.sweeps = sweeps.await?.context("the sweeper stopped")?;
+        }
+        if let Some(orders) = self.orders {
+            workers.orders = orders.await?.context("the order worker stopped")?;
+        }
+        Ok(workers)
     }
 }
 
 /// Retries while the store or the ledger is unreachable, so that the simulation outlasts a failover.
-async fn patiently<T, F>(ask: impl Fn() -> F) -> rushgate::Result<T>
+async fn patiently<T, F: Future<Output = rushgate::Result<T>>>(ask: impl Fn() -> F) -> rushgate::Result<T> {
+    retry(OUTAGE_MAX, ask).await
+}
+
+/// Retries for up to `most` while the store, the ledger or the server is unreachable.
+async fn retry<T, F>(most: Duration, ask: impl Fn() -> F) -> rushgate::Result<T>
 where
     F: Future<Output = rushgate::Result<T>>,
 {
-    let end = Instant::now() + OUTAGE_MAX;
+    let end = Instant::now() + most;
     loop {
         match ask().await {
             Err(error) if error.is_unavailable() && Instant::now() < end => {
@@ -294,47 +381,16 @@ async fn orders_left(stage: &Stage) -> Result<OrdersLeft> {
     Ok(state.orders.map(left).unwrap_or_default())
 }
 
-/// Waits until every order is recorded and every lost reservation is restored, up to a time limit.
-async fn drain(stage: &Stage, crowd: &Arc<Crowd>, stop: &CancellationToken) -> Result<()> {
-    let start = Instant::now();
-    loop {
-        let most = if stop.is_cancelled() { STOPPING_MAX } else { DRAIN_MAX };
-        let left = most.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Ok(());
-        }
-        if !crowd.is_made_good().await? {
-            let _ = timeout(left, crowd.goes_on()).await;
-        } else if orders_left(stage).await? == OrdersLeft::default() && !is_behind(stage).await? {
-            return Ok(());
-        }
-        sleep(Duration::from_millis(5)).await;
-    }
-}
-
 /// True if the ledger shows that the store has lost writes.
-async fn is_behind(stage: &Stage) -> Result<bool> {
-    let Some(ledger) = &stage.ledger else { return Ok(false) };
-    let known = patiently(|| ledger.find_sale(stage.sale.id())).await?;
-    let state = patiently(|| stage.sale.state()).await?;
+async fn is_behind(sale: &Sale, ledger: &dyn Ledger) -> Result<bool> {
+    let known = patiently(|| ledger.find_sale(sale.id())).await?;
+    let state = patiently(|| sale.state()).await?;
     Ok(state.halted.is_some() || known.is_some_and(|known| known.is_ahead_of(&state)))
 }
 
-/// The sale's audit, plus checks of the buyers' answers.
-async fn audit(stage: &Stage, tally: &Tally, args: &RushArgs, interrupted: bool) -> Result<Audit> {
-    let mut audit = patiently(|| stage.sale.audit(stage.ledger.as_deref())).await?;
-    let books = patiently(|| stage.sale.books()).await?;
-    let rebuilt = books.generation > stage.generation;
-    audit.checks.extend(report::kept_promises(&tally.tickets(), &books, rebuilt));
-    // Buyers who came before the opening or after the end could not get units.
-    let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
-    if open && !interrupted && args.buyers >= 10 * report::total(&books.skus) {
-        audit.checks.push(report::nothing_left(&books.skus));
-    }
-    if stage.ledger.is_some() {
-        let left = orders_left(stage).await?;
-        audit.checks.push(report::orders_recorded(left, interrupted || args.join.is_some()));
-    }
-    audit.ok = audit.checks.iter().all(|check| check.ok);
-    Ok(audit)
+/// Reservations that the store has lost.
+async fn missing(sale: &Sale, tally: &Tally) -> Result<Vec<tickets::Place>> {
+    let books = patiently(|| sale.books()).await?;
+    let there: HashSet<_> = books.reservations.iter().map(|row| row.id).collect();
+    Ok(tally.at_stake().into_iter().filter(|at| !there.contains(&tally.ticket(*at).id)).collect())
 }

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rushgate::sale::SkuState;
 use rushgate::{CancellationToken, Sale};
 use tokio::task::JoinHandle;
 
 use super::tally::{Tally, Told, per_second};
-use crate::globals::Globals;
-use crate::output::CLEAR_LINE;
+use crate::output::{CLEAR_LINE, Output};
 
 /// Interval of updates: on a terminal, and elsewhere.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
@@ -20,43 +20,13 @@ pub(super) struct Progress {
     drawing: Option<(JoinHandle<()>, CancellationToken)>,
 }
 
-/// Figures of one update.
-pub(super) struct Moment {
-    /// Units sold, on hold and free.
-    pub(super) units: [u64; 3],
-    /// Answers so far, in the order of [`Told::ALL`].
-    pub(super) told: [u64; Told::ALL.len()],
-}
-
-/// Source of the figures.
-pub(super) trait Look: Send + Sync + 'static {
-    /// Current figures; `None` if they are unavailable at the moment.
-    fn look(&self) -> impl Future<Output = Option<Moment>> + Send;
-}
-
-/// A sale of this process.
-pub(super) struct Here {
-    pub(super) sale: Sale,
-    pub(super) tally: Arc<Tally>,
-}
-
-impl Look for Here {
-    async fn look(&self) -> Option<Moment> {
-        let state = self.sale.state().await.ok()?;
-        let sum =
-            |of: fn(&rushgate::sale::SkuState) -> u32| state.skus.iter().map(|sku| u64::from(of(sku))).sum();
-        let units = [sum(|sku| sku.confirmed), sum(|sku| sku.held), sum(|sku| sku.free)];
-        Some(Moment { units, told: Told::ALL.map(|told| self.tally.count(told)) })
-    }
-}
-
 /// Draws the line until it is finished. Draws nothing with --quiet.
-pub(super) fn start(look: impl Look, globals: &Globals) -> Progress {
-    if globals.output().is_quiet() {
+pub(super) fn start(sale: Sale, tally: Arc<Tally>, output: Output) -> Progress {
+    if output.is_quiet() {
         return Progress { drawing: None };
     }
     let stop = CancellationToken::new();
-    let task = tokio::spawn(draw(look, stop.clone()));
+    let task = tokio::spawn(draw(sale, tally, stop.clone()));
     Progress { drawing: Some((task, stop)) }
 }
 
@@ -69,7 +39,7 @@ impl Progress {
     }
 }
 
-async fn draw(look: impl Look, stop: CancellationToken) {
+async fn draw(sale: Sale, tally: Arc<Tally>, stop: CancellationToken) {
     let terminal = stderr().is_terminal();
     let every = if terminal { DRAW_EVERY } else { PRINT_EVERY };
     let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + DRAW_EVERY, every);
@@ -80,11 +50,11 @@ async fn draw(look: impl Look, stop: CancellationToken) {
             () = stop.cancelled() => break,
             _ = ticks.tick() => {}
         }
-        let Some(moment) = look.look().await else { continue };
-        let attempts = moment.told.iter().sum();
+        let Ok(state) = sale.state().await else { continue };
+        let attempts = tally.attempts();
         let rate = per_second(attempts - seen, at.elapsed());
         (seen, at) = (attempts, Instant::now());
-        let line = line(&moment, attempts, rate);
+        let line = line(&state.skus, &tally, attempts, rate);
         let mut out = stderr().lock();
         let _ = if terminal {
             write!(out, "{CLEAR_LINE}{}", fitting(&line, columns()))
@@ -98,19 +68,20 @@ async fn draw(look: impl Look, stop: CancellationToken) {
     }
 }
 
-fn line(moment: &Moment, attempts: u64, rate: u64) -> String {
-    let [sold, held, free] = moment.units;
-    let units = [(sold, "sold"), (held, "on hold"), (free, "free")];
+fn line(skus: &[SkuState], tally: &Tally, attempts: u64, rate: u64) -> String {
+    let sum = |of: fn(&SkuState) -> u32| skus.iter().map(|sku| u64::from(of(sku))).sum();
+    let units =
+        [(sum(|sku| sku.confirmed), "sold"), (sum(|sku| sku.held), "on hold"), (sum(|sku| sku.free), "free")];
     // The most important figures come first, because a narrow terminal cuts the line.
-    let count = |told: Told| moment.told[told as usize];
     let told = [
-        (count(Told::Failed), "failed"),
-        (count(Told::Halted), "halted"),
-        (count(Told::SoldOut), "sold out"),
-        (count(Told::AllHeld), "later"),
-        (count(Told::LimitReached), "limit"),
-        (count(Told::Replayed), "replay"),
+        (Told::Failed, "failed"),
+        (Told::Halted, "halted"),
+        (Told::SoldOut, "sold out"),
+        (Told::AllHeld, "later"),
+        (Told::LimitReached, "limit"),
+        (Told::Replayed, "replay"),
     ];
+    let told = told.map(|(told, what)| (tally.count(told), what));
     let tries = format!("{} tries, {}/s", short(attempts), short(rate));
     let parts = [tries, those_there(&units), those_there(&told)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" | ")

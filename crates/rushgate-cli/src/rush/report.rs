@@ -1,317 +1,314 @@
 //! Report of a simulation, as text and as JSON.
 
-use std::collections::{BTreeMap, HashMap};
-use std::io::{Write, stdout};
+use std::collections::HashMap;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::sale::{
-    Audit, Books, Check, GateStats, HoldState, ReservationId, SkuCounters, SkuState, UnitRange,
-};
-use rushgate::store::StoreCalls;
-use rushgate_ledger::LedgerCalls;
-use serde_json::{Value, json};
+use hdrhistogram::Histogram;
+use rushgate::sale::{Audit, Books, Check, HoldState, ReservationId, SaleState, SkuCounters, UnitRange};
+use serde::Serialize;
+use serde_json::{Map, Value, json};
 
 use super::crowd::Wave;
-use super::stage::{Stage, offered};
+use super::stage::{Site, Stage, offered};
 use super::tally::{Tally, Told, per_second};
 use super::tickets::{Stands, Ticket};
-use super::{OrdersLeft, RushArgs, SKU, Workers, patiently};
-use crate::globals::Globals;
-use crate::output::Output;
+use super::{OrdersLeft, Rush, SKU, Workers};
+use crate::exit::Exit;
+use crate::output::word;
 use crate::sale::audit_text;
 
-pub(super) struct Report {
-    sale: String,
-    seed: u64,
-    store_url: String,
-    orders_url: String,
-    joined: bool,
-    interrupted: bool,
-    /// Directory that is kept.
-    files: Option<PathBuf>,
-    buyers: u64,
-    stock: SkuState,
-    answers: BTreeMap<usize, u64>,
-    wave: Wave,
-    elapsed: Duration,
-    latency: Latency,
-    gate: GateStats,
-    store: StoreCalls,
-    ledger: LedgerCalls,
-    payments: [u64; 4],
-    losses: Losses,
-    left: OrdersLeft,
-    audit: Audit,
-    first_error: Option<String>,
-    memory_peak_bytes: u64,
+/// Result of a simulation.
+pub(super) struct Report<'a> {
+    pub(super) rush: &'a Rush,
+    pub(super) stage: &'a Stage,
+    pub(super) tally: &'a Tally,
+    pub(super) wave: Wave,
+    pub(super) workers: Workers,
+    /// State of the sale at the end.
+    pub(super) state: SaleState,
+    pub(super) audit: Audit,
 }
-
-/// Losses of the store and their repair.
-struct Losses {
-    /// Generation of the sale; each rebuild raises it.
-    generation: u32,
-    /// Losses detected by this process, from the ledger's answers and by comparison.
-    shown: u64,
-    /// Rebuilds by this process.
-    rebuilds: u64,
-    /// Holds restored from receipts.
-    restored: u64,
-    /// Buyers whose receipt did not restore their hold.
+/// What the buyers did with their reservations, as far as this process knows.
+struct Stood {
+    paid: u64,
+    cancelled: u64,
+    late: u64,
     lost: u64,
 }
 
 /// Latency percentiles, in microseconds.
+#[derive(Serialize)]
 struct Latency {
     p50: f64,
     p99: f64,
+    p999: f64,
     max: f64,
 }
 
-impl Report {
-    #[allow(clippy::too_many_arguments)]
-    pub(super) async fn new(
-        args: &RushArgs,
-        stage: &Stage,
-        tally: &Tally,
-        workers: &Workers,
-        audit: Audit,
-        seed: u64,
-        wave: Wave,
-        elapsed: Duration,
-        interrupted: bool,
-    ) -> Result<Self> {
-        let state = patiently(|| stage.sale.state()).await?;
-        let stock = offered(&state)?.clone();
-        let micros = |nanos: u64| nanos as f64 / 1e3;
-        let (latency, first_error) = tally.read(|sum| {
-            let latency = Latency {
-                p50: micros(sum.latency.value_at_quantile(0.5)),
-                p99: micros(sum.latency.value_at_quantile(0.99)),
-                max: micros(sum.latency.max()),
-            };
-            (latency, sum.first_error.clone())
-        });
-        let tickets = tally.tickets();
-        let count = |stands| tickets.iter().filter(|ticket| ticket.stands == stands).count() as u64;
-        let losses = Losses {
-            generation: state.generation,
-            shown: workers.orders.lost_writes,
-            rebuilds: workers.orders.rebuilds,
-            restored: tally.restored(),
-            lost: count(Stands::Lost),
-        };
-        let payments =
-            [count(Stands::Paid), count(Stands::Cancelled), workers.sweeps.expired, count(Stands::Late)];
-        Ok(Self {
-            sale: stage.sale.id().to_string(),
-            seed,
-            store_url: stage.store_url.clone(),
-            orders_url: stage.orders_url.clone(),
-            joined: args.join.is_some(),
-            interrupted,
-            buyers: args.buyers,
-            stock,
-            files: None,
-            answers: Told::ALL.iter().map(|told| (*told as usize, tally.count(*told))).collect(),
-            wave,
-            elapsed,
-            latency,
-            gate: stage.sale.gate_stats(),
-            store: stage.gate.calls(),
-            ledger: stage.ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default(),
-            payments,
-            losses,
-            left: workers.left,
-            audit,
-            first_error,
-            memory_peak_bytes: memory_peak_bytes(),
-        })
+impl From<&Histogram<u64>> for Latency {
+    fn from(of: &Histogram<u64>) -> Self {
+        let at = |quantile| of.value_at_quantile(quantile) as f64 / 1e3;
+        Self { p50: at(0.5), p99: at(0.99), p999: at(0.999), max: of.max() as f64 / 1e3 }
     }
+}
 
-    /// Reports that the directory is kept.
-    pub(super) fn kept(self, files: Option<PathBuf>) -> Self {
-        Self { files, ..self }
-    }
-
-    pub(super) fn ok(&self) -> bool {
-        self.audit.ok
-    }
-
-    pub(super) fn print(&self, globals: &Globals) -> Result<()> {
-        let mut out = stdout().lock();
-        if globals.output().is_json() {
-            serde_json::to_writer(&mut out, &self.json())?;
-            writeln!(out)?;
-        } else {
-            self.write(&mut out, globals.output())?;
+impl fmt::Display for Latency {
+    /// With the option `#`, also p99.9.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { p50, p99, p999, max } = *self;
+        let [p50, p99, p999, max] = [p50, p99, p999, max].map(micros);
+        write!(f, "p50 {p50}, p99 {p99}")?;
+        if f.alternate() {
+            write!(f, ", p99.9 {p999}")?;
         }
-        out.flush()?;
-        Ok(())
+        write!(f, ", max {max}")
+    }
+}
+
+impl Report<'_> {
+    /// Prints the report. Refused if the audit failed.
+    pub(super) fn print(&self) -> Result<Exit> {
+        self.rush.globals.output().data(&self.json()?, self)?;
+        Ok(Exit::done_if(self.audit.ok))
     }
 
-    fn attempts(&self) -> u64 {
-        self.answers.values().sum()
+    fn stood(&self) -> Stood {
+        let tickets = self.tally.tickets();
+        let count = |stands| tickets.iter().filter(|ticket| ticket.stands == stands).count() as u64;
+        Stood {
+            paid: count(Stands::Paid),
+            cancelled: count(Stands::Cancelled),
+            late: count(Stands::Late),
+            lost: count(Stands::Lost),
+        }
     }
 
-    fn json(&self) -> Value {
-        let answers: serde_json::Map<String, Value> = Told::ALL
-            .iter()
-            .map(|told| (told.word().into(), self.answers[&(*told as usize)].into()))
-            .collect();
-        let [confirmed, cancelled, expired, late] = self.payments;
-        json!({
-            "sale": self.sale,
-            "seed": self.seed,
-            "store": self.store_url,
-            "orders": self.orders_url,
-            "files": self.files,
-            "joined": self.joined,
-            "interrupted": self.interrupted,
-            "units": self.stock.total,
-            "buyers": self.buyers,
-            "confirmed": self.stock.confirmed,
-            "held": self.stock.held,
-            "free": self.stock.free,
-            "withdrawn": self.stock.withdrawn,
-            "answers": answers,
-            "attempts": self.attempts(),
-            "attempts_per_second": per_second(self.wave.attempts, self.wave.took),
-            "from_memory": self.gate.from_memory,
-            "from_memory_per_second": per_second(self.wave.from_memory, self.wave.took),
-            "crowd_ms": self.wave.took.as_millis() as u64,
-            "elapsed_ms": self.elapsed.as_millis() as u64,
-            "latency_us": { "p50": self.latency.p50, "p99": self.latency.p99, "max": self.latency.max },
-            "payments": { "confirmed": confirmed, "cancelled": cancelled, "expired": expired, "late": late },
-            "generation": self.losses.generation,
-            "lost_writes": self.losses.shown,
-            "rebuilds": self.losses.rebuilds,
-            "receipts": { "restored": self.losses.restored, "lost": self.losses.lost },
-            "store_calls": self.store.calls,
-            "store_transactions": self.store.transactions,
-            "store_statements": self.store.statements,
-            "ledger_transactions": self.ledger.transactions,
-            "ledger_statements": self.ledger.statements,
-            "ledger_orders": self.ledger.orders,
-            "orders_behind": self.left.behind,
-            "orders_failed": self.left.failed,
-            "first_error": self.first_error,
-            "memory_peak_bytes": self.memory_peak_bytes,
-            "audit": self.audit,
+    /// Latency of a click, and of the last request alone. They differ if buyers arrive on schedule.
+    fn latency(&self) -> [Latency; 2] {
+        self.tally.read(|sum| match self.stage.site {
+            Site::Store { .. } => [&sum.served, &sum.served].map(Latency::from),
+            Site::Server { .. } => [&sum.latency, &sum.served].map(Latency::from),
         })
     }
 
-    fn write(&self, out: &mut impl Write, output: Output) -> Result<()> {
-        let stock = &self.stock;
-        let what = if self.joined { ", with buyers of other processes" } else { "" };
+    fn rate(&self) -> u64 {
+        per_second(self.wave.attempts, self.wave.took)
+    }
+
+    fn json(&self) -> Result<Value> {
+        let Self { rush, stage, tally, wave, workers, state, audit } = self;
+        let stock = offered(state)?;
+        let answers: Map<String, Value> =
+            Told::ALL.into_iter().map(|(told, _)| (word(&told), tally.count(told).into())).collect();
+        let Stood { paid, cancelled, late, lost } = self.stood();
+        let [latency, served] = self.latency();
+        let mut json = json!({
+            "sale": stage.sale.id(),
+            "seed": rush.seed,
+            "joined": rush.args.join.is_some(),
+            "interrupted": rush.stop.is_cancelled(),
+            "units": stock.total,
+            "buyers": rush.args.buyers,
+            "confirmed": stock.confirmed,
+            "held": stock.held,
+            "free": stock.free,
+            "withdrawn": stock.withdrawn,
+            "answers": answers,
+            "attempts": tally.attempts(),
+            "attempts_per_second": self.rate(),
+            "crowd_ms": wave.took.as_millis() as u64,
+            "elapsed_ms": rush.start.elapsed().as_millis() as u64,
+            "latency_us": latency,
+            "payments": { "confirmed": paid, "cancelled": cancelled, "late": late },
+            "generation": state.generation,
+            "receipts": { "restored": tally.restored(), "lost": lost },
+            "orders_behind": workers.left.behind,
+            "orders_failed": workers.left.failed,
+            "first_error": tally.read(|sum| sum.first_error.clone()),
+            "memory_peak_bytes": memory_peak_bytes(),
+            "audit": audit,
+        });
+        // These URLs contain no password.
+        let info = stage.gate.info();
+        let more = match &stage.site {
+            Site::Store { ledger } => {
+                json["payments"]["expired"] = workers.sweeps.expired.into();
+                let (store, gate) = (stage.gate.calls(), stage.sale.gate_stats());
+                let orders = ledger.as_ref().map(|ledger| (ledger.info().url, ledger.counters()));
+                let (orders, counters) = orders.unwrap_or_default();
+                json!({
+                    "store": info.url,
+                    "orders": orders,
+                    "files": self.files(),
+                    "from_memory": gate.from_memory,
+                    "from_memory_per_second": per_second(wave.from_memory, wave.took),
+                    "lost_writes": workers.orders.lost_writes,
+                    "rebuilds": workers.orders.rebuilds,
+                    "store_calls": store.calls,
+                    "store_transactions": store.transactions,
+                    "store_statements": store.statements,
+                    "ledger_transactions": counters.transactions,
+                    "ledger_statements": counters.statements,
+                    "ledger_orders": counters.orders,
+                })
+            }
+            Site::Server { http, .. } => json!({
+                "url": info.url,
+                "durability": info.durability.name(),
+                "connections": rush.args.concurrency,
+                "asked_again": http.asked_again() + tally.count(Told::Halted),
+                "served_us": served,
+            }),
+        };
+        if let (Value::Object(json), Value::Object(more)) = (&mut json, more) {
+            json.extend(more);
+        }
+        Ok(json)
+    }
+
+    /// Directory that is kept.
+    fn files(&self) -> Option<&PathBuf> {
+        self.rush.place.folder.as_ref().filter(|_| self.rush.args.keep)
+    }
+}
+
+impl fmt::Display for Report<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rush, stage, tally, wave, workers, state, audit } = self;
+        let Ok(stock) = offered(state) else { return Err(fmt::Error) };
+        let (at, end) = match &stage.site {
+            Site::Store { .. } if rush.args.join.is_some() => {
+                (String::new(), ", with buyers of other processes".to_owned())
+            }
+            Site::Store { .. } => Default::default(),
+            Site::Server { .. } => (
+                format!(" at {}", stage.gate.info().url),
+                format!(" over {}", many(rush.args.concurrency.into(), "connection")),
+            ),
+        };
+        let number = |n: u32| thousands(n.into());
         writeln!(
-            out,
-            "Sale `{}`: {} × {SKU}, {} per buyer; {} (seed {}){what}\n",
-            self.sale,
-            thousands(stock.total.into()),
+            f,
+            "Sale `{}`{at}: {} × {SKU}, {} per buyer; {} (seed {}){end}\n",
+            stage.sale.id(),
+            number(stock.total),
             stock.per_buyer,
-            many(self.buyers, "buyer"),
-            self.seed
+            many(rush.args.buyers, "buyer"),
+            rush.seed
         )?;
-        if self.interrupted {
-            let done = match self.left {
+        if rush.stop.is_cancelled() {
+            let done = match workers.left {
                 OrdersLeft { behind: 0, failed: 0 } => "every order until then was recorded".to_owned(),
                 OrdersLeft { behind, failed } => {
-                    format!(
-                        "the ledger is {} behind, {}",
-                        many(behind, "event"),
-                        many(failed.into(), "failed order")
-                    )
+                    let (events, orders) = (many(behind, "event"), many(failed.into(), "failed order"));
+                    format!("the ledger is {events} behind, {orders}")
                 }
             };
-            writeln!(out, "  Stopped     by a signal; {done}\n")?;
+            writeln!(f, "  Stopped     by a signal; {done}\n")?;
         }
         let left = match (stock.free, stock.held) {
             (0, 0) => "none free, none on hold".to_owned(),
-            (free, held) => format!("{} free, {} on hold", thousands(free.into()), thousands(held.into())),
+            (free, held) => format!("{} free, {} on hold", number(free), number(held)),
         };
-        writeln!(
-            out,
-            "  Sold        {} of {}: {left}",
-            thousands(stock.confirmed.into()),
-            thousands(stock.total.into())
-        )?;
-        let [confirmed, cancelled, _, late] = self.payments.map(thousands);
-        let carts = many(self.payments[2], "hold");
-        writeln!(
-            out,
-            "  Payments    {confirmed} paid, {cancelled} canceled, {late} paid after expiry; {carts} expired"
-        )?;
-        let Losses { generation, rebuilds, restored, lost, .. } = &self.losses;
-        if *generation > 1 {
+        writeln!(f, "  Sold        {} of {}: {left}", number(stock.confirmed), number(stock.total))?;
+        let Stood { paid, cancelled, late, lost } = self.stood();
+        let [paid, cancelled, late] = [paid, cancelled, late].map(thousands);
+        write!(f, "  Payments    {paid} paid, {cancelled} canceled, {late} paid after expiry")?;
+        let is_local = matches!(stage.site, Site::Store { .. });
+        if is_local {
+            write!(f, "; {} expired", many(workers.sweeps.expired, "hold"))?;
+        }
+        writeln!(f)?;
+        if state.generation > 1 {
+            write!(f, "  Lost writes ")?;
+            if is_local {
+                write!(f, "{}, ", many(workers.orders.rebuilds, "rebuild"))?;
+            }
             writeln!(
-                out,
-                "  Lost writes {}, now in generation {generation}; {} restored from receipts, {} lost",
-                many(*rebuilds, "rebuild"),
-                many(*restored, "hold"),
-                thousands(*lost),
+                f,
+                "now in generation {}; {} restored from receipts, {} lost",
+                state.generation,
+                many(tally.restored(), "hold"),
+                thousands(lost),
             )?;
         }
         writeln!(
-            out,
+            f,
             "  Answers     {} in {} ({} per second); finished after {}",
-            thousands(self.attempts()),
-            seconds(self.wave.took),
-            thousands(per_second(self.wave.attempts, self.wave.took)),
-            seconds(self.elapsed)
+            thousands(tally.attempts()),
+            seconds(wave.took),
+            thousands(self.rate()),
+            seconds(rush.start.elapsed())
         )?;
-        for told in Told::ALL {
-            let n = self.answers[&(told as usize)];
+        for (told, meaning) in Told::ALL {
+            let n = tally.count(told);
             if n > 0 {
-                writeln!(out, "    {:>12}  {}", thousands(n), told.meaning())?;
+                writeln!(f, "    {:>12}  {meaning}", thousands(n))?;
             }
         }
-        if let Some(error) = &self.first_error {
-            writeln!(out, "                  first error: {error}")?;
+        if let Some(error) = tally.read(|sum| sum.first_error.clone()) {
+            writeln!(f, "                  first error: {error}")?;
         }
-        writeln!(
-            out,
-            "  Latency     p50 {}, p99 {}, max {}",
-            micros(self.latency.p50),
-            micros(self.latency.p99),
-            micros(self.latency.max)
-        )?;
-        writeln!(
-            out,
-            "  Store       {}, {}, {}; {} from the admission cache",
-            many(self.store.calls, "call"),
-            many(self.store.transactions, "write transaction"),
-            many(self.store.statements, "statement"),
-            many(self.gate.from_memory, "answer")
-        )?;
-        writeln!(
-            out,
-            "  Ledger      {} in {}, {}",
-            many(self.ledger.orders, "order"),
-            many(self.ledger.transactions, "transaction"),
-            many(self.ledger.statements, "statement")
-        )?;
-        if let Some(files) = &self.files {
-            writeln!(out, "  Files       {}", files.display())?;
+        let [latency, served] = self.latency();
+        match &stage.site {
+            Site::Store { ledger } => {
+                let (store, gate) = (stage.gate.calls(), stage.sale.gate_stats());
+                let orders = ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default();
+                writeln!(f, "  Latency     {latency}")?;
+                writeln!(
+                    f,
+                    "  Store       {}, {}, {}; {} from the admission cache",
+                    many(store.calls, "call"),
+                    many(store.transactions, "write transaction"),
+                    many(store.statements, "statement"),
+                    many(gate.from_memory, "answer")
+                )?;
+                writeln!(
+                    f,
+                    "  Ledger      {} in {}, {}",
+                    many(orders.orders, "order"),
+                    many(orders.transactions, "transaction"),
+                    many(orders.statements, "statement")
+                )?;
+            }
+            Site::Server { http, .. } => {
+                let again = http.asked_again() + tally.count(Told::Halted);
+                if again > 0 {
+                    let times = many(again, "time");
+                    writeln!(f, "  Retries     {times} while the server or the sale was unavailable")?;
+                }
+                writeln!(f, "  Latency     {latency:#}")?;
+                writeln!(f, "  Round trip  {served:#}")?;
+            }
         }
-        write!(out, "\n{}", audit_text(&self.audit, output))?;
-        Ok(())
+        if let Some(files) = self.files() {
+            writeln!(f, "  Files       {}", files.display())?;
+        }
+        write!(f, "\n{}", audit_text(audit, rush.globals.output()))
     }
 }
 
 /// Compares the buyers' answers with the store. In a rebuilt sale, canceled and expired holds are not expected, and
-/// lost ones were reported.
-pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) -> [Check; 2] {
+/// lost ones were reported. They are also reported if no ledger could rebuild the sale.
+pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, stage: &Stage) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
         books.reservations.iter().map(|row| (row.id, row.state)).collect();
-    let wanted = |ticket: &&Ticket| !rebuilt || matches!(ticket.stands, Stands::Held | Stands::Paid);
+    let rebuilt = books.generation > stage.generation;
+    let may_be_lost = rebuilt || !stage.has_ledger;
+    let wanted = |ticket: &&Ticket| match ticket.stands {
+        Stands::Held | Stands::Paid => true,
+        Stands::Lost => !may_be_lost,
+        Stands::Late | Stands::Cancelled | Stands::Left => !rebuilt,
+    };
     let missing = tickets.iter().filter(wanted).filter(|ticket| !rows.contains_key(&ticket.id)).count();
     let sold =
         |ticket: &&Ticket| matches!(rows.get(&ticket.id), Some(HoldState::Confirmed | HoldState::Confirming));
     let paid = || tickets.iter().filter(|ticket| ticket.stands == Stands::Paid);
     let unsold = paid().count() - paid().filter(sold).count();
-    let told = match rebuilt {
+    let told = match may_be_lost {
         true => "every buyer with a reservation, except those reported lost, is in the store",
         false => "every buyer with a reservation is in the store",
     };
@@ -369,7 +366,7 @@ pub(super) fn orders_recorded(left: OrdersLeft, others_go_on: bool) -> Check {
 }
 
 /// Peak memory of this process.
-pub(super) fn memory_peak_bytes() -> u64 {
+fn memory_peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -377,7 +374,7 @@ pub(super) fn memory_peak_bytes() -> u64 {
 }
 
 /// `1234567` as `1,234,567`.
-pub(super) fn thousands(n: u64) -> String {
+fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -390,16 +387,16 @@ pub(super) fn thousands(n: u64) -> String {
 }
 
 /// A count with its noun in the singular or plural.
-pub(super) fn many(n: u64, thing: &str) -> String {
+fn many(n: u64, thing: &str) -> String {
     format!("{} {thing}{}", thousands(n), if n == 1 { "" } else { "s" })
 }
 
-pub(super) fn seconds(length: Duration) -> String {
+fn seconds(length: Duration) -> String {
     format!("{:.2} s", length.as_secs_f64())
 }
 
 /// Microseconds in a readable unit.
-pub(super) fn micros(us: f64) -> String {
+fn micros(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.1} µs"),
         us if us < 1_000.0 => format!("{us:.0} µs"),

@@ -1,37 +1,54 @@
-//! Store, ledger and sale of a simulation.
+//! Store or server, ledger and sale of a simulation.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::sale::{Created, SaleId, SaleState, SkuState};
+use rushgate::sale::{Audit, Created, SaleId, SaleState, SkuState};
 use rushgate::store::Spoken;
 use rushgate::{Ledger, Rushgate, Sale, SaleBuilder};
+use rushgate_http::Client;
+use serde::de::IgnoredAny;
+use serde_json::json;
 
-use super::place::Place;
-use super::{RushArgs, SKU};
+use super::http::{Http, sale_path};
+use super::{Rush, RushArgs, SKU, patiently, retry};
 use crate::exit::Fault;
-use crate::globals::open_ledger;
+use crate::files;
+use crate::globals::{is_http, open_ledger};
 use crate::output::Output;
 
-pub(crate) struct Stage {
-    pub(crate) gate: Rushgate,
-    pub(crate) sale: Sale,
-    pub(crate) ledger: Option<Arc<dyn Ledger>>,
-    pub(crate) store_url: String,
-    pub(crate) orders_url: String,
+/// Time limit for the first answer of a server, which may have just started.
+const FIRST_ANSWER: Duration = Duration::from_secs(5);
+
+pub(super) struct Stage {
+    pub(super) gate: Rushgate,
+    pub(super) sale: Sale,
+    pub(super) site: Site,
     /// Number of units in the sale.
-    pub(crate) stock: u32,
-    pub(crate) hold: Duration,
+    pub(super) stock: u32,
+    pub(super) hold: Duration,
     /// Generation of the sale at the start.
-    pub(crate) generation: u32,
+    pub(super) generation: u32,
+    /// Whether a ledger records the orders: that of this process, or of the server.
+    pub(super) has_ledger: bool,
+}
+
+/// Where the buyers go.
+pub(super) enum Site {
+    /// To the store, with a ledger if the sale has one.
+    Store { ledger: Option<Arc<dyn Ledger>> },
+    /// To a server.
+    Server { client: Box<Client>, http: Http },
 }
 
 impl Stage {
     /// Opens store and ledger, and creates the sale unless it is joined and exists.
-    pub(crate) async fn set(args: &RushArgs, place: &Place, name: &SaleId, output: Output) -> Result<Self> {
-        let gate = Rushgate::connect(&place.store_url).await?;
-        let set = Self::on(&gate, args, place, name, output).await;
+    pub(super) async fn set(rush: &Rush) -> Result<Self> {
+        let url = &rush.place.store_url;
+        let patience = if is_http(url) { FIRST_ANSWER } else { Duration::ZERO };
+        let gate = retry(patience, || Rushgate::connect(url)).await?;
+        let set = Self::on(&gate, rush).await;
         if set.is_err() {
             // Report the original failure.
             let _ = gate.close().await;
@@ -39,50 +56,89 @@ impl Stage {
         set
     }
 
-    async fn on(
-        gate: &Rushgate,
-        args: &RushArgs,
-        place: &Place,
-        name: &SaleId,
-        output: Output,
-    ) -> Result<Self> {
+    async fn on(gate: &Rushgate, rush: &Rush) -> Result<Self> {
+        let Rush { args, name, .. } = rush;
         let sale = gate.sale(name)?;
         // Check everything before a sale is created or opened.
         let found = found(&sale).await?;
-        let goes_to_ledger = match &found {
-            Some(state) => {
-                offered(state)?;
-                state.spec.ledger
-            }
-            None => true,
-        };
-        let ledger = match goes_to_ledger {
-            true => Some(open_ledger(place.orders_url.clone()).await?),
-            false => None,
-        };
-        // If several processes join at the same time, one creates the sale.
-        let created = gate.create_sale(spec(args, name)).await?;
-        let state = sale.state().await?;
-        let offered = offered(&state)?;
-        if created == Created::Exists {
-            warn_of_differences(args, &state, offered, output);
+        if let Some(state) = &found {
+            offered(state)?;
         }
-        sale.open().await?;
-        // These URLs contain no password.
-        let store_url = gate.info().url;
-        let orders_url = ledger.as_ref().map(|ledger| ledger.info().url).unwrap_or_default();
+        let site = Site::of(rush, found.as_ref()).await?;
+        let is_new = match &site {
+            // If several processes join at the same time, one creates the sale.
+            Site::Store { .. } => gate.create_sale(spec(args, name)).await? == Created::Created,
+            Site::Server { client, .. } => found.is_none() && create(client, args, &sale).await?,
+        };
+        let state = patiently(|| sale.state()).await?;
+        let offered = offered(&state)?;
+        if !is_new {
+            warn_of_differences(args, &state, offered, rush.globals.output());
+        }
+        patiently(|| sale.open()).await?;
         let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);
+        let has_ledger = state.spec.ledger;
         let gate = gate.clone();
-        Ok(Self { gate, sale, ledger, store_url, orders_url, stock, hold, generation })
+        Ok(Self { gate, sale, site, stock, hold, generation, has_ledger })
+    }
+
+    /// The ledger, if this process writes it.
+    pub(super) fn ledger(&self) -> Option<&Arc<dyn Ledger>> {
+        match &self.site {
+            Site::Store { ledger } => ledger.as_ref(),
+            Site::Server { .. } => None,
+        }
+    }
+
+    /// The sale's audit, by the process that has the ledger.
+    pub(super) async fn audit(&self) -> Result<Audit> {
+        Ok(match &self.site {
+            Site::Store { ledger } => patiently(|| self.sale.audit(ledger.as_deref())).await?,
+            Site::Server { client, .. } => {
+                let path = format!("{}/audit", sale_path(self.sale.id()));
+                patiently(|| client.get(&path)).await?
+            }
+        })
     }
 
     /// Closes everything.
-    pub(crate) async fn strike(self) -> Result<()> {
+    pub(super) async fn strike(self) -> Result<()> {
         self.gate.close().await?;
-        if let Some(ledger) = &self.ledger {
+        if let Some(ledger) = self.ledger() {
             ledger.close().await?;
         }
         Ok(())
+    }
+}
+
+impl Site {
+    async fn of(rush: &Rush, found: Option<&SaleState>) -> Result<Self> {
+        let url = &rush.place.store_url;
+        if is_http(url) {
+            files::raise_limit();
+            let http = Http::new(url, &rush.name, rush.stop.clone())?;
+            return Ok(Self::Server { client: Box::new(Client::new(url)?), http });
+        }
+        let ledger = match found.is_none_or(|state| state.spec.ledger) {
+            true => Some(open_ledger(rush.place.orders_url.clone()).await?),
+            false => None,
+        };
+        Ok(Self::Store { ledger })
+    }
+}
+
+/// Creates the sale at a server, with a ledger if the server has one. False if the sale exists by now: another process
+/// has created it, or an earlier answer was lost.
+async fn create(client: &Client, args: &RushArgs, sale: &Sale) -> Result<bool> {
+    let body = json!({
+        "id": sale.id(),
+        "skus": [{ "sku": SKU, "units": args.stock(), "per_buyer": args.per_buyer() }],
+        "hold_ms": args.hold().as_millis() as u64,
+    });
+    match patiently(|| client.post::<IgnoredAny>("/v1/sales", &body)).await {
+        Ok(_) => Ok(true),
+        Err(_) if found(sale).await?.is_some() => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -92,7 +148,7 @@ fn spec(args: &RushArgs, name: &SaleId) -> SaleBuilder {
 
 /// The sale, if it exists.
 async fn found(sale: &Sale) -> Result<Option<SaleState>> {
-    match sale.state().await {
+    match patiently(|| sale.state()).await {
         Ok(state) => Ok(Some(state)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
@@ -108,7 +164,7 @@ pub(super) fn offered(state: &SaleState) -> Result<&SkuState, Fault> {
             format_args!("sale `{sale}` has no SKU `{SKU}`, which the simulated buyers reserve"),
         )
         .hint(format_args!(
-            "join a sale that `rush` created, or create one with: sale create NAME --sku {SKU}=10"
+            "join a sale that `rush` or `serve --demo` created, or create one with: sale create NAME --sku {SKU}=10"
         ))
     })
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use rushgate::Reserved;
 use rushgate::sale::Hold;
+use serde::Serialize;
 
 use super::tickets::{Place, Stands, Ticket, Tickets};
 
-/// Kinds of answers, in the order of the report.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Kinds of answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Told {
     Reserved,
     Replayed,
@@ -27,54 +29,23 @@ pub(super) enum Told {
 }
 
 impl Told {
-    pub(super) const ALL: [Self; 10] = [
-        Self::Reserved,
-        Self::Replayed,
-        Self::AllHeld,
-        Self::SoldOut,
-        Self::LimitReached,
-        Self::KeyReused,
-        Self::NotOpen,
-        Self::Ended,
-        Self::Halted,
-        Self::Failed,
+    /// Every kind with its text in the report, in the order of the report.
+    pub(super) const ALL: [(Self, &str); 10] = [
+        (Self::Reserved, "reserved a unit"),
+        (Self::Replayed, "idempotent replay: same answer, no second unit"),
+        (Self::AllHeld, "all units on hold: retry later"),
+        (Self::SoldOut, "sold out"),
+        (Self::LimitReached, "purchase limit exceeded"),
+        (Self::KeyReused, "idempotency key reused for another cart"),
+        (Self::NotOpen, "not open yet"),
+        (Self::Ended, "sale ended"),
+        (Self::Halted, "sale halted: retry later"),
+        (Self::Failed, "no answer"),
     ];
-
-    /// Word in JSON.
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Reserved => "reserved",
-            Self::Replayed => "replayed",
-            Self::AllHeld => "all_held",
-            Self::SoldOut => "sold_out",
-            Self::LimitReached => "limit_reached",
-            Self::KeyReused => "key_reused",
-            Self::NotOpen => "not_open",
-            Self::Ended => "ended",
-            Self::Halted => "halted",
-            Self::Failed => "failed",
-        }
-    }
 
     /// True if the buyer retries later.
     pub(super) fn comes_back(self) -> bool {
         matches!(self, Self::AllHeld | Self::Halted)
-    }
-
-    /// Text in the report.
-    pub(super) fn meaning(self) -> &'static str {
-        match self {
-            Self::Reserved => "reserved a unit",
-            Self::Replayed => "idempotent replay: same answer, no second unit",
-            Self::AllHeld => "all units on hold: retry later",
-            Self::SoldOut => "sold out",
-            Self::LimitReached => "purchase limit exceeded",
-            Self::KeyReused => "idempotency key reused for another cart",
-            Self::NotOpen => "not open yet",
-            Self::Ended => "sale ended",
-            Self::Halted => "sale halted: retry later",
-            Self::Failed => "no answer",
-        }
     }
 }
 
@@ -121,7 +92,9 @@ pub(super) struct Tally {
 
 /// Totals that each thread adds when it ends.
 pub(super) struct Sum {
-    /// Latency, in nanoseconds.
+    /// Duration of each request alone, in nanoseconds.
+    pub(super) served: Histogram<u64>,
+    /// Latency from each scheduled click, in nanoseconds. Empty without a schedule.
     pub(super) latency: Histogram<u64>,
     pub(super) first_error: Option<String>,
 }
@@ -135,7 +108,7 @@ pub(super) fn histogram() -> Histogram<u64> {
 impl Tally {
     pub(super) fn new(members: usize) -> Self {
         let desks = std::iter::repeat_with(Desk::default).take(members).collect();
-        let sum = Sum { latency: histogram(), first_error: None };
+        let sum = Sum { served: histogram(), latency: histogram(), first_error: None };
         Self { desks, restored: AtomicU64::new(0), sum: Mutex::new(sum) }
     }
 
@@ -189,9 +162,17 @@ impl Tally {
         self.restored.load(Ordering::Relaxed)
     }
 
-    pub(super) fn hand_in(&self, latency: &Histogram<u64>, first_error: Option<String>) {
+    pub(super) fn hand_in(
+        &self,
+        served: &Histogram<u64>,
+        latency: Option<&Histogram<u64>>,
+        first_error: Option<String>,
+    ) {
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = sum.latency.add(latency);
+        let _ = sum.served.add(served);
+        if let Some(latency) = latency {
+            let _ = sum.latency.add(latency);
+        }
         sum.first_error = sum.first_error.take().or(first_error);
     }
 
@@ -200,7 +181,7 @@ impl Tally {
     }
 
     pub(super) fn attempts(&self) -> u64 {
-        Told::ALL.into_iter().map(|told| self.count(told)).sum()
+        Told::ALL.into_iter().map(|(told, _)| self.count(told)).sum()
     }
 
     pub(super) fn read<T>(&self, look: impl FnOnce(&Sum) -> T) -> T {

@@ -8,7 +8,8 @@ use rushgate::sale::{Decision, HoldState, ReservationId, Restored};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use super::{COME_BACK, Crowd, Going, LATECOMERS};
+use super::{Crowd, Going, LATECOMERS};
+use crate::rush::connection::Connection;
 use crate::rush::tickets::{Place, Stands};
 use crate::rush::{OUTAGE_MAX, patiently};
 
@@ -22,7 +23,7 @@ enum Shown {
     Stopped,
 }
 
-impl Crowd {
+impl<C: Connection> Crowd<C> {
     /// Waits until a halted sale resumes for all buyers. False if that takes too long, or if the simulation
     /// is to stop.
     pub(super) async fn wait_out(self: &Arc<Self>) -> bool {
@@ -46,9 +47,11 @@ impl Crowd {
             }
             let state = patiently(|| self.plan.sale.state()).await.ok()?;
             let seen = Instant::now();
-            let made_good = async { state.generation == going.generation || self.bring_back().await };
+            let made_good = async {
+                state.generation == going.generation || self.bring_back(self.tally.at_stake()).await
+            };
             if state.halted.is_some() || !made_good.await {
-                sleep(COME_BACK).await;
+                sleep(C::COME_BACK).await;
                 continue;
             }
             let wait = state.receipts_until.map_or(Duration::ZERO, |until| until.since(state.now));
@@ -65,8 +68,8 @@ impl Crowd {
 
     /// Every buyer whose order the store may have lost presents the receipt, in the order of the
     /// reservations. False if the sale was halted again.
-    async fn bring_back(self: &Arc<Self>) -> bool {
-        let line = Arc::new(Mutex::new(self.tally.at_stake()));
+    pub(in crate::rush) async fn bring_back(self: &Arc<Self>, at_stake: Vec<Place>) -> bool {
+        let line = Arc::new(Mutex::new(at_stake));
         let mut till = JoinSet::new();
         for _ in 0..LATECOMERS {
             let (crowd, line) = (Arc::clone(self), Arc::clone(&line));
@@ -111,7 +114,7 @@ impl Crowd {
     async fn show(&self, at: Place) -> Shown {
         let ticket = self.tally.ticket(at);
         let answer = async {
-            let hold = ticket.hold(self.buyer(ticket.buyer)?, &self.plan.line.sku);
+            let hold = ticket.hold(self.buyer_id(ticket.buyer)?, &self.plan.line.sku);
             let receipt = self.plan.sale.receipt(&hold).await?;
             patiently(|| self.plan.sale.restore(&receipt)).await
         };

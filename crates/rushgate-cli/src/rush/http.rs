@@ -1,0 +1,253 @@
+//! HTTP connections of simulated buyers, to the routes that shop pages use.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use rushgate::sale::{Hold, HoldState, ReservationId, SaleId, UnitNumber};
+use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, Sku, Timestamp};
+use rushgate_http::Address;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::{sleep, timeout};
+
+use super::OUTAGE_MAX;
+use super::connection::{Answer, Choice, Connection, Decided};
+use super::tally::Told;
+use crate::exit::chain;
+
+/// Maximum size of an answer. A longer one is not from a Rushgate server.
+const ANSWER_MAX: usize = 1 << 20;
+/// Time limit for an answer. Generous, because the server's store may be unreachable for a while.
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Default pause after a request without an answer.
+const PAUSE: Duration = Duration::from_millis(100);
+/// Longest pause that a buyer waits for.
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// A connection to a sale of a server.
+#[derive(Clone)]
+pub(super) struct Http {
+    /// Its own pool. Concurrent requests take a TCP connection each.
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    shared: Arc<Shared>,
+}
+
+/// State shared by all connections.
+struct Shared {
+    connector: HttpsConnector<HttpConnector>,
+    address: Address,
+    /// URL of the sale's reservations.
+    reservations: String,
+    asked_again: AtomicU64,
+    stop: CancellationToken,
+}
+
+/// A response with its JSON.
+struct Response {
+    status: u16,
+    body: Value,
+    /// When to retry, from `Retry-After`.
+    retry_after: Option<Duration>,
+}
+
+/// A reservation in a response.
+#[derive(Deserialize)]
+struct Reservation {
+    id: ReservationId,
+    buyer: BuyerId,
+    units: Vec<Unit>,
+    state: HoldState,
+    deadline_us: Timestamp,
+    seq: u64,
+    generation: u32,
+}
+
+#[derive(Deserialize)]
+struct Unit {
+    sku: Sku,
+    unit: UnitNumber,
+}
+
+/// Path of a sale, with its name percent-encoded.
+pub(super) fn sale_path(sale: &SaleId) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
+    let encoded = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    format!("/v1/sales/{}", sale.as_str().bytes().map(encoded).collect::<String>())
+}
+
+impl Http {
+    /// A connection to a sale. Once `stop` is canceled, requests are not repeated.
+    pub(super) fn new(url: &str, sale: &SaleId, stop: CancellationToken) -> Result<Self> {
+        let address = Address::of(url)?;
+        let mut http = HttpConnector::new();
+        // Send small requests at once (no Nagle delay).
+        http.set_nodelay(true);
+        http.enforce_http(false);
+        let https = match address.base.starts_with("https:") {
+            true => HttpsConnectorBuilder::new().with_native_roots()?,
+            // Plain HTTP needs no root certificates.
+            false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
+        };
+        let connector = https.https_or_http().enable_http1().wrap_connector(http);
+        let reservations = format!("{}{}/reservations", address.base, sale_path(sale));
+        let client = Client::builder(TokioExecutor::new()).build(connector.clone());
+        let asked_again = AtomicU64::new(0);
+        Ok(Self { client, shared: Arc::new(Shared { connector, address, reservations, asked_again, stop }) })
+    }
+
+    /// Number of requests that were repeated because the server or its store was unavailable.
+    pub(super) fn asked_again(&self) -> u64 {
+        self.shared.asked_again.load(Ordering::Relaxed)
+    }
+
+    /// Sends a request, and retries while the server or its store is unavailable. Also returns the duration of
+    /// the last request alone.
+    async fn post(
+        &self,
+        path: &str,
+        key: Option<&IdempotencyKey>,
+        body: &Value,
+    ) -> (Result<Response, String>, Duration) {
+        let (start, body) = (Instant::now(), Bytes::from(body.to_string()));
+        loop {
+            let sent = Instant::now();
+            let response = timeout(ANSWER_WITHIN, self.exchange(path, key, body.clone())).await;
+            let late = |_| Err(format!("no response within {} s", ANSWER_WITHIN.as_secs()));
+            let (why, pause) = match response.unwrap_or_else(late) {
+                Ok(response) if response.is_passing() => {
+                    let pause = response.retry_after.unwrap_or(PAUSE).min(PAUSE_MAX);
+                    (response.code().to_owned(), pause)
+                }
+                Ok(response) => return (Ok(response), sent.elapsed()),
+                Err(why) => (why, PAUSE),
+            };
+            if start.elapsed() >= OUTAGE_MAX || self.shared.stop.is_cancelled() {
+                return (Err(why), sent.elapsed());
+            }
+            self.shared.asked_again.fetch_add(1, Ordering::Relaxed);
+            sleep(pause).await;
+        }
+    }
+
+    /// Sends one request. If no readable response comes, it may have taken effect.
+    async fn exchange(
+        &self,
+        path: &str,
+        key: Option<&IdempotencyKey>,
+        body: Bytes,
+    ) -> Result<Response, String> {
+        let mut request = Request::post(format!("{}{path}", self.shared.reservations))
+            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
+            .header(CONTENT_TYPE, "application/json");
+        if let Some(bearer) = &self.shared.address.bearer {
+            request = request.header(AUTHORIZATION, bearer.clone());
+        }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key.as_str());
+        }
+        let request = request.body(Full::from(body)).map_err(|error| error.to_string())?;
+        let response = self.client.request(request).await.map_err(|error| chain(&error))?;
+        let (head, body) = response.into_parts();
+        let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let whole = Limited::new(body, ANSWER_MAX).collect().await;
+        let bytes = whole.map_err(|error| format!("the response ended early: {error}"))?.to_bytes();
+        let status = head.status.as_u16();
+        let body = serde_json::from_slice(&bytes)
+            .map_err(|_| format!("the response with status {status} is not JSON"))?;
+        Ok(Response { status, body, retry_after: seconds.map(Duration::from_secs) })
+    }
+}
+
+impl Connection for Http {
+    /// Buyers arrive on schedule, so none waits for those before.
+    const STRETCH: u64 = 1;
+    const COME_BACK: Duration = Duration::from_millis(250);
+
+    fn another(&self) -> Self {
+        let client = Client::builder(TokioExecutor::new()).build(self.shared.connector.clone());
+        Self { client, shared: Arc::clone(&self.shared) }
+    }
+
+    async fn click(&self, buyer: &BuyerId, line: &Line, key: &IdempotencyKey) -> (Answer, Duration) {
+        let (response, took) = self.post("", Some(key), &json!({ "buyer": buyer, "lines": [line] })).await;
+        (response.map_or_else(Answer::Failed, Answer::from), took)
+    }
+
+    async fn decide(&self, id: ReservationId, choice: Choice) -> Decided {
+        let verb = match choice {
+            Choice::Confirm => "confirm",
+            Choice::Cancel => "cancel",
+        };
+        let (response, _) = self.post(&format!("/{id}/{verb}"), None, &json!({})).await;
+        response.map_or(Decided::NoAnswer, Decided::from)
+    }
+}
+
+impl Response {
+    /// Code of a problem.
+    fn code(&self) -> &str {
+        self.body["code"].as_str().unwrap_or("unknown")
+    }
+
+    /// True if the server or its store is unavailable for the moment. A sale may be halted for longer.
+    fn is_passing(&self) -> bool {
+        matches!(self.status, 429 | 502..=504 | 507) && self.code() != "sale_halted"
+    }
+}
+
+impl From<Response> for Answer {
+    fn from(response: Response) -> Self {
+        let told = match (response.status, response.code()) {
+            (202, _) => {
+                let hold = serde_json::from_value(response.body).map(Reservation::into_hold);
+                return hold.map_or_else(|error| Self::Failed(error.to_string()), Self::Reserved);
+            }
+            (200, _) => Told::Replayed,
+            (_, "all_held") => Told::AllHeld,
+            (_, "sold_out") => Told::SoldOut,
+            (_, "limit_reached") => Told::LimitReached,
+            (_, "idempotency_key_reused") => Told::KeyReused,
+            (_, "sale_not_open") => Told::NotOpen,
+            (_, "sale_ended") => Told::Ended,
+            (_, "sale_halted") => Told::Halted,
+            (status, code) => return Self::Failed(format!("{code} ({status}): {}", response.body["detail"])),
+        };
+        Self::Told(told)
+    }
+}
+
+impl From<Response> for Decided {
+    fn from(response: Response) -> Self {
+        match (response.status, response.code()) {
+            (200 | 202, _) => Self::Done,
+            (404, _) => Self::Unknown,
+            (_, "decided") => Self::Refused,
+            (_, "sale_halted") => Self::Halted,
+            _ => Self::NoAnswer,
+        }
+    }
+}
+
+impl Reservation {
+    fn into_hold(self) -> Hold {
+        let Self { id, buyer, units, state, deadline_us: deadline, seq, generation } = self;
+        let units = units.into_iter().map(|Unit { sku, unit }| (sku, unit)).collect();
+        Hold { id, buyer, units, state, deadline, seq, generation }
+    }
+}
+
+fn no_roots() -> rustls::ClientConfig {
+    rustls::ClientConfig::builder()
+        .with_root_certificates(rustls::RootCertStore::empty())
+        .with_no_client_auth()
+}
