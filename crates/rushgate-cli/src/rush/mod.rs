@@ -293,7 +293,8 @@ impl Rush {
     async fn audit(&self, stage: &Stage, tally: &Tally) -> Result<Audit> {
         let (interrupted, mut audit) = (self.stop.is_cancelled(), stage.audit().await?);
         let books = patiently(|| stage.sale.books()).await?;
-        audit.checks.extend(report::kept_promises(&tally.tickets(), &books, stage));
+        let rebuilt = books.generation > stage.generation;
+        audit.checks.extend(report::kept_promises(&tally.tickets(), &books, rebuilt));
         // Buyers who came before the opening or after the end could not get units.
         let open = [Told::NotOpen, Told::Ended].into_iter().all(|told| tally.count(told) == 0);
         if open && !interrupted && self.args.buyers >= 10 * report::total(&books.skus) {

@@ -292,23 +292,17 @@ impl fmt::Display for Report<'_> {
 }
 
 /// Compares the buyers' answers with the store. In a rebuilt sale, canceled and expired holds are not expected, and
-/// lost ones were reported. They are also reported if no ledger could rebuild the sale.
-pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, stage: &Stage) -> [Check; 2] {
+/// lost ones were reported.
+pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
         books.reservations.iter().map(|row| (row.id, row.state)).collect();
-    let rebuilt = books.generation > stage.generation;
-    let may_be_lost = rebuilt || !stage.has_ledger;
-    let wanted = |ticket: &&Ticket| match ticket.stands {
-        Stands::Held | Stands::Paid => true,
-        Stands::Lost => !may_be_lost,
-        Stands::Late | Stands::Cancelled | Stands::Left => !rebuilt,
-    };
+    let wanted = |ticket: &&Ticket| !rebuilt || matches!(ticket.stands, Stands::Held | Stands::Paid);
     let missing = tickets.iter().filter(wanted).filter(|ticket| !rows.contains_key(&ticket.id)).count();
     let sold =
         |ticket: &&Ticket| matches!(rows.get(&ticket.id), Some(HoldState::Confirmed | HoldState::Confirming));
     let paid = || tickets.iter().filter(|ticket| ticket.stands == Stands::Paid);
     let unsold = paid().count() - paid().filter(sold).count();
-    let told = match may_be_lost {
+    let told = match rebuilt {
         true => "every buyer with a reservation, except those reported lost, is in the store",
         false => "every buyer with a reservation is in the store",
     };
