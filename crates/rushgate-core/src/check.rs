@@ -57,13 +57,15 @@ fn check_period<'a>(what: impl Into<Subject<'a>>, period: Duration) -> Result<()
     check_duration(what, period, NewTask::DELAY_MAX)
 }
 
-/// Checks the number of units and the purchase limit of a SKU.
+/// Checks the units of a SKU, 1 to 10,000,000, and its purchase limit per buyer, 1 to 10,000. Fails with
+/// [`is_invalid`](Error::is_invalid).
 pub fn check_stock(units: u32, per_buyer: u32) -> Result<()> {
     check_range(Field::Units, units.into(), 1, SaleSpec::UNITS_MAX.into())?;
     check_range(Field::PerBuyer, per_buyer.into(), 1, SaleSpec::PER_BUYER_MAX.into())
 }
 
-/// Checks the SKUs of a sale.
+/// Checks the SKUs of a sale: 1 to 1,000, none of them twice, each as [`check_stock`] does. Fails with
+/// [`is_invalid`](Error::is_invalid).
 pub fn check_skus(skus: &[SkuSpec]) -> Result<()> {
     check_range(Field::Skus, skus.len() as u64, 1, SaleSpec::SKUS_MAX as u64)?;
     let mut seen = BTreeSet::new();

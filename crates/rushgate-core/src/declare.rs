@@ -1,4 +1,4 @@
-//! The macro that makes everything of a verb from its declaration in `verb.rs`.
+//! The effect of a verb, and the macro that makes everything of a verb from its declaration in `verb.rs`.
 
 /// What a request does to the store, and what happens if it is sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

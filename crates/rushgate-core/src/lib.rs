@@ -91,6 +91,7 @@ pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
 pub use store::{Answer, Durability, Log, Store, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use task_spec::{OnDuplicateSpec, TaskSpec};
+pub use text::hex;
 pub use time::{HoldTime, Lease, Spoken, Timestamp};
 pub use units::{MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, UnitNumber, UnitRange};
 pub use verb::{Reply, Request, Verb, Verbs};

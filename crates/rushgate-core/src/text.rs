@@ -1,20 +1,40 @@
 //! Text forms of types whose JSON is a text, and hexadecimal digits.
 
+use std::fmt::{self, Write};
+
 use crate::{Error, Result};
 
 /// Lower-case hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
-    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+pub fn hex(bytes: &[u8]) -> String {
+    Hex(bytes).to_string()
+}
+
+/// Bytes that are shown as lower-case hexadecimal digits.
+pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
+
+impl fmt::Display for Hex<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digit = |half: u8| char::from(b"0123456789abcdef"[usize::from(half)]);
+        self.0.iter().try_for_each(|byte| {
+            f.write_char(digit(byte >> 4))?;
+            f.write_char(digit(byte & 15))
+        })
+    }
 }
 
 /// The inverse of [`hex`], for digits of either case.
 pub(crate) fn unhex<const N: usize>(what: &str, text: &str) -> Result<[u8; N]> {
-    let digit = |digit: &u8| char::from(*digit).to_digit(16);
-    let (pairs, _) = text.as_bytes().as_chunks::<2>();
-    let bytes = pairs.iter().map_while(|[high, low]| Some((digit(high)? << 4 | digit(low)?) as u8));
-    let bytes = bytes.collect::<Vec<_>>().try_into().ok().filter(|_| text.len() == 2 * N);
-    bytes.ok_or_else(|| Error::invalid(what, format_args!("must be {} hexadecimal digits", 2 * N)))
+    let bad = || Error::invalid(what, format_args!("must be {} hexadecimal digits", 2 * N));
+    let digit = |digit: u8| char::from(digit).to_digit(16).ok_or_else(bad);
+    let mut bytes = [0; N];
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    if pairs.len() != N || !rest.is_empty() {
+        return Err(bad());
+    }
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = (digit(*high)? << 4 | digit(*low)?) as u8;
+    }
+    Ok(bytes)
 }
 
 /// What serde needs of a type that is parsed by `FromStr`: its conversions from and to a `String`.
@@ -84,7 +104,7 @@ macro_rules! shown_hex {
     ($($name:ident)*) => {$(
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str(&crate::text::hex(&self.to_bytes()))
+                std::fmt::Display::fmt(&crate::text::Hex(&self.to_bytes()), f)
             }
         }
 

@@ -78,7 +78,7 @@ pub(crate) fn take_units(
 /// The constraint that a statement violated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
-    /// One that decides the answer.
+    /// The order is refused for this reason.
     Is(Refusal),
     /// The order was refused before, and its recorded refusal is the answer.
     RefusedBefore,

@@ -94,7 +94,7 @@ impl Driver {
         async move {
             let answer = answer.ok_or_else(closed)?.await;
             let answer = answer.unwrap_or_else(|_| Err(books.ended().maybe_happened()));
-            // Such a request changed nothing, whether or not its reply arrived.
+            // A request that only reads changed nothing, even if its reply was lost.
             answer.map_err(|error| if only_looks { error.of_a_look() } else { error })
         }
     }

@@ -144,14 +144,16 @@ impl Listeners {
         }
     }
 
-    /// Whether the caller must register the process. Returns true to only one caller at a time.
+    /// Whether the caller must register the process on the server for the queue's next wake-up: a listener waits, and
+    /// no other caller has been told so.
     pub(crate) fn must_register(&self, queue: &QueueName) -> bool {
         let mut inner = self.lock();
-        let waits = inner.topics.contains_key(&Topic::Ready(queue.clone()));
-        let Some(of_queue) = inner.queues.get_mut(queue) else { return false };
-        let must = !of_queue.registered && waits;
-        of_queue.registered |= must;
-        must
+        let Inner { topics, queues, .. } = &mut *inner;
+        let Some(of_queue) = queues.get_mut(queue).filter(|of_queue| !of_queue.registered) else {
+            return false;
+        };
+        of_queue.registered = topics.contains_key(&Topic::Ready(queue.clone()));
+        of_queue.registered
     }
 
     /// The registration failed.

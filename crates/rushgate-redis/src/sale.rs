@@ -9,9 +9,9 @@ use std::fmt::Write;
 
 use rushgate_core::{
     BuyerId, Coded, Created, Decision, Error, Event, Field, Halt, Hold, LedgerOrder, Line, Load, MAX_UNITS,
-    Op, OrderIntent, OrdersState, Rebuilt, ReservationId, Reserve, Reserved, Restored, Result, SaleId,
-    SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuState, StockChange, StockChanged, Timestamp,
-    UnitChoice, UnitNumber, UnitRange, Verdict, check_range, verb,
+    Op, OrdersState, Rebuilt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleSpec,
+    SaleState, SaleStatus, Settled, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
+    UnitNumber, UnitRange, Verdict, check_range, verb,
 };
 
 pub(crate) use attempts::{count_attempts, read_attempts};
@@ -324,14 +324,8 @@ pub(crate) fn load(home: &Home, verb: &verb::Load) -> Result<Call> {
 fn load_orders(home: &Home, verb: &verb::Load, orders: &[LedgerOrder]) -> Result<Call> {
     let call = home.call_beside(Function::SaleLoadOrders, verb.by).number(verb.generation.into());
     orders.iter().try_fold(call, |call, order| {
-        let state = match order.state {
-            OrderIntent::Hold => "held",
-            OrderIntent::Confirm => "confirmed",
-            OrderIntent::Cancel => "cancelled",
-            OrderIntent::Expire => "expired",
-        };
         let units = pack_units(home, &order.units)?;
-        Ok(call.arg(order.id.to_bytes()).arg(order.buyer.as_str()).arg(state).arg(units))
+        Ok(call.arg(order.id.to_bytes()).arg(order.buyer.as_str()).arg(order.state.word()).arg(units))
     })
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use hmac::{Hmac, KeyInit, Mac};
+use rushgate::store::hex;
 use rushgate::wire::schema::LABEL;
 use rushgate::wire::{Field, check_label};
 use rushgate::{BuyerId, Error};
@@ -14,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
+use crate::now;
 use crate::scope::{Kind, Scope, check_sales};
 use crate::signed::{Signed, SigningKey, Unread, WrittenKey};
-use crate::{hex, now};
 
 /// Role of a caller. Each role may do everything the roles before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -110,7 +111,7 @@ pub struct NewToken {
     pub label: String,
     /// Role of the bearer.
     pub role: Role,
-    /// What it is for, such as `lock:a`, `queue:mail*` or `sale:*`. Default: everything.
+    /// The names that it is limited to, such as `lock:a`, `queue:mail*` or `sale:*`. Empty, the default, means all.
     #[serde(default)]
     #[schemars(with = "Vec<String>")]
     pub scopes: Vec<Scope>,

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::body::Body;
-use crate::hex;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use rushgate::store::hex;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 

@@ -1,6 +1,7 @@
 //! Server-sent events. One task per watched sale serves any number of watchers.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -27,6 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 const LOOK_MAX: Duration = Duration::from_secs(2);
 /// Interval of keep-alive comments, which detect clients that have left.
 const PING_EVERY: Duration = Duration::from_secs(15);
+const PING: &str = ": keep-alive\n\n";
 /// Reconnect delay for clients, in milliseconds.
 const RETRY_MS: u32 = 1_000;
 /// Events per read.
@@ -108,7 +110,7 @@ pub(crate) async fn of_sale(
         loop {
             if *latest.borrow_and_update() > after {
                 let events = sale.events(Page::after(after, PAGE)).await;
-                let events = events.inspect_err(unreadable).ok()?;
+                let events = events.inspect_err(|error| unreadable(sale.id(), error)).ok()?;
                 if let Some(last) = events.last() {
                     return Some((events.iter().map(of_change).collect(), (sale, last.seq, latest)));
                 }
@@ -123,8 +125,8 @@ pub(crate) async fn of_sale(
 pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationToken) -> Response<Body> {
     let events = queue.follow();
     let events = if let Some(after) = after { events.after(after) } else { events };
-    let parts = stream::unfold(events, async |mut events| {
-        let part = match events.next().await.inspect_err(unreadable).ok()? {
+    let parts = stream::unfold((queue.clone(), events), async |(queue, mut events)| {
+        let part = match events.next().await.inspect_err(|error| unreadable(queue.name(), error)).ok()? {
             Followed::Event(event) => {
                 // Names and numbers always serialize.
                 let data = serde_json::to_string(&event).unwrap_or_default();
@@ -135,7 +137,7 @@ pub(crate) fn of_queue(queue: &Queue, after: Option<u64>, closing: CancellationT
                 message(next.saturating_sub(1), "missed", &format!("{{\"next\":{next}}}"))
             }
         };
-        Some((part, events))
+        Some((part, (queue, events)))
     });
     stream(parts, closing)
 }
@@ -150,8 +152,8 @@ pub(crate) fn of_one(
     stream(stream::once(part).take_until(sleep(longest)), closing)
 }
 
-fn unreadable(error: &Error) {
-    tracing::debug!(%error, "cannot read the events");
+fn unreadable(of: impl Display, error: &Error) {
+    tracing::debug!(%of, %error, "cannot read the events");
 }
 
 fn of_change(event: &Event) -> String {
@@ -162,13 +164,23 @@ fn of_change(event: &Event) -> String {
 }
 
 /// Streams the parts as they come, with keep-alive comments between them, until the server closes.
-fn stream(parts: impl Stream<Item = String> + Send + 'static, closing: CancellationToken) -> Response<Body> {
-    let parts = parts.take_until(closing.cancelled_owned()).boxed();
-    let chunks = stream::unfold(parts, async |mut parts| {
-        let part = timeout(PING_EVERY, parts.next()).await;
-        Some((part.unwrap_or_else(|_| Some(": keep-alive\n\n".to_owned()))?.into(), parts))
-    });
-    response(chunks.boxed())
+pub(crate) fn stream(
+    parts: impl Stream<Item = String> + Send + 'static,
+    closing: CancellationToken,
+) -> Response<Body> {
+    let parts = with_pings(parts.take_until(closing.cancelled_owned()), PING_EVERY);
+    response(parts.map(Bytes::from).boxed())
+}
+
+/// Adds a comment whenever no part has come for this long.
+fn with_pings(
+    parts: impl Stream<Item = String> + Send + 'static,
+    every: Duration,
+) -> impl Stream<Item = String> + Send {
+    stream::unfold(parts.boxed(), move |mut parts| async move {
+        let part = timeout(every, parts.next()).await;
+        Some((part.unwrap_or_else(|_| Some(PING.to_owned()))?, parts))
+    })
 }
 
 /// One event. JSON contains no line breaks.
@@ -176,10 +188,40 @@ pub(crate) fn message(id: u64, name: &str, data: &str) -> String {
     format!("id: {id}\nevent: {name}\ndata: {data}\n\n")
 }
 
-pub(crate) fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
+fn response(events: BoxStream<'static, Bytes>) -> Response<Body> {
     let first = Bytes::from(format!("retry: {RETRY_MS}\n\n"));
     let events = stream::once(async { first }).chain(events);
     let mut response = Response::new(Body::streaming(events));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_part_that_takes_long_comes_after_keep_alives() {
+        let (send, sent) = oneshot::channel();
+        let parts = stream::once(async { sent.await.unwrap() });
+        let mut parts = pin!(with_pings(parts, Duration::from_millis(1)));
+        assert_eq!(parts.next().await.unwrap(), PING);
+        assert_eq!(parts.next().await.unwrap(), PING);
+        send.send("sold".to_owned()).unwrap();
+        let mut rest = parts.skip_while(|part| std::future::ready(part == PING));
+        assert_eq!(rest.next().await.unwrap(), "sold");
+        assert_eq!(rest.next().await, None);
+    }
+
+    #[tokio::test]
+    async fn a_stream_ends_when_the_server_closes() {
+        let closing = CancellationToken::new();
+        closing.cancel();
+        let frames = http_body_util::BodyExt::collect(stream(stream::pending(), closing).into_body());
+        assert_eq!(frames.await.unwrap().to_bytes(), "retry: 1000\n\n");
+    }
 }

@@ -3,9 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::stream;
-use hyper::body::Bytes;
 use hyper::http::Response;
 use rushgate::{CancellationToken, Rushgate};
 use tokio::sync::{Notify, watch};
@@ -14,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::access::Caller;
 use crate::attempts::{Attempts, Recently};
 use crate::body::Body;
-use crate::events::{message, response};
+use crate::events::{self, message};
 use crate::flow::Flow;
 use crate::history::History;
 use crate::snapshot::Snapshot;
@@ -88,22 +86,15 @@ impl Live {
 /// Snapshots of everything, one per second. Each is complete, so a client that reconnects misses nothing.
 pub(crate) fn of_all(live: &Arc<Live>, caller: Caller) -> Response<Body> {
     let (latest, closing) = (live.follow(), live.closing.clone());
-    let snapshots =
-        stream::unfold((latest, caller, closing, 0), async |(mut latest, caller, closing, sent)| {
-            loop {
-                let (number, snapshot) = latest.borrow_and_update().clone();
-                if let Some(snapshot) = snapshot.filter(|_| number != sent) {
-                    let data = serde_json::to_string(&snapshot.seen_by(&caller)).unwrap_or_default();
-                    return Some((
-                        Bytes::from(message(number, "snapshot", &data)),
-                        (latest, caller, closing, number),
-                    ));
-                }
-                tokio::select! {
-                    changed = latest.changed() => changed.ok()?,
-                    () = closing.cancelled() => return None,
-                }
+    let snapshots = stream::unfold((latest, caller, 0), async |(mut latest, caller, sent)| {
+        loop {
+            let (number, snapshot) = latest.borrow_and_update().clone();
+            if let Some(snapshot) = snapshot.filter(|_| number != sent) {
+                let data = serde_json::to_string(&snapshot.seen_by(&caller)).unwrap_or_default();
+                return Some((message(number, "snapshot", &data), (latest, caller, number)));
             }
-        });
-    response(snapshots.boxed())
+            latest.changed().await.ok()?;
+        }
+    });
+    events::stream(snapshots, closing)
 }

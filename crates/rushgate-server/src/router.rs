@@ -60,13 +60,12 @@ impl Router {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => {
                 let origins = &self.shop.origins;
-                let preflight = origins.preflight(&head.method, &head.headers, || allowed(routes));
-                match (preflight, chosen(routes, params, &head.method)) {
-                    (Some(response), _) => response,
-                    (None, Ok((route, params))) => {
-                        route.answer(&self.shop, params, peer, head, &mut body).await
-                    }
-                    (None, Err(problem)) => problem.into_response(),
+                match origins.preflight(&head.method, &head.headers, || allowed(routes)) {
+                    Some(response) => response,
+                    None => match chosen(routes, params, &head.method) {
+                        Ok((route, params)) => route.answer(&self.shop, params, peer, head, &mut body).await,
+                        Err(problem) => problem.into_response(),
+                    },
                 }
             }
             Err(problem) if problem.code() == Code::NotFound && is_opened_in_a_browser(&head) => {

@@ -4,7 +4,7 @@
 use hyper::http::Method;
 use rushgate::queue::TaskEvent;
 use rushgate::sale::Event;
-use rushgate::store::HeardView;
+use rushgate::wire::HeardView;
 
 use crate::access::Role::{Buyer, Worker};
 use crate::events::EVENT_STREAM;

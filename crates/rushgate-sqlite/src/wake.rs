@@ -109,7 +109,9 @@ impl Listeners {
             }
             return;
         };
-        if let Ok(id) = TaskId::as_stored(id) {
+        if !self.lock().topics.is_empty()
+            && let Ok(id) = TaskId::as_stored(id)
+        {
             self.tell(&Topic::Over(queue.clone(), id), None, usize::MAX, |_| true);
         }
     }
@@ -140,8 +142,8 @@ impl Listeners {
         self.closed.load(Ordering::Acquire)
     }
 
-    /// What is listened for.
-    fn topics(&self) -> HashSet<Topic> {
+    /// The topics that have listeners.
+    fn topics(&self) -> Vec<Topic> {
         self.lock().topics.keys().cloned().collect()
     }
 }
@@ -208,7 +210,7 @@ impl Watcher {
         Ok(version)
     }
 
-    fn look_for_notices(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+    fn look_for_notices(&self, topics: &[Topic]) -> rusqlite::Result<()> {
         let client =
             |topic: &Topic| if let Topic::Token(token) = topic { Some(token.client()) } else { None };
         for client in topics.iter().filter_map(client).collect::<BTreeSet<_>>() {
@@ -225,18 +227,18 @@ impl Watcher {
         Ok(())
     }
 
-    fn look_for_ends(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+    fn look_for_ends(&self, topics: &[Topic]) -> rusqlite::Result<()> {
         for topic in topics {
             let Topic::Over(queue, id) = topic else { continue };
             let mut live = self.conn.prepare_cached(sql!("queue/finish", "awaited"))?;
             if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
-                self.listeners.tell_over(queue, Some(id.as_str()));
+                self.listeners.tell(topic, None, usize::MAX, |_| true);
             }
         }
         Ok(())
     }
 
-    fn look_for_events(&self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+    fn look_for_events(&self, topics: &[Topic]) -> rusqlite::Result<()> {
         for topic in topics {
             let Topic::Event(log, _) = topic else { continue };
             let (last, name) = match log {
@@ -245,17 +247,21 @@ impl Watcher {
             };
             let mut last = self.conn.prepare_cached(last)?;
             let last = last.query_row([name], |row| row.get::<_, i64>(0)).optional()?;
-            self.listeners.tell_events(log, last.unwrap_or_default().cast_unsigned());
+            let last = last.unwrap_or_default().cast_unsigned();
+            self.listeners.tell(topic, None, usize::MAX, |after| after != last);
         }
         Ok(())
     }
 
     /// Notifies as many listeners as there are due tasks, or one if the next due time may be unknown to them.
-    fn look_for_tasks(&mut self, topics: &HashSet<Topic>) -> rusqlite::Result<()> {
+    fn look_for_tasks(&mut self, topics: &[Topic]) -> rusqlite::Result<()> {
         let now = (self.clock)().as_micros().cast_signed();
-        self.next_due.retain(|queue, _| topics.contains(&Topic::Ready(queue.clone())));
-        for topic in topics {
-            let Topic::Ready(queue) = topic else { continue };
+        let queues: HashSet<&QueueName> = topics
+            .iter()
+            .filter_map(|topic| if let Topic::Ready(queue) = topic { Some(queue) } else { None })
+            .collect();
+        self.next_due.retain(|queue, _| queues.contains(queue));
+        for queue in queues {
             let mut due = self.conn.prepare_cached(sql!("queue/ready", "due"))?;
             let n: usize = due.query_row((queue.as_str(), now), |row| row.get(0))?;
             let mut next = self.conn.prepare_cached(sql!("queue/ready", "next"))?;

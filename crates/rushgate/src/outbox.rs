@@ -75,6 +75,7 @@ pub use rushgate_ledger::{Outbox, OutboxEntry, OutboxStats, RefusedTask};
 use rushgate_ledger::{OutboxBatches, OutboxLead, OutboxTask, OutboxTurn};
 
 use crate::Rushgate;
+use crate::counters::count;
 use crate::patience::Pauses;
 
 /// Longest pause between two reads. Notifications are reliable; this is a fallback.
@@ -140,10 +141,6 @@ impl OutboxMetrics {
     }
 }
 
-fn add(counter: &AtomicU64, n: usize) {
-    counter.fetch_add(n as u64, Relaxed);
-}
-
 /// Totals of a relay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OutboxReport {
@@ -181,7 +178,7 @@ impl OutboxRelay {
         while !self.is_over(&shutdown) {
             let moved = self.metrics.moved();
             let Err(error) = self.lead(&shutdown).await else { break };
-            add(&self.metrics.0.outages, 1);
+            count(&self.metrics.0.outages, 1);
             tracing::warn!(%error, outbox = self.outbox.url(), "the outbox database is unavailable; retrying");
             if self.metrics.moved() > moved {
                 pauses = Pauses::new();
@@ -203,7 +200,7 @@ impl OutboxRelay {
             lead = self.outbox.lead() => lead?,
             () = shutdown.cancelled() => return Ok(()),
         };
-        add(&self.metrics.0.leads, 1);
+        count(&self.metrics.0.leads, 1);
         tracing::info!(outbox = self.outbox.url(), "relaying the outbox");
         let (at_hand, marks, held_up) = (OutboxBatches::new(), HashMap::new(), HashMap::new());
         Work { relay: self, lead, at_hand, marks, held_up }.run(shutdown).await
@@ -239,7 +236,7 @@ impl Work<'_> {
             let has_moved = !turn.done.is_empty() || !turn.refused.is_empty();
             let (more, moved) = (turn.more, turn.done.len());
             let taken = self.lead.turn(turn).await?;
-            add(&self.relay.metrics.0.moved, moved);
+            count(&self.relay.metrics.0.moved, moved);
             if !more {
                 return Ok(());
             }
@@ -296,7 +293,7 @@ impl Work<'_> {
             self.note_held_up(&queue, sent.is_held_up);
             turn.refused.extend(sent.refused);
         }
-        add(&relay.metrics.0.refused, turn.refused.len());
+        count(&relay.metrics.0.refused, turn.refused.len());
         turn.marks.clone_from(&self.marks);
         turn
     }
@@ -336,7 +333,7 @@ impl Work<'_> {
     }
 
     fn note_refused(&self, refused: &[(String, String, String)]) {
-        add(&self.relay.metrics.0.refused, refused.len());
+        count(&self.relay.metrics.0.refused, refused.len());
         for (queue, id, why) in refused {
             tracing::error!(queue, id, why, "cannot relay an outbox task; it is set aside");
         }
@@ -357,7 +354,7 @@ impl OutboxRelay {
         match self.put(queue, batch.clone()).await {
             Ok(upto) => {
                 let is_held_up = upto < last;
-                add(&counters.full, is_held_up.into());
+                count(&counters.full, is_held_up.into());
                 Sent { upto, is_held_up, refused: Vec::new() }
             }
             // None was enqueued. Sending them separately shows which one failed.
@@ -398,7 +395,7 @@ impl OutboxRelay {
 
     async fn put(&self, queue: &QueueName, batch: Relay) -> Result<u64> {
         let relayed = self.gate.ask(|| self.gate.store().relay(queue, batch.clone())).await?;
-        add(&self.metrics.0.batches, 1);
+        count(&self.metrics.0.batches, 1);
         if batch.tasks.iter().any(|(_, task)| task.due != Due::Now) {
             self.gate.next_due_changed(queue);
         }
@@ -406,7 +403,7 @@ impl OutboxRelay {
     }
 
     fn note_outage(&self, queue: &QueueName, error: &Error) {
-        add(&self.metrics.0.outages, 1);
+        count(&self.metrics.0.outages, 1);
         tracing::warn!(%queue, %error, "the store is unavailable; the outbox relay is retrying");
     }
 }

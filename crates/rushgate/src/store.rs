@@ -3,6 +3,6 @@
 
 #[doc(inline)]
 pub use rushgate_core::{
-    ClientId, Durability, Effect, FailureView, HeardView, Log, Op, Page, Reply, Request, Spoken, SteppedView,
-    Store, StoreCalls, StoreInfo, StoreView, Topic, WIRE_VERSION, Warning, normalized, verb,
+    ClientId, Durability, Effect, Log, Op, Page, Reply, Request, Spoken, Store, StoreCalls, StoreInfo, Topic,
+    WIRE_VERSION, Warning, hex, normalized, verb,
 };

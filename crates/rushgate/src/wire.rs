@@ -21,7 +21,8 @@
 pub use rushgate_core::schema;
 #[doc(inline)]
 pub use rushgate_core::{
-    Field, OnDuplicateSpec, PayloadSpec, PayloadView, QueueReport, RoomReport, TaskSpec, check_label,
+    FailureView, Field, HeardView, OnDuplicateSpec, PayloadSpec, PayloadView, QueueReport, RoomReport,
+    SteppedView, StoreView, TaskSpec, check_label,
 };
 
 pub use crate::schedule::{RecurrenceSpec, ScheduleReport};

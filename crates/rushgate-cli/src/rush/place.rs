@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use tempfile::TempDir;
 
 use crate::globals::Globals;
@@ -18,16 +18,9 @@ pub(super) struct Place {
 impl Place {
     /// Creates the temporary directory if needed. Dropping the second value deletes it, unless `keep` is set.
     pub(super) fn find(globals: &Globals, keep: bool) -> Result<(Self, Option<TempDir>)> {
-        let (folder, store_url) = match &globals.store {
-            Some(url) => (None, url.clone()),
-            None => {
-                let made = tempfile::Builder::new().prefix("rushgate-rush-").disable_cleanup(keep).tempdir();
-                let folder = made.context("cannot create a temporary directory")?;
-                let url = format!("sqlite:{}", folder.path().join("store.db").display());
-                (Some(folder), url)
-            }
-        };
-        let orders_url = globals.orders.clone().unwrap_or_else(|| beside(&store_url));
+        let (globals, folder) = globals.or_temporary("rushgate-rush-", keep)?;
+        let store_url = globals.store_url().to_owned();
+        let orders_url = globals.orders.unwrap_or_else(|| beside(&store_url));
         let path = folder.as_ref().map(|folder| folder.path().to_owned());
         Ok((Self { store_url, orders_url, folder: path }, folder))
     }

@@ -31,6 +31,7 @@ pub(super) struct Report<'a> {
     pub(super) state: SaleState,
     pub(super) audit: Audit,
 }
+
 /// What the buyers did with their reservations, as far as this process knows.
 struct Stood {
     paid: u64,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use rushgate::sale::DrawRecord;
+use rushgate::store::hex;
 use serde_json::{Value, json};
 
 use crate::args::room::DrawVerifyArgs;
@@ -15,7 +16,7 @@ pub(super) fn verify(args: &DrawVerifyArgs, output: Output) -> Result<Exit> {
     let record = read(&args.file)?;
     let places: Vec<_> = args.serials.iter().map(|serial| (*serial, record.drawn.place(*serial))).collect();
     let wrong = wrong_with(&record, args);
-    let seed: String = record.drawn.seed().iter().map(|byte| format!("{byte:02x}")).collect();
+    let seed = hex(&record.drawn.seed());
     let mut text = match &wrong {
         None => {
             format!("the draw of {} is valid: {}", record.sale, counted(record.drawn.entrants, "entrant"))

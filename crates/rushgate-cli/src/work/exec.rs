@@ -37,8 +37,9 @@ const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
 /// Warns about options after the command: they belong to the command, which is rarely intended.
 pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
     let command = args::command();
-    let ours = command.find_subcommand("work").into_iter().chain([&command]);
-    let ours: Vec<_> = ours.flat_map(clap::Command::get_arguments).filter_map(Arg::get_long).collect();
+    let ours = command.find_subcommand("work").into_iter().flat_map(clap::Command::get_arguments);
+    // Other options of every command are common in commands, such as `--url`.
+    let ours: Vec<_> = ours.filter_map(Arg::get_long).chain(["json"]).collect();
     let options = exec.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
     for name in options.filter(|name| ours.contains(name)) {
         output.note(format_args!("note: `--{name}` comes after --exec and is passed to the command"));

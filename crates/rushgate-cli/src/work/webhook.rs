@@ -8,6 +8,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
 use hyper::{Method, Request, Response, StatusCode, Uri};
 use rushgate::Job;
+use rushgate::store::hex;
 use rushgate::worker::Outcome;
 use sha2::{Digest, Sha256};
 
@@ -110,8 +111,7 @@ fn idempotency_key(job: &Job) -> String {
     let revision = job.ticket.revision.as_u64();
     digest.update(format!("{}\0{}\0{revision}", job.queue, job.id()));
     let bytes = digest.finalize();
-    let hex: String = bytes[..16].iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("task_{hex}")
+    format!("task_{}", hex(&bytes[..16]))
 }
 
 /// Percent-encodes all characters except printable ASCII.

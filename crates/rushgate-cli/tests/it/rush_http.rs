@@ -120,6 +120,68 @@ fn a_server_killed_under_load_loses_no_reservation_and_the_crowd_goes_on() {
 }
 
 #[test]
+fn what_the_ledger_has_is_sold_after_a_server_lost_writes_and_the_audit_holds() {
+    let shop = Shop::new();
+    let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
+    let address = url.strip_prefix("http://").unwrap();
+    let again = || serve(&shop, &[&["--listen", address], &BOOKS[..]].concat()).0;
+    let crowd = shop.start(&[
+        "--json",
+        "--quiet",
+        "rush",
+        "--url",
+        &url,
+        "--join",
+        "launch",
+        "--stock",
+        "1000",
+        "--buyers",
+        "1000",
+        "--within",
+        "6s",
+        "--hold",
+        "5s",
+        "--concurrency",
+        "32",
+    ]);
+    let show = ["--store", "sqlite:store.db", "sale", "show", "launch"];
+    let start = Instant::now();
+    while shop.run(&[&["--json"], &show[..]].concat()).status != 0 {
+        assert!(start.elapsed() < Duration::from_secs(30), "the crowd makes its sale");
+    }
+    let confirmed = |sale: &Value| number(&sale["skus"][0]["confirmed"]);
+    let kill = |server: Running| {
+        server.signal(Signal::KILL);
+        server.end();
+    };
+    let saved = confirmed(&shop.until(&show, |sale| confirmed(sale) > 5));
+    kill(server);
+    let files = ["store.db", "store.db-wal"].map(|name| (shop.path(name), shop.path(&format!("old.{name}"))));
+    for (file, copy) in files.iter().filter(|(file, _)| file.exists()) {
+        std::fs::copy(file, copy).unwrap();
+    }
+    let server = again();
+    let recorded = confirmed(&shop.until(&show, |sale| confirmed(sale) > saved + 50));
+    kill(server);
+    // As after the restore of a backup. The ledger has the orders that followed.
+    let _ = std::fs::remove_file(shop.path("store.db-shm"));
+    for (file, copy) in &files {
+        let _ = std::fs::remove_file(file);
+        if copy.exists() {
+            std::fs::copy(copy, file).unwrap();
+        }
+    }
+    let server = again();
+    shop.until(&show, |sale| !sale["halted"].is_null());
+    shop.ok(&["--store", "sqlite:store.db", "sale", "rebuild", "launch", "--orders", "sqlite:orders.db"]);
+    let report = report(crowd);
+    let receipts = ["lost", "restored"].map(|outcome| number(&report["receipts"][outcome]));
+    assert!(number(&report["generation"]) > 1 && receipts.iter().sum::<u64>() > 0, "{report:#}");
+    assert!(number(&report["payments"]["confirmed"]) >= recorded, "{report:#}");
+    stop(server);
+}
+
+#[test]
 fn a_demo_opens_a_sale_of_its_own_and_leaves_nothing_behind() {
     let shop = Shop::new();
     let mut server = shop.start(&["--json", "serve", "--demo", "--listen", "127.0.0.1:0"]);

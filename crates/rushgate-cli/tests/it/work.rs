@@ -228,6 +228,15 @@ fn a_command_that_cannot_be_started_stops_the_worker_and_costs_no_attempt() {
     assert_eq!(shop.json(&["queue", "claim", "mail"])[0]["attempt"], 1);
 }
 
+#[test]
+fn an_option_of_the_worker_after_its_command_is_pointed_out() {
+    let shop = Shop::new();
+    let said = shop.run(&[&work(&["--until-empty"], "exit 0")[..], &["--concurrency", "--url"]].concat());
+    assert_eq!(said.status, 0, "{}", said.err);
+    let notes: Vec<_> = said.err.lines().filter(|line| line.contains("--exec")).collect();
+    assert_eq!(notes, ["note: `--concurrency` comes after --exec and is passed to the command"]);
+}
+
 /// Starts a worker with a task that runs until a file appears.
 fn worker_at_work(shop: &Shop, options: &[&str]) -> Running {
     push(shop, "a");

@@ -84,7 +84,7 @@ impl OrderIntent {
         matches!(self, Self::Hold | Self::Confirm)
     }
 
-    /// State of the order, as a word that databases keep.
+    /// The word that the ledger stores for this state.
     pub const fn word(self) -> &'static str {
         match self {
             Self::Hold => "held",

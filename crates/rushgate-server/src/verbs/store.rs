@@ -7,10 +7,8 @@ use futures_util::FutureExt;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::lock::{LockState, Token};
 use rushgate::queue::{Listing, TaskInfo, TaskPage};
-use rushgate::store::{
-    Effect, FailureView, HeardView, Log, Page, Reply as Replied, Request, SteppedView, StoreView, Topic,
-    WIRE_VERSION, verb,
-};
+use rushgate::store::{Effect, Log, Page, Reply as Replied, Request, Topic, WIRE_VERSION, verb};
+use rushgate::wire::{FailureView, HeardView, SteppedView, StoreView};
 use rushgate::{Error, Rushgate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
@@ -120,11 +118,11 @@ async fn page(
 ) -> Result<SteppedView, Problem> {
     request.check()?;
     let ask = async |part: Page| {
-        let (mut request, limit) = (request.clone(), part.limit as usize);
-        if let Some(page) = request.page_mut() {
+        let (mut asked, limit) = (request.clone(), part.limit as usize);
+        if let Some(page) = asked.page_mut() {
             *page = part;
         }
-        let Value::Array(entries) = hidden(caller, pass_on(gate, request.clone()).await?).to_wire() else {
+        let Value::Array(entries) = hidden(caller, pass_on(gate, asked).await?).to_wire() else {
             return Err(Problem::from(Error::bug("a listing has no entries")));
         };
         let last = entries.last().filter(|_| entries.len() >= limit);

@@ -1,4 +1,4 @@
-//! Retention of finished tasks and of unsuccessful runs.
+//! Retention of finished tasks.
 
 use rushgate_core::{
     Coded, Fence, Finished, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId, TaskInfo, TaskState,

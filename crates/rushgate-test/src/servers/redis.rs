@@ -1,3 +1,4 @@
+use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -8,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use rushgate_core::Timestamp;
@@ -16,6 +18,8 @@ use super::START_MAX;
 use super::ports::free_port;
 use super::setup::{Kind, Settings, Setup};
 
+/// How many lines of a server's log a failed test shows.
+const LOG_MAX: usize = 40;
 /// Configuration file of a sentinel.
 const SENTINEL_FILE: &str = "sentinel.conf";
 
@@ -74,14 +78,18 @@ pub struct RedisServer {
     folder: PathBuf,
     port: u16,
     child: Option<Child>,
+    log: Log,
 }
+
+/// The latest lines of a server's log.
+type Log = Arc<Mutex<VecDeque<String>>>;
 
 impl RedisServer {
     /// Starts the server. On failure, returns its output.
     fn start(setup: RedisSetup) -> Result<Self, String> {
         let folder = scratch_folder();
         let port = setup.shape.port.unwrap_or_else(free_port);
-        let mut server = Self { setup, folder, port, child: None };
+        let mut server = Self { setup, folder, port, child: None, log: Log::default() };
         if let Some(clock) = &server.setup.settings.clock {
             server.set_clock(clock.now());
         }
@@ -102,7 +110,7 @@ impl RedisServer {
             }
             Err(error) => panic!("{} cannot be started: {error}", kind.program()),
         };
-        let ready = watch(child.stdout.take().expect("the output is piped"));
+        let ready = watch(child.stdout.take().expect("the output is piped"), Arc::clone(&self.log));
         let up = ready.recv_timeout(START_MAX).unwrap_or_else(|_| Err("it was not ready in time".to_owned()));
         if up.is_err() {
             let _ = child.kill();
@@ -162,7 +170,7 @@ impl RedisServer {
 
     /// A server that another process has started, without password or TLS.
     pub(super) fn at(port: u16, folder: PathBuf) -> Self {
-        Self { setup: RedisSetup::new(Kind::Redis), folder, port, child: None }
+        Self { setup: RedisSetup::new(Kind::Redis), folder, port, child: None, log: Log::default() }
     }
 
     pub(super) fn is_sentinel(&self) -> bool {
@@ -171,6 +179,13 @@ impl RedisServer {
 
     pub(super) fn settings(&self) -> &Settings {
         &self.setup.settings
+    }
+
+    /// Prints the end of its log.
+    #[expect(clippy::print_stdout, reason = "test output")]
+    fn show_log(&self) {
+        let what = if self.is_sentinel() { "sentinel" } else { "server" };
+        println!("log of the {what} on port {}:\n{}", self.port, text_of(&self.log));
     }
 
     /// Its port on 127.0.0.1.
@@ -294,30 +309,38 @@ fn read_parts(stream: &mut impl BufRead, parts: &mut Vec<String>) {
 
 impl Drop for RedisServer {
     fn drop(&mut self) {
+        if thread::panicking() {
+            self.show_log();
+        }
         self.kill();
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Reports when the server accepts connections, or its output if it ends before that. Keeps reading, so that the
-/// server never blocks on its output.
-fn watch(output: impl Read + Send + 'static) -> Receiver<Result<(), String>> {
+/// Reports when the server accepts connections, or the end of its output if it ends before that. Keeps reading, so that
+/// the server never blocks on its output.
+fn watch(output: impl Read + Send + 'static, log: Log) -> Receiver<Result<(), String>> {
     let (tell, told) = channel();
     thread::spawn(move || {
-        let (mut said, mut is_up) = (String::new(), false);
         for line in BufReader::new(output).split(b'\n').map_while(Result::ok) {
-            let line = String::from_utf8_lossy(&line);
+            let line = String::from_utf8_lossy(&line).into_owned();
             if line.contains("eady to accept connections") || line.contains("Sentinel ID is") {
-                is_up = true;
                 let _ = tell.send(Ok(()));
-            } else if !is_up {
-                said.push_str(&line);
-                said.push('\n');
+            }
+            let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+            log.push_back(line);
+            if log.len() > LOG_MAX {
+                log.pop_front();
             }
         }
-        let _ = tell.send(Err(said));
+        let _ = tell.send(Err(text_of(&log)));
     });
     told
+}
+
+fn text_of(log: &Log) -> String {
+    let log = log.lock().unwrap_or_else(PoisonError::into_inner);
+    log.iter().map(|line| format!("{line}\n")).collect()
 }
 
 pub(super) fn scratch_folder() -> PathBuf {

@@ -77,7 +77,7 @@ pub enum Turn {
         /// Number of buyers ahead who are not admitted yet. Absent without a position.
         #[serde(skip_serializing_if = "Option::is_none")]
         ahead: Option<u64>,
-        /// Estimated wait in milliseconds at the current rate. Absent before a draw.
+        /// Estimated wait at the current rate, in JSON as milliseconds. Absent before a draw.
         #[serde(rename = "wait_ms", skip_serializing_if = "Option::is_none", serialize_with = "millis")]
         #[cfg_attr(feature = "schema", schemars(with = "Option<u64>"))]
         wait: Option<Duration>,
@@ -101,7 +101,7 @@ pub enum Turn {
         #[serde(rename = "now_us")]
         now: Timestamp,
     },
-    /// The admission token has expired. The buyer may join again.
+    /// The buyer was admitted and did not buy before the admission token expired. The buyer may join again.
     Missed {
         /// When it expired.
         #[serde(rename = "until_us")]

@@ -6,7 +6,10 @@ use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
 
 use rushgate_test::servers::suspend;
 use rustix::process::{Pid, Signal, kill_process};
@@ -50,10 +53,12 @@ pub struct Said {
     pub err: String,
 }
 
-/// A running command, with line-by-line access to its stdout.
+/// A running command, with line-by-line access to its output.
 pub struct Running {
     pub child: Child,
     pub out: BufReader<ChildStdout>,
+    /// The lines of its stderr, which is always read: a server that logs much would block.
+    notes: Mutex<Receiver<String>>,
 }
 
 impl Shop {
@@ -146,7 +151,10 @@ impl Running {
     pub fn of(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let out = BufReader::new(child.stdout.take().unwrap());
-        Self { child, out }
+        let stderr = BufReader::new(child.stderr.take().unwrap());
+        let (send, notes) = channel();
+        thread::spawn(move || stderr.lines().try_for_each(|line| send.send(line.unwrap())));
+        Self { child, out, notes: Mutex::new(notes) }
     }
 
     /// Next line of its stdout.
@@ -158,12 +166,7 @@ impl Running {
 
     /// Next line of its stderr.
     pub fn note(&mut self) -> String {
-        // Read only this line: the rest is for `end`.
-        let (stderr, mut line, mut byte) = (self.child.stderr.as_mut().unwrap(), Vec::new(), [0]);
-        while stderr.read(&mut byte).unwrap() == 1 && byte != [b'\n'] {
-            line.push(byte[0]);
-        }
-        String::from_utf8(line).unwrap()
+        self.notes.get_mut().unwrap().recv().expect("stderr has another line")
     }
 
     /// Rest of its stdout, which ends when every process that could write to it has ended.
@@ -183,9 +186,9 @@ impl Running {
     }
 
     pub fn end(mut self) -> Said {
-        let (stdout, mut stderr) = (self.rest().into_bytes(), Vec::new());
-        self.child.stderr.take().unwrap().read_to_end(&mut stderr).unwrap();
-        Said::from(Output { status: self.child.wait().unwrap(), stdout, stderr })
+        let out = self.rest();
+        let err = self.notes.get_mut().unwrap().iter().map(|line| line + "\n").collect();
+        Said { status: code_of(self.child.wait().unwrap()), out, err }
     }
 }
 
@@ -200,9 +203,13 @@ impl Drop for Running {
 impl From<Output> for Said {
     fn from(output: Output) -> Self {
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        let status = output.status.code().unwrap_or(-1);
-        Self { status, out: text(output.stdout), err: text(output.stderr) }
+        Self { status: code_of(output.status), out: text(output.stdout), err: text(output.stderr) }
     }
+}
+
+/// -1 if a signal ended the process.
+fn code_of(status: ExitStatus) -> i32 {
+    status.code().unwrap_or(-1)
 }
 
 impl Said {

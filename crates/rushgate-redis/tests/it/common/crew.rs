@@ -61,6 +61,7 @@ struct Member {
     answers: AtomicU64,
     last: Mutex<Instant>,
     gap: Mutex<Duration>,
+    error: Mutex<String>,
 }
 
 impl Member {
@@ -141,8 +142,13 @@ impl Crew {
     }
 
     fn employ(&mut self, store: Arc<RedisStore>, (trade, work): (&'static str, Trade), seed: u64) {
-        let (answers, last, gap) = (AtomicU64::new(0), Mutex::new(Instant::now()), Mutex::default());
-        let member = Arc::new(Member { trade, answers, last, gap });
+        let member = Arc::new(Member {
+            trade,
+            answers: AtomicU64::new(0),
+            last: Mutex::new(Instant::now()),
+            gap: Mutex::default(),
+            error: Mutex::default(),
+        });
         let number = self.members.len() as u64 + 1;
         self.members.push(member.clone());
         let desk = Desk {
@@ -180,7 +186,11 @@ impl Crew {
         let member = |member: &Arc<Member>| {
             let (answers, silent) =
                 (member.answers.load(Ordering::Relaxed), member.last.lock().unwrap().elapsed());
-            format!("\n  {}: {answers} answers, the latest {silent:?} ago", member.trade)
+            let error = member.error.lock().unwrap();
+            format!(
+                "\n  {}: {answers} answers, the latest {silent:?} ago; latest error: {error}",
+                member.trade
+            )
         };
         let errors = self.ledger.errors.load(Ordering::Relaxed);
         format!("{errors} errors{}", self.members.iter().map(member).collect::<String>())
@@ -243,6 +253,7 @@ impl Desk {
     async fn note(&self, error: &Error) {
         assert!(error.is_unavailable(), "{error:?}");
         self.ledger.errors.fetch_add(1, Ordering::Relaxed);
+        *self.member.error.lock().unwrap() = error.to_string();
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
