@@ -29,7 +29,7 @@ the executable specification of a store. Then the tests of stores run on this mo
 case of the contract suite and by at least one random history, which is a random sequence of calls.
 
 - **Caught by** names up to three cases of the contract suite. Cases with deliberate races are left out, because whether
-  they catch a bug depends on timing.
+  they catch a bug depends on timing, and three large ones, because they take most of the time.
 - **Histories** says how many random histories of 400 steps caught the bug, out of how many. 20 histories run. If none
   of them catches the bug, more run until one does.
 
@@ -40,8 +40,16 @@ A test in `rushgate-contract` compares the table with the outcome. To rewrite th
 |---|---|---|---|
 ";
 
+/// Cases of thousands of tasks, which take the model longer than all others together, and catch no bug alone.
+const LARGE: [&str; 3] = [
+    "listing::pages_of_an_unchanged_queue_have_each_task_once",
+    "listing::pages_have_what_stays_while_others_change_the_queue",
+    "listing::few_in_one_state_are_found_at_once",
+];
+
 async fn catchers(bug: Planted) -> Vec<&'static str> {
-    let cases: Vec<Case> = cases().into_iter().filter(|case| !RACES.contains(&case.name)).collect();
+    let is_left_out = |case: &Case| RACES.contains(&case.name) || LARGE.contains(&case.name);
+    let cases: Vec<Case> = cases().into_iter().filter(|case| !is_left_out(case)).collect();
     let runs: Vec<_> = cases
         .iter()
         .map(|case| (case.name, tokio::spawn((case.run)(Arc::new(ModelHarness::planted(bug))))))

@@ -1,4 +1,5 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::time::Duration;
 
 use rushgate_core::{
@@ -280,8 +281,8 @@ impl Queue {
         if self.bug == Some(Planted::PriorityIsIgnored) {
             found.iter_mut().for_each(|(priority, ..)| *priority = Priority::default());
         }
-        found.sort();
-        found.into_iter().take(n).map(|(.., id)| id.clone()).collect()
+        let mut found: BinaryHeap<_> = found.into_iter().map(Reverse).collect();
+        std::iter::from_fn(|| found.pop()).take(n).map(|Reverse((.., id))| id.clone()).collect()
     }
 
     /// Claims or pops due tasks in order. Each one's effects apply to the next.
@@ -679,17 +680,15 @@ impl Model {
     pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<TaskPage> {
         let queue = self.queue(now, name);
         let after = listing.id_position(STORE)?;
-        let live = queue.records.iter().map(|(id, record)| queue.info(id, record, now));
-        let all: Vec<_> = match listing.state {
-            Some(TaskState::Done) => queue.done.values().cloned().collect(),
-            state => live.filter(|info| state.is_none_or(|state| state == info.state)).collect(),
-        };
-        let is_wanted = |info: &TaskInfo| {
-            let id = info.task.ticket.id.as_str();
-            id > after.as_str() && id.starts_with(&listing.prefix)
-        };
-        let mut tasks: Vec<_> = all.into_iter().filter(is_wanted).collect();
+        let is_wanted = |id: &TaskId| id.as_str() > after.as_str() && id.as_str().starts_with(&listing.prefix);
+        let live = queue.records.iter().filter(|(id, _)| is_wanted(id));
+        let live = live.map(|(id, record)| queue.info(id, record, now));
+        let done = queue.done.iter().filter(|(id, _)| is_wanted(id)).map(|(_, info)| info.clone());
         let limit = listing.page.limit as usize;
+        let mut tasks: Vec<_> = match listing.state {
+            Some(TaskState::Done) => done.take(limit + 1).collect(),
+            state => live.filter(|info| state.is_none_or(|state| state == info.state)).take(limit + 1).collect(),
+        };
         let last = tasks.get(limit - 1).filter(|_| tasks.len() > limit);
         let next = last.map(|last| listing.cursor(STORE, last.task.ticket.id.as_str().as_bytes()));
         tasks.truncate(limit);
