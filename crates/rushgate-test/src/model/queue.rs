@@ -680,14 +680,17 @@ impl Model {
     pub fn tasks(&mut self, now: Timestamp, name: &QueueName, listing: &Listing) -> Result<TaskPage> {
         let queue = self.queue(now, name);
         let after = listing.id_position(STORE)?;
-        let is_wanted = |id: &TaskId| id.as_str() > after.as_str() && id.as_str().starts_with(&listing.prefix);
+        let is_wanted =
+            |id: &TaskId| id.as_str() > after.as_str() && id.as_str().starts_with(&listing.prefix);
         let live = queue.records.iter().filter(|(id, _)| is_wanted(id));
         let live = live.map(|(id, record)| queue.info(id, record, now));
         let done = queue.done.iter().filter(|(id, _)| is_wanted(id)).map(|(_, info)| info.clone());
         let limit = listing.page.limit as usize;
         let mut tasks: Vec<_> = match listing.state {
             Some(TaskState::Done) => done.take(limit + 1).collect(),
-            state => live.filter(|info| state.is_none_or(|state| state == info.state)).take(limit + 1).collect(),
+            state => {
+                live.filter(|info| state.is_none_or(|state| state == info.state)).take(limit + 1).collect()
+            }
         };
         let last = tasks.get(limit - 1).filter(|_| tasks.len() > limit);
         let next = last.map(|last| listing.cursor(STORE, last.task.ticket.id.as_str().as_bytes()));

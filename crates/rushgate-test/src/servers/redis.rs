@@ -19,7 +19,7 @@ use super::ports::free_port;
 use super::setup::{Kind, Settings, Setup};
 
 /// How many lines of a server's log a failed test shows.
-const LOG_MAX: usize = 40;
+const LOG_MAX: usize = 15;
 /// Configuration file of a sentinel.
 const SENTINEL_FILE: &str = "sentinel.conf";
 
@@ -181,11 +181,15 @@ impl RedisServer {
         &self.setup.settings
     }
 
-    /// Prints the end of its log.
+    /// Prints the state of its process, such as `R (running)` or `Z (zombie)`, and the end of its log.
     #[expect(clippy::print_stdout, reason = "test output")]
     fn show_log(&self) {
         let what = if self.is_sentinel() { "sentinel" } else { "server" };
-        println!("log of the {what} on port {}:\n{}", self.port, text_of(&self.log));
+        let status = self.pid().and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        let state =
+            status.as_ref().and_then(|status| status.lines().find_map(|line| line.strip_prefix("State:")));
+        let state = state.map_or("it was stopped", str::trim);
+        println!("{what} on port {}: {state}; its log ends with:\n{}", self.port, text_of(&self.log));
     }
 
     /// Its port on 127.0.0.1.
