@@ -38,7 +38,7 @@ const OUTPUT_END_MAX: Duration = Duration::from_secs(1);
 pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
     let command = args::command();
     let ours = command.find_subcommand("work").into_iter().flat_map(clap::Command::get_arguments);
-    // Other options of every command are common in commands, such as `--url`.
+    // Other programs have most global options too, such as `--url`, so only `--json` is pointed out.
     let ours: Vec<_> = ours.filter_map(Arg::get_long).chain(["json"]).collect();
     let options = exec.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
     for name in options.filter(|name| ours.contains(name)) {

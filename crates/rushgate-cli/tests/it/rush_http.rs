@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 const BOOKS: [&str; 4] = ["--store", "sqlite:store.db", "--orders", "sqlite:orders.db"];
+const SHOW: [&str; 5] = ["--store", "sqlite:store.db", "sale", "show", "launch"];
 
 /// Starts a server, and returns its URL.
 fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
@@ -16,6 +17,22 @@ fn serve(shop: &Shop, args: &[&str]) -> (Running, String) {
     let url = running.line();
     assert!(url.starts_with("http://127.0.0.1:"), "{url}");
     (running, url)
+}
+
+/// Starts a crowd that joins the sale `launch`, and waits until it has created the sale.
+fn join_launch(shop: &Shop, url: &str, options: &str) -> Running {
+    let rush = ["--json", "--quiet", "rush", "--url", url, "--join", "launch"];
+    let crowd = shop.start(&rush.into_iter().chain(options.split(' ')).collect::<Vec<_>>());
+    let start = Instant::now();
+    while shop.run(&[&["--json"], &SHOW[..]].concat()).status != 0 {
+        assert!(start.elapsed() < Duration::from_secs(30), "the crowd creates its sale");
+    }
+    crowd
+}
+
+fn kill(server: Running) {
+    server.signal(Signal::KILL);
+    server.end();
 }
 
 fn stop(server: Running) {
@@ -81,34 +98,10 @@ fn a_crowd_over_http_buys_exactly_what_there_is_and_the_audit_holds() {
 fn a_server_killed_under_load_loses_no_reservation_and_the_crowd_goes_on() {
     let shop = Shop::new();
     let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
-    let crowd = shop.start(&[
-        "--json",
-        "--quiet",
-        "rush",
-        "--url",
-        &url,
-        "--join",
-        "launch",
-        "--stock",
-        "400",
-        "--buyers",
-        "2000",
-        "--within",
-        "4s",
-        "--hold",
-        "2s",
-        "--concurrency",
-        "64",
-    ]);
+    let crowd = join_launch(&shop, &url, "--stock 400 --buyers 2000 --within 4s --hold 2s --concurrency 64");
     let sold = |least: u64| move |sale: &Value| sale["skus"][0]["confirmed"].as_u64() > Some(least);
-    let show = ["--store", "sqlite:store.db", "sale", "show", "launch"];
-    let start = Instant::now();
-    while shop.run(&[&["--json"], &show[..]].concat()).status != 0 {
-        assert!(start.elapsed() < Duration::from_secs(30), "the crowd makes its sale");
-    }
-    shop.until(&show, sold(5));
-    server.signal(Signal::KILL);
-    server.end();
+    shop.until(&SHOW, sold(5));
+    kill(server);
     let address = url.strip_prefix("http://").unwrap();
     let (server, again) = serve(&shop, &[&["--listen", address], &BOOKS[..]].concat());
     assert_eq!(again, url);
@@ -125,43 +118,16 @@ fn what_the_ledger_has_is_sold_after_a_server_lost_writes_and_the_audit_holds() 
     let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
     let address = url.strip_prefix("http://").unwrap();
     let again = || serve(&shop, &[&["--listen", address], &BOOKS[..]].concat()).0;
-    let crowd = shop.start(&[
-        "--json",
-        "--quiet",
-        "rush",
-        "--url",
-        &url,
-        "--join",
-        "launch",
-        "--stock",
-        "1000",
-        "--buyers",
-        "1000",
-        "--within",
-        "6s",
-        "--hold",
-        "5s",
-        "--concurrency",
-        "32",
-    ]);
-    let show = ["--store", "sqlite:store.db", "sale", "show", "launch"];
-    let start = Instant::now();
-    while shop.run(&[&["--json"], &show[..]].concat()).status != 0 {
-        assert!(start.elapsed() < Duration::from_secs(30), "the crowd makes its sale");
-    }
+    let crowd = join_launch(&shop, &url, "--stock 1000 --buyers 1000 --within 6s --hold 5s --concurrency 32");
     let confirmed = |sale: &Value| number(&sale["skus"][0]["confirmed"]);
-    let kill = |server: Running| {
-        server.signal(Signal::KILL);
-        server.end();
-    };
-    let saved = confirmed(&shop.until(&show, |sale| confirmed(sale) > 5));
+    let saved = confirmed(&shop.until(&SHOW, |sale| confirmed(sale) > 5));
     kill(server);
     let files = ["store.db", "store.db-wal"].map(|name| (shop.path(name), shop.path(&format!("old.{name}"))));
     for (file, copy) in files.iter().filter(|(file, _)| file.exists()) {
         std::fs::copy(file, copy).unwrap();
     }
     let server = again();
-    let recorded = confirmed(&shop.until(&show, |sale| confirmed(sale) > saved + 50));
+    let recorded = confirmed(&shop.until(&SHOW, |sale| confirmed(sale) > saved + 50));
     kill(server);
     // As after the restore of a backup. The ledger has the orders that followed.
     let _ = std::fs::remove_file(shop.path("store.db-shm"));
@@ -172,7 +138,7 @@ fn what_the_ledger_has_is_sold_after_a_server_lost_writes_and_the_audit_holds() 
         }
     }
     let server = again();
-    shop.until(&show, |sale| !sale["halted"].is_null());
+    shop.until(&SHOW, |sale| !sale["halted"].is_null());
     shop.ok(&["--store", "sqlite:store.db", "sale", "rebuild", "launch", "--orders", "sqlite:orders.db"]);
     let report = report(crowd);
     let receipts = ["lost", "restored"].map(|outcome| number(&report["receipts"][outcome]));
@@ -206,16 +172,8 @@ fn a_demo_opens_a_sale_of_its_own_and_leaves_nothing_behind() {
 fn a_signal_sends_the_crowd_home_and_the_audit_holds() {
     let shop = Shop::new();
     let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
-    let crowd = shop.start(&[
-        "--json", "--quiet", "rush", "--url", &url, "--join", "long", "--stock", "100000", "--buyers",
-        "1000000", "--within", "1h", "--hold", "1h",
-    ]);
-    let show = ["--store", "sqlite:store.db", "sale", "show", "long"];
-    let start = Instant::now();
-    while shop.run(&[&["--json"], &show[..]].concat()).status != 0 {
-        assert!(start.elapsed() < Duration::from_secs(30), "the crowd makes its sale");
-    }
-    shop.until(&show, |sale| sale["skus"][0]["confirmed"].as_u64() > Some(0));
+    let crowd = join_launch(&shop, &url, "--stock 100000 --buyers 1000000 --within 1h --hold 1h");
+    shop.until(&SHOW, |sale| sale["skus"][0]["confirmed"].as_u64() > Some(0));
     crowd.signal(Signal::INT);
     let report = report(crowd);
     assert_eq!(report["interrupted"], true);

@@ -57,7 +57,7 @@ pub struct Said {
 pub struct Running {
     pub child: Child,
     pub out: BufReader<ChildStdout>,
-    /// The lines of its stderr, which is always read: a server that logs much would block.
+    /// The lines of its stderr, which a thread reads: a server blocks while this pipe is full.
     notes: Mutex<Receiver<String>>,
 }
 
