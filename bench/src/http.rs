@@ -46,46 +46,46 @@ pub fn measure(table: &Table, runtime: &Runtime) -> Result<()> {
         let folder = tempfile::tempdir_in(".")?;
         let durability = if synced { "" } else { "?durability=process" };
         let url = format!("sqlite:{}{durability}", folder.path().join("store.db").display());
-        let shop = runtime.block_on(Shop::open(&url))?;
-        let answer = runtime.block_on(first_answer(shop.address, sale, &buyers))?;
+        let site = runtime.block_on(Site::open(&url))?;
+        let answer = runtime.block_on(first_answer(site.address, sale, &buyers))?;
         ensure!(answer.status == status, "{}", String::from_utf8_lossy(&answer.body));
         let constant = runtime.block_on(constant(answer))?;
         let rate = |address| runtime.block_on(rate(address, sale, status, &buyers, LENGTH));
-        table.row(name, || rate(shop.address), || rate(constant))?;
-        runtime.block_on(shop.close())?;
+        table.row(name, || rate(site.address), || rate(constant))?;
+        runtime.block_on(site.close())?;
     }
     Ok(())
 }
 
 /// A server with both sales.
-struct Shop {
-    gate: Rushgate,
+struct Site {
+    client: Rushgate,
     address: SocketAddr,
     shutdown: CancellationToken,
     serving: JoinHandle<ServeReport>,
 }
 
-impl Shop {
+impl Site {
     async fn open(url: &str) -> Result<Self> {
-        let gate = Rushgate::connect(url).await?;
+        let client = Rushgate::connect(url).await?;
         for (sale, units) in [(SOLD_OUT.0, 1), (OPEN.0, UNITS)] {
-            gate.create_sale(SaleBuilder::new(sale).sku("unit", units, 1)).await?;
-            gate.sale(sale)?.open().await?;
+            client.create_sale(SaleBuilder::new(sale).sku("unit", units, 1)).await?;
+            client.sale(sale)?.open().await?;
         }
-        let (gone, cart) = (gate.sale(SOLD_OUT.0)?, [Line { sku: Sku::new("unit")?, quantity: 1 }]);
+        let (gone, cart) = (client.sale(SOLD_OUT.0)?, [Line { sku: Sku::new("unit")?, quantity: 1 }]);
         let reserved = gone.reserve(&BuyerId::new("first")?, &cart, &IdempotencyKey::new("k")?).await?;
         let Reserved::Reserved(hold) = reserved else { anyhow::bail!("there is one: {reserved:?}") };
         gone.confirm(hold.id).await?;
-        let bound = Server::new(gate.clone()).bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let bound = Server::new(client.clone()).bind(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let (address, shutdown) = (bound.address(), CancellationToken::new());
         let serving = tokio::spawn(bound.run(shutdown.clone()));
-        Ok(Self { gate, address, shutdown, serving })
+        Ok(Self { client, address, shutdown, serving })
     }
 
     async fn close(self) -> Result<()> {
         self.shutdown.cancel();
         self.serving.await?;
-        Ok(self.gate.close().await?)
+        Ok(self.client.close().await?)
     }
 }
 

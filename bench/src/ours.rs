@@ -34,8 +34,8 @@ where
     Ok(done as f64 / start.elapsed().as_secs_f64())
 }
 
-async fn lock_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
-    let lock = gate.lock(format!("lock:{n}"))?;
+async fn lock_cycles(client: Rushgate, n: u64, end: Instant) -> Result<u64> {
+    let lock = client.lock(format!("lock:{n}"))?;
     let mut done = 0;
     while Instant::now() < end {
         let guard = lock.try_acquire().await?.held().context("nobody else asks")?;
@@ -46,19 +46,19 @@ async fn lock_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
 }
 
 pub async fn lock(url: &str, callers: u64, length: Duration) -> Result<f64> {
-    let gate = Rushgate::connect(url).await?;
-    let rate = together(callers, length, |n, end| lock_cycles(gate.clone(), n, end)).await?;
-    gate.close().await?;
+    let client = Rushgate::connect(url).await?;
+    let rate = together(callers, length, |n, end| lock_cycles(client.clone(), n, end)).await?;
+    client.close().await?;
     Ok(rate)
 }
 
 /// One step of a single caller, in microseconds.
 pub async fn lone(url: &str, length: Duration) -> Result<f64> {
-    let gate = Rushgate::connect(url).await?;
+    let client = Rushgate::connect(url).await?;
     let start = Instant::now();
-    let cycles = lock_cycles(gate.clone(), 0, start + length).await?;
+    let cycles = lock_cycles(client.clone(), 0, start + length).await?;
     let micros = start.elapsed().as_secs_f64() * 1e6 / (cycles as f64 * 2.0);
-    gate.close().await?;
+    client.close().await?;
     Ok(micros)
 }
 
@@ -66,8 +66,8 @@ fn task(id: String) -> Result<NewTask> {
     Ok(NewTask::new(TaskId::new(id)?, Payload::new(ContentType::bytes(), vec![b'x'; 100])?))
 }
 
-async fn queue_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
-    let queue = gate.queue("bench")?;
+async fn queue_cycles(client: Rushgate, n: u64, end: Instant) -> Result<u64> {
+    let queue = client.queue("bench")?;
     let mut done = 0;
     while Instant::now() < end {
         queue.enqueue_all(vec![task(format!("task:{n}:{done}"))?]).await?;
@@ -80,9 +80,9 @@ async fn queue_cycles(gate: Rushgate, n: u64, end: Instant) -> Result<u64> {
 }
 
 pub async fn queue(url: &str, callers: u64, length: Duration) -> Result<f64> {
-    let gate = Rushgate::connect(url).await?;
-    let rate = together(callers, length, |n, end| queue_cycles(gate.clone(), n, end)).await?;
-    gate.close().await?;
+    let client = Rushgate::connect(url).await?;
+    let rate = together(callers, length, |n, end| queue_cycles(client.clone(), n, end)).await?;
+    client.close().await?;
     Ok(rate)
 }
 
@@ -91,13 +91,13 @@ const BATCH: u64 = 64;
 
 /// A few callers enqueue, claim and complete batches, so that the server is always busy.
 pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
-    let gate = Rushgate::connect(url).await?;
+    let client = Rushgate::connect(url).await?;
     // Tasks of an earlier round may still be queued.
-    let round = gate.client_id().as_u64();
+    let round = client.client_id().as_u64();
     let rate = together(4, length, |n, end| {
-        let gate = gate.clone();
+        let client = client.clone();
         async move {
-            let queue = gate.queue("bench")?;
+            let queue = client.queue("bench")?;
             let mut done = 0;
             while Instant::now() < end {
                 let id = |m: u64| format!("cycle:{round}:{n}:{done}:{m}");
@@ -111,7 +111,7 @@ pub async fn queue_in_batches(url: &str, length: Duration) -> Result<f64> {
         }
     })
     .await?;
-    gate.close().await?;
+    client.close().await?;
     Ok(rate)
 }
 
@@ -189,21 +189,21 @@ pub async fn fill(url: &str, tasks: u64) -> Result<()> {
 
 /// Enqueues `tasks` tasks of 100 bytes into `queue`.
 pub async fn fill_queue(url: &str, queue: &str, tasks: u64) -> Result<()> {
-    let gate = Rushgate::connect(url).await?;
-    let queue = gate.queue(queue)?;
+    let client = Rushgate::connect(url).await?;
+    let queue = client.queue(queue)?;
     for first in (0..tasks).step_by(1_000) {
         let id = |n: u64| format!("task:{n:017}");
         queue.enqueue_all((first..first + 1_000).map(|n| task(id(n))).collect::<Result<_>>()?).await?;
     }
-    gate.close().await?;
+    client.close().await?;
     Ok(())
 }
 
 pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
-    let gate = Rushgate::connect(url).await?;
+    let client = Rushgate::connect(url).await?;
     let spec = SaleBuilder::new("bench").sku("unit", 10_000_000, 1).hold(LEASE).ledger();
-    gate.create_sale(spec).await?;
-    let sale = gate.sale("bench")?;
+    client.create_sale(spec).await?;
+    let sale = client.sale("bench")?;
     sale.open().await?;
     let cart: Arc<[Line]> = Arc::new([Line { sku: Sku::new("unit")?, quantity: 1 }]);
     let buyers = Arc::new(AtomicU64::new(0));
@@ -222,7 +222,7 @@ pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
         }
     })
     .await?;
-    gate.close().await?;
+    client.close().await?;
     Ok(rate)
 }
 
@@ -231,8 +231,8 @@ pub async fn reserve(url: &str, callers: u64, length: Duration) -> Result<f64> {
 pub async fn claim_with_waiting(waiting: u64) -> Result<f64> {
     let folder = tempfile::tempdir_in(".")?;
     let url = format!("sqlite:{}?durability=process", folder.path().join("deep.db").display());
-    let gate = Rushgate::connect(&url).await?;
-    let queue = gate.queue("deep")?;
+    let client = Rushgate::connect(&url).await?;
+    let queue = client.queue("deep")?;
     for first in (0..waiting).step_by(1_000) {
         // IDs in random order, like real ones.
         let id = |n: u64| format!("{:016x}", n.wrapping_mul(0x9E37_79B9_7F4A_7C15));
@@ -243,6 +243,6 @@ pub async fn claim_with_waiting(waiting: u64) -> Result<f64> {
         ensure!(queue.claim(1, LEASE).await?.len() == 1, "enough wait");
     }
     let micros = start.elapsed().as_secs_f64() * 1e6 / CLAIMS as f64;
-    gate.close().await?;
+    client.close().await?;
     Ok(micros)
 }

@@ -128,8 +128,9 @@ async fn lateness(url: &str) -> Result<Vec<f64>> {
 /// here, that of the server, and the calls.
 fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 4]> {
     runtime.block_on(ours::fill_queue(url, "noop", NO_OPS))?;
-    let gate = runtime.block_on(Rushgate::connect(url))?;
-    let look = || anyhow::Ok((told.map_or(Ok((gate.calls().calls as f64, 0.0)), |told| told())?, cpu_us()?));
+    let client = runtime.block_on(Rushgate::connect(url))?;
+    let look =
+        || anyhow::Ok((told.map_or(Ok((client.calls().calls as f64, 0.0)), |told| told())?, cpu_us()?));
     let (((calls_before, server_before), cpu_before), start) = (look()?, Instant::now());
     let (stop, left) = (CancellationToken::new(), Arc::new(AtomicU64::new(NO_OPS)));
     let handler = {
@@ -141,12 +142,12 @@ fn drained(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64;
             async {}
         }
     };
-    let worker = Worker::new(&gate.queue("noop")?).register("*", handler).concurrency(HANDS);
+    let worker = Worker::new(&client.queue("noop")?).register("*", handler).concurrency(HANDS);
     runtime.block_on(worker.run(stop))?;
     let length = start.elapsed().as_secs_f64();
     let ((calls_after, server_after), cpu_after) = look()?;
-    ensure!(runtime.block_on(gate.queue("noop")?.stats())?.ready == 0, "every task is done");
-    runtime.block_on(gate.close())?;
+    ensure!(runtime.block_on(client.queue("noop")?.stats())?.ready == 0, "every task is done");
+    runtime.block_on(client.close())?;
     let each = |difference: f64| difference / NO_OPS as f64;
     Ok([
         NO_OPS as f64 / length,
@@ -201,22 +202,22 @@ async fn all_due_at_once(url: &str) -> Result<[f64; 3]> {
 /// Cost of one idle worker per second: calls of the store, CPU time here, and that of the server.
 fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]> {
     let stop = CancellationToken::new();
-    let (gates, workers) = runtime.block_on(async {
-        let (mut gates, mut workers) = (Vec::new(), JoinSet::new());
+    let (clients, workers) = runtime.block_on(async {
+        let (mut clients, mut workers) = (Vec::new(), JoinSet::new());
         for _ in 0..CLIENTS {
-            let gate = Rushgate::connect(url).await?;
-            let queue = gate.queue("idle")?;
+            let client = Rushgate::connect(url).await?;
+            let queue = client.queue("idle")?;
             for _ in 0..IDLE / CLIENTS {
                 let worker = Worker::new(&queue).register("*", async |_: Job| {});
                 workers.spawn(worker.run(stop.clone()));
             }
-            gates.push(gate);
+            clients.push(client);
         }
         // Every worker has polled, and sleeps.
         tokio::time::sleep(STRETCH).await;
-        anyhow::Ok((gates, workers))
+        anyhow::Ok((clients, workers))
     })?;
-    let calls = || gates.iter().map(|gate| gate.calls().calls as f64).sum::<f64>();
+    let calls = || clients.iter().map(|client| client.calls().calls as f64).sum::<f64>();
     let look = || anyhow::Ok((told.map_or(Ok((calls(), 0.0)), |told| told())?, cpu_us()?));
     let (((calls_before, server_before), cpu_before), start) = (look()?, Instant::now());
     std::thread::sleep(STRETCH);
@@ -228,8 +229,8 @@ fn idle(runtime: &Runtime, url: &str, told: Option<Told<'_>>) -> Result<[f64; 3]
         while let Some(worked) = workers.join_next().await {
             worked??;
         }
-        for gate in gates {
-            gate.close().await?;
+        for client in clients {
+            client.close().await?;
         }
         anyhow::Ok(())
     })?;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
-use rushgate::store::Spoken;
+use rushgate::store::HumanDuration;
 use rushgate::{
     BuyerId, IdempotencyKey, Line, LockOutcome, Queue, Reserved, Rushgate, Sale, SaleBuilder, Sku,
 };
@@ -26,49 +26,49 @@ pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
     // Deletes the temporary store at the end.
     let (globals, _folder) = globals.or_temporary("rushgate-bench-", false)?;
     let output = globals.output();
-    globals.with_gate(async |gate| bench(&gate, &args, output).await).await
+    globals.with_client(async |client| bench(&client, &args, output).await).await
 }
 
-async fn bench(gate: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit> {
+async fn bench(client: &Rushgate, args: &BenchArgs, output: Output) -> Result<Exit> {
     // Unique names, so that the benchmark touches no other data.
     let run: u32 = rand::random();
     let name = move |thing: &str| format!("bench-{run:08x}-{thing}");
     output.note(format_args!(
         "{} cycles for {} with {} callers on {}",
         args.subject.word(),
-        Spoken(args.time()),
+        HumanDuration(args.time()),
         args.callers,
-        gate.info().url
+        client.info().url
     ));
-    let (before, started) = (gate.calls(), Instant::now());
+    let (before, started) = (client.calls(), Instant::now());
     let latencies = match args.subject {
         Subject::Lock => {
-            let gate = gate.clone();
-            crowd(args, move |caller, _| lock(gate.clone(), name(&format!("lock-{caller}")))).await?
+            let client = client.clone();
+            load(args, move |caller, _| lock(client.clone(), name(&format!("lock-{caller}")))).await?
         }
         Subject::Queue => {
-            let queue = gate.queue(name("queue"))?;
-            crowd(args, move |caller, n| cycle(queue.clone(), format!("{caller}-{n}"))).await?
+            let queue = client.queue(name("queue"))?;
+            load(args, move |caller, n| cycle(queue.clone(), format!("{caller}-{n}"))).await?
         }
         Subject::Sale => {
             let id = name("sale");
-            gate.create_sale(SaleBuilder::new(&id).sku("unit", STOCK, 1)).await?;
-            let sale = gate.sale(&id)?;
+            client.create_sale(SaleBuilder::new(&id).sku("unit", STOCK, 1)).await?;
+            let sale = client.sale(&id)?;
             sale.open().await?;
             let buyers = sale.clone();
             let latencies =
-                crowd(args, move |caller, n| reserve(buyers.clone(), format!("{caller}-{n}"))).await?;
+                load(args, move |caller, n| reserve(buyers.clone(), format!("{caller}-{n}"))).await?;
             sale.end().await?;
             latencies
         }
     };
-    let transactions = gate.calls().transactions - before.transactions;
-    report(args, &latencies, started.elapsed(), transactions, gate, output)
+    let transactions = client.calls().transactions - before.transactions;
+    report(args, &latencies, started.elapsed(), transactions, client, output)
 }
 
 /// Runs the callers and merges their latencies, in microseconds. `step` makes one cycle from the number of
 /// the caller and that of its cycle.
-async fn crowd<S, F>(args: &BenchArgs, step: S) -> Result<Histogram<u64>>
+async fn load<S, F>(args: &BenchArgs, step: S) -> Result<Histogram<u64>>
 where
     S: Fn(u32, u64) -> F + Clone + Send + 'static,
     F: Future<Output = Result<()>> + Send + 'static,
@@ -106,8 +106,8 @@ fn histogram() -> Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(1, LATENCY_MAX_US, 3)?)
 }
 
-async fn lock(gate: Rushgate, name: String) -> Result<()> {
-    match gate.lock(&name)?.try_acquire().await? {
+async fn lock(client: Rushgate, name: String) -> Result<()> {
+    match client.lock(&name)?.try_acquire().await? {
         LockOutcome::Held(guard) => drop(guard.release().await?),
         LockOutcome::Busy(_) => return Err(unexpected("an unshared lock was busy")),
     }
@@ -143,13 +143,13 @@ fn report(
     latencies: &Histogram<u64>,
     elapsed: Duration,
     transactions: u64,
-    gate: &Rushgate,
+    client: &Rushgate,
     output: Output,
 ) -> Result<Exit> {
     let (what, n) = (args.subject.word(), latencies.len());
     let rate = n as f64 / elapsed.as_secs_f64();
     let [p50, p99] = [0.5, 0.99].map(|q| latencies.value_at_quantile(q));
-    let info = gate.info();
+    let info = client.info();
     let json = json!({
         "bench": what, "callers": args.callers, "elapsed_ms": elapsed.as_millis() as u64, "cycles": n,
         "cycles_per_second": rate.round(), "latency_us": { "p50": p50, "p99": p99, "max": latencies.max() },

@@ -21,7 +21,7 @@ use crate::queue::all_queues;
 const VARIABLE: &str = "RUSHGATE_COMPLETE";
 
 /// Time limit for reading names, because the user waits while typing. A slower store offers no names.
-const PATIENCE: Duration = Duration::from_secs(1);
+const RETRY_BUDGET: Duration = Duration::from_secs(1);
 
 /// Kind of name that a positional argument takes.
 #[derive(Clone, Copy)]
@@ -78,20 +78,20 @@ fn names(named: Named) -> Result<Vec<String>> {
     let url = place(std::env::args_os())?;
     must_exist(&url)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-    let found = runtime.block_on(async { tokio::time::timeout(PATIENCE, read_names(&url, named)).await });
+    let found = runtime.block_on(async { tokio::time::timeout(RETRY_BUDGET, read_names(&url, named)).await });
     runtime.shutdown_background();
     found?
 }
 
 async fn read_names(url: &str, named: Named) -> Result<Vec<String>> {
-    let gate = Rushgate::connect(url).await?;
+    let client = Rushgate::connect(url).await?;
     let page = Page::default();
     let names = match named {
-        Named::Lock => gate.locks(page).await?.iter().map(|lock| lock.name.to_string()).collect(),
-        Named::Queue => all_queues(&gate).await?.iter().map(ToString::to_string).collect(),
-        Named::Sale => gate.sales(page).await?.iter().map(|sale| sale.id().to_string()).collect(),
+        Named::Lock => client.locks(page).await?.iter().map(|lock| lock.name.to_string()).collect(),
+        Named::Queue => all_queues(&client).await?.iter().map(ToString::to_string).collect(),
+        Named::Sale => client.sales(page).await?.iter().map(|sale| sale.id().to_string()).collect(),
     };
-    gate.close().await?;
+    client.close().await?;
     Ok(names)
 }
 

@@ -53,7 +53,7 @@ impl Globals {
     }
 
     /// Opens the store, runs `work`, and closes the store on every path out.
-    pub(crate) async fn with_gate<F, Fut>(&self, work: F) -> Result<Exit>
+    pub(crate) async fn with_client<F, Fut>(&self, work: F) -> Result<Exit>
     where
         F: FnOnce(Rushgate) -> Fut,
         Fut: Future<Output = Result<Exit>>,
@@ -62,12 +62,12 @@ impl Globals {
         if output.is_verbose() {
             log::show(output);
         }
-        let gate = Rushgate::connect(self.store_url()).await?;
-        let info = gate.info();
+        let client = Rushgate::connect(self.store_url()).await?;
+        let info = client.info();
         output.detail(format_args!("store {}, {}, {}", info.url, info.server, info.durability.name()));
-        let done = work(gate.clone()).await;
-        let closed = gate.close().await;
-        let StoreCalls { calls, transactions, statements } = gate.calls();
+        let done = work(client.clone()).await;
+        let closed = client.close().await;
+        let StoreCalls { calls, transactions, statements } = client.calls();
         output.detail(format_args!(
             "{} to the store: {}, {}",
             counted(calls, "call"),

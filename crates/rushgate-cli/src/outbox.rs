@@ -33,7 +33,8 @@ pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
             let telemetry = log::start(output)?;
             // Before the store, so that a mistyped URL does not create a store.
             let outbox = Outbox::open(&args.place.database).await?;
-            let relayed = globals.with_gate(async |gate| relay(&gate, outbox, args, output).await).await;
+            let relayed =
+                globals.with_client(async |client| relay(&client, outbox, args, output).await).await;
             telemetry.end().await;
             relayed
         }
@@ -62,11 +63,11 @@ fn exit(which: &Which, n: u64) -> Exit {
     Exit::done_if(which.all || n > 0)
 }
 
-async fn relay(gate: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output) -> Result<Exit> {
+async fn relay(client: &Rushgate, outbox: Outbox, args: RelayArgs, output: Output) -> Result<Exit> {
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
-    let relay = OutboxRelay::new(gate, outbox.clone());
+    let relay = OutboxRelay::new(client, outbox.clone());
     let metrics = relay.metrics();
-    output.note(format_args!("relaying {} into {}", outbox.url(), gate.info().url));
+    output.note(format_args!("relaying {} into {}", outbox.url(), client.info().url));
     let running = relay.run(shutdown.clone());
     let emptied = async {
         let emptied = if args.until_empty { until_empty(&outbox, &metrics, &shutdown).await } else { Ok(()) };

@@ -41,7 +41,7 @@ pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
         true => globals.or_temporary("rushgate-demo-", false)?,
         false => (globals.clone(), None),
     };
-    let served = globals.with_gate(async |gate| serve(gate, args, &globals).await).await;
+    let served = globals.with_client(async |client| serve(client, args, &globals).await).await;
     telemetry.end().await;
     served
 }
@@ -60,7 +60,7 @@ fn raise_limit(args: &Settings, output: Output) {
 
 /// Creates and opens a demo sale, and returns its ID: the first of `demo`, `demo-2` and so on that has not
 /// ended.
-async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
+async fn open_demo(client: &Rushgate, has_ledger: bool) -> Result<SaleId> {
     let (name, sku, units) = DEMO;
     for number in 1.. {
         let name = if number == 1 { name.to_owned() } else { format!("{name}-{number}") };
@@ -68,8 +68,8 @@ async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
         if has_ledger {
             sale = sale.ledger();
         }
-        gate.create_sale(sale).await?;
-        let sale = gate.sale(&name)?;
+        client.create_sale(sale).await?;
+        let sale = client.sale(&name)?;
         if sale.open().await? == SaleStatus::Open {
             return Ok(sale.id().clone());
         }
@@ -77,12 +77,12 @@ async fn open_demo(gate: &Rushgate, has_ledger: bool) -> Result<SaleId> {
     unreachable!("names do not end")
 }
 
-async fn serve(gate: Rushgate, args: Settings, globals: &Globals) -> Result<Exit> {
+async fn serve(client: Rushgate, args: Settings, globals: &Globals) -> Result<Exit> {
     let ledger = match globals.orders {
         Some(_) => Some(globals.ledger_when_it_can().await?),
         None => None,
     };
-    let served = listen(gate, args, ledger.clone(), globals.output()).await;
+    let served = listen(client, args, ledger.clone(), globals.output()).await;
     if let Some(ledger) = ledger {
         ledger.close().await?;
     }
@@ -90,19 +90,19 @@ async fn serve(gate: Rushgate, args: Settings, globals: &Globals) -> Result<Exit
 }
 
 async fn listen(
-    gate: Rushgate,
+    client: Rushgate,
     args: Settings,
     ledger: Option<Arc<dyn Ledger>>,
     output: Output,
 ) -> Result<Exit> {
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     let has_ledger = ledger.is_some();
-    let bound = server(gate.clone(), &args, ledger, output)?.bind(args.listen).await.map_err(misused)?;
+    let bound = server(client.clone(), &args, ledger, output)?.bind(args.listen).await.map_err(misused)?;
     let demo = match args.demo {
-        true => Some(open_demo(&gate, has_ledger).await?),
+        true => Some(open_demo(&client, has_ledger).await?),
         false => None,
     };
-    let (url, info) = (args.url(bound.address()), gate.info());
+    let (url, info) = (args.url(bound.address()), client.info());
     let durability = info.durability.name();
     let said = json!({ "url": url, "store": info.url, "durability": durability, "sale": demo });
     output.line(&said, &url)?;
@@ -134,13 +134,13 @@ fn misused(error: rushgate::Error) -> anyhow::Error {
 }
 
 fn server(
-    gate: Rushgate,
+    client: Rushgate,
     args: &Settings,
     ledger: Option<Arc<dyn Ledger>>,
     output: Output,
 ) -> Result<Server> {
     let connections = usize::try_from(args.connections.get()).unwrap_or(usize::MAX);
-    let mut server = Server::new(gate)
+    let mut server = Server::new(client)
         .insecure(args.insecure)
         .longest_wait(args.longest_wait)
         .arrival(args.arrival)

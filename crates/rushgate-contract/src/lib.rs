@@ -18,8 +18,8 @@
 
 mod clock;
 mod deadline;
-mod desk;
 mod event;
+mod fixture;
 mod kept;
 mod line;
 mod listing;
@@ -41,7 +41,7 @@ use std::sync::Arc;
 
 use rushgate_test::{Boxed, Harness};
 
-pub use desk::{Desk, PATIENCE};
+pub use fixture::{Fixture, RETRY_BUDGET};
 
 /// A case of the contract.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ where
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     runtime.expect("a runtime starts").block_on(async {
         let harness = factory().await;
-        tokio::time::timeout(4 * PATIENCE, (case.run)(harness)).await.expect("the case ends in time");
+        tokio::time::timeout(4 * RETRY_BUDGET, (case.run)(harness)).await.expect("the case ends in time");
     });
 }
 
@@ -100,7 +100,7 @@ macro_rules! contract_suite {
         vec![$($(
             Case {
                 name: concat!(stringify!($area), "::", stringify!($name)),
-                run: |harness| Box::pin($area::$name(Desk::new(harness))),
+                run: |harness| Box::pin($area::$name(Fixture::new(harness))),
             },
         )*)*]
     };
@@ -119,10 +119,10 @@ macro_rules! contract_suite {
             lock {
                 a_free_lock_is_granted_at_once
                 a_held_lock_answers_busy_with_the_rest_of_the_lease
-                asking_again_confirms_and_starts_the_lease_anew
+                asking_again_confirms_and_restarts_the_lease
                 a_waiter_has_one_place_however_often_it_asks
                 a_waiter_that_asks_without_waiting_keeps_its_place
-                a_release_hands_over_to_the_first_in_line
+                a_release_hands_over_to_the_first_waiter
                 a_release_with_a_foreign_token_changes_nothing
                 a_release_sent_twice_is_answered_twice_and_done_once
                 a_release_sent_again_after_those_of_others_is_answered_as_the_first
@@ -136,28 +136,28 @@ macro_rules! contract_suite {
                 a_release_with_a_task_without_time_left_changes_nothing
                 an_expired_holder_releases_nothing_and_the_line_is_served
                 a_late_release_leaves_the_next_holder_alone
-                an_extension_starts_the_lease_anew_with_the_same_fence
+                an_extension_restarts_the_lease_with_the_same_fence
                 a_lapsed_lease_is_not_extended
                 a_foreign_token_extends_nothing
-                extensions_are_answered_one_by_one_in_order
+                extensions_have_an_answer_per_lock_in_order
                 every_grant_has_a_greater_fence
                 an_expired_lock_has_a_new_fence_even_at_the_same_moment
-                an_expired_lock_goes_to_the_first_waiter_whoever_asks
+                an_expired_lock_goes_to_the_first_waiter_and_not_to_the_caller
                 a_first_waiter_that_asks_after_the_expiry_gets_its_full_lease
                 a_hand_over_gives_no_more_than_the_claim_window
                 a_waiter_that_does_not_confirm_costs_one_claim_window
                 a_lapsed_waiter_keeps_its_place_and_is_served_when_it_asks_again
                 a_waiter_is_overtaken_only_while_it_is_silent_after_its_claim_window
-                a_first_in_line_that_asks_as_its_claim_window_ends_is_not_overtaken
+                a_first_waiter_that_asks_as_its_claim_window_ends_is_not_overtaken
                 nobody_stands_behind_a_lapsed_waiter_but_it_is_shown
-                a_lapsed_waiter_alone_in_line_is_still_listed
+                a_lapsed_waiter_alone_in_the_queue_is_still_listed
                 a_waiter_whose_wait_is_over_leaves_nothing
                 a_confirmation_by_extension_ends_the_claim_window
                 a_waiter_whose_wait_is_over_is_passed_over
                 asking_again_does_not_prolong_the_wait
                 nobody_overtakes_the_line_unless_barging
                 barging_does_not_take_a_held_lock
-                leaving_gives_the_place_in_line_up
+                leaving_removes_the_waiter
                 leaving_after_the_grant_releases_the_lock
                 a_stranger_leaves_nothing
                 release_all_releases_what_one_client_holds_and_nothing_else
@@ -168,8 +168,8 @@ macro_rules! contract_suite {
                 show_tells_who_holds_and_who_waits
                 list_has_the_used_locks_by_name_in_pages
                 locks_do_not_disturb_each_other
-                a_listening_waiter_is_told_of_its_grant
-                a_holder_that_loses_by_force_is_told
+                a_listening_waiter_is_notified_of_its_grant
+                a_holder_that_loses_by_force_is_notified
                 a_listener_that_leaves_takes_no_other_of_its_token_along
                 a_waiter_is_found_through_another_client
                 a_step_is_sent_at_the_call_and_not_undone_by_dropping_the_future
@@ -190,16 +190,16 @@ macro_rules! contract_suite {
             queue {
                 a_task_comes_out_as_it_went_in
                 order_is_priority_then_due_time_then_arrival
-                a_batch_is_answered_one_by_one_in_order
+                a_batch_has_an_answer_per_task_in_order
                 a_large_batch_is_worked_off_to_its_last_task
-                nothing_is_given_out_before_its_time
+                nothing_is_claimed_before_its_time
                 keep_leaves_a_waiting_record_as_it_is
                 keep_leaves_a_leased_record_as_it_is
                 replace_takes_the_place_of_a_waiting_record
                 a_replacement_keeps_the_place_of_its_arrival
                 a_change_during_the_work_is_never_lost
                 the_last_of_several_changes_during_the_work_runs_once
-                a_newcomer_runs_after_a_failure_a_return_and_an_expiry_too
+                a_pending_replacement_runs_after_a_failure_a_release_and_an_expiry_too
                 earliest_moves_a_waiting_record_forward_only
                 earliest_runs_after_the_present_run
                 a_rescheduled_task_runs_at_its_new_time_and_is_otherwise_unchanged
@@ -221,12 +221,12 @@ macro_rules! contract_suite {
                 a_lease_that_ran_out_gives_the_task_back
                 a_lease_that_ran_out_is_seen_by_every_question
                 a_task_whose_last_attempt_ran_out_is_dead
-                a_task_dies_when_its_last_lease_ends_and_not_when_somebody_looks
+                a_task_dies_when_its_last_lease_ends_and_not_at_the_next_read
                 an_empty_queue_has_nothing_and_a_stranger_is_empty
                 a_paused_queue_gives_nothing_out_and_takes_in
                 a_paused_queue_lets_the_present_work_end
                 a_stale_ticket_changes_nothing
-                a_batch_of_completions_is_answered_one_by_one
+                a_batch_of_completions_has_an_answer_per_task
                 a_failed_task_waits_for_its_delay
                 the_last_failure_makes_a_dead_letter
                 giving_up_makes_a_dead_letter_at_once_and_the_latest_death_is_kept
@@ -243,7 +243,7 @@ macro_rules! contract_suite {
                 cancelling_a_task_at_work_tells_its_worker
                 a_cancelled_task_does_not_run_again
                 a_cancelled_task_that_fails_is_gone_and_no_dead_letter
-                what_is_put_in_after_a_cancel_runs_after_the_cancelled_run
+                a_task_enqueued_after_a_cancel_runs_after_the_canceled_run
                 stats_count_by_state_and_know_the_oldest
                 queues_are_listed_by_name
                 queues_do_not_disturb_each_other
@@ -259,8 +259,8 @@ macro_rules! contract_suite {
                 a_task_that_is_named_twice_in_one_completion_ends_once
                 removals_sent_twice_are_answered_the_same_way
                 the_thousand_latest_calls_of_a_client_are_remembered
-                a_listener_hears_of_a_new_task
-                a_listener_hears_of_a_task_released
+                a_listener_is_notified_of_a_new_task
+                a_listener_is_notified_of_a_task_released
                 a_dropped_listener_does_not_swallow_the_next_ring
                 requests_outside_the_limits_are_refused
                 batches_and_pages_outside_the_limits_are_refused
@@ -284,7 +284,7 @@ macro_rules! contract_suite {
                 a_task_that_comes_back_gives_its_line_the_turn_back
                 tasks_of_a_line_come_back_in_their_order
                 without_it_a_failed_task_lets_the_others_pass
-                who_waits_is_told_when_a_limit_allows_more
+                a_waiter_is_notified_when_a_limit_allows_more
                 bad_limits_are_refused
             }
             kept {
@@ -302,16 +302,16 @@ macro_rules! contract_suite {
                 failed_lost_and_snoozed_runs_are_remembered
                 the_latest_runs_are_remembered_and_a_dead_letter_has_them
                 a_new_life_has_no_past
-                who_waits_for_a_task_hears_of_its_end
-                who_waits_for_what_nobody_is_told_of_does_not_wait
+                a_waiter_for_a_task_is_notified_of_its_end
+                a_wait_without_notifications_ends_at_once
                 progress_is_noted_with_the_lease_and_ends_with_the_run
                 results_and_progress_outside_the_limits_are_refused
             }
             overflow {
-                a_queue_that_drops_newcomers_says_so_and_stays_as_it_is
+                a_queue_that_drops_new_tasks_says_so_and_keeps_its_tasks
                 a_queue_that_drops_its_oldest_names_what_it_dropped
-                the_oldest_is_what_was_first_put_in_and_of_equals_the_smallest_id
-                what_somebody_works_on_is_never_dropped
+                the_oldest_task_is_the_first_enqueued_and_of_equals_the_smallest_id
+                a_claimed_task_is_never_dropped
                 a_dropped_task_leaves_its_line_to_the_next
                 a_policy_that_comes_later_knows_the_oldest
                 what_was_dropped_is_kept_by_a_retention
@@ -321,18 +321,18 @@ macro_rules! contract_suite {
                 a_displacement_sent_twice_drops_once
             }
             deadline {
-                a_task_is_given_out_before_its_deadline_and_tells_it
+                a_task_is_claimed_before_its_deadline_and_shows_it
                 a_task_whose_deadline_passed_is_a_dead_letter
-                a_task_dies_at_its_deadline_and_not_when_somebody_looks
+                a_task_dies_at_its_deadline_and_not_at_the_next_read
                 a_requeued_task_has_no_deadline
-                a_run_that_goes_on_past_its_deadline_may_complete
+                a_run_that_continues_past_its_deadline_may_complete
                 a_failure_whose_next_attempt_would_be_late_is_the_last
                 a_lease_that_runs_out_past_the_deadline_is_the_last
                 a_second_enqueue_brings_its_own_deadline
-                a_newcomer_behind_a_run_has_its_own_deadline
-                a_first_in_line_that_dies_lets_the_next_go
+                a_pending_replacement_has_its_own_deadline
+                a_first_waiter_that_dies_lets_the_next_go
                 a_task_released_past_its_deadline_dies
-                a_deadline_that_leaves_no_time_is_refused_and_nothing_is_put_in
+                a_deadline_that_leaves_no_time_is_refused_and_nothing_is_enqueued
                 a_deadline_survives_a_repeated_call
             }
             unique {
@@ -360,10 +360,10 @@ macro_rules! contract_suite {
                 a_task_runs_when_all_that_it_waits_for_are_done
                 a_task_may_wait_for_one_of_the_same_call
                 a_task_knows_which_tasks_wait_for_it
-                an_unknown_task_is_not_waited_for_and_nothing_is_put_in
+                a_dependency_on_an_unknown_task_is_refused_and_nothing_is_enqueued
                 one_that_is_kept_as_done_counts_as_over
                 results_are_given_to_who_waited_though_nothing_else_is_kept
-                a_task_goes_on_waiting_for_one_that_is_dead
+                a_task_continues_waiting_for_one_that_is_dead
                 a_task_may_fail_with_one_that_it_waits_for
                 a_task_may_run_when_one_that_it_waits_for_is_dead
                 nobody_waits_for_what_can_never_be_done
@@ -377,14 +377,14 @@ macro_rules! contract_suite {
                 nothing_can_wait_behind_a_run_that_is_to_be_cancelled
                 a_dropped_task_lets_nobody_wait
                 what_waits_counts_towards_the_bound_and_a_refusal_does_not
-                one_that_dies_as_it_is_put_in_leaves_its_room_to_the_next_of_the_call
+                a_task_that_dies_when_enqueued_leaves_its_capacity_to_the_next_of_the_call
                 a_batch_runs_its_callback_when_it_is_closed_and_all_parts_are_over
                 a_batch_whose_parts_are_over_waits_to_be_closed
                 a_task_that_is_in_already_becomes_a_part
                 a_batch_may_be_part_of_another
                 the_policy_of_a_batch_is_that_of_its_callback
                 calls_about_waiting_tasks_sent_twice_are_carried_out_once
-                a_listener_hears_of_a_task_that_waited
+                a_listener_is_notified_of_a_task_that_waited
                 many_that_wait_for_one_go_on_together
                 a_long_chain_fails_to_its_end
                 waits_outside_the_limits_are_refused
@@ -396,15 +396,15 @@ macro_rules! contract_suite {
                 what_failed_and_came_again_is_told
                 a_lease_and_a_deadline_are_told_at_their_moments
                 changes_and_cancels_are_told
-                a_newcomer_is_told_however_the_run_before_it_ends
+                a_pending_replacement_is_announced_however_the_run_before_it_ends
                 what_leaves_without_a_run_is_told
-                whoever_waited_for_what_failed_is_told_with_it
-                what_others_put_in_is_told_too
+                waiters_of_a_failed_task_are_notified_with_it
+                tasks_of_other_processes_are_announced_too
                 only_the_latest_events_are_kept
                 another_number_of_events_holds_at_once
                 many_events_are_forgotten_together
                 a_call_that_is_sent_twice_is_told_once
-                who_follows_a_queue_hears_of_what_happens
+                a_follower_of_a_queue_is_notified_of_what_happens
                 events_outside_the_limits_are_refused
             }
             schedule {
@@ -418,11 +418,11 @@ macro_rules! contract_suite {
                 due_schedules_come_by_moment_and_tell_of_the_next
                 a_paused_schedule_stands_still
                 a_schedule_without_a_next_moment_rests
-                moments_that_were_missed_are_put_in_or_passed_over_together
+                missed_occurrences_are_enqueued_or_skipped_together
                 a_task_that_is_in_already_is_kept
                 the_bound_of_the_queue_stops_no_schedule
-                a_schedule_that_is_taken_out_leaves_its_tasks
-                a_listener_hears_of_a_schedule_that_fires
+                a_deleted_schedule_leaves_its_tasks
+                a_listener_is_notified_of_a_schedule_that_fires
                 schedules_are_listed_by_id_in_pages
                 schedules_outside_the_limits_are_refused
                 sixteen_who_look_after_a_schedule_fire_it_once
@@ -441,12 +441,12 @@ macro_rules! contract_suite {
                 a_decision_made_during_the_write_is_delivered_after_it
                 what_was_not_reported_is_handed_out_again
                 events_without_entries_need_no_report
-                a_batch_ends_after_so_many_events
+                a_batch_has_a_maximum_number_of_events
                 a_batch_of_large_carts_ends_early
                 stock_changes_are_entries
                 one_worker_at_a_time_follows_a_sale
                 a_report_of_a_worker_that_was_replaced_is_ignored
-                a_worker_whose_lease_ended_goes_on_unless_another_took_over
+                a_worker_whose_lease_ended_continues_unless_another_took_over
                 a_worker_that_stops_makes_room
                 a_report_for_another_generation_is_ignored
                 a_failed_entry_is_retried_when_due_and_stops_no_other
@@ -463,14 +463,14 @@ macro_rules! contract_suite {
                 a_rebuild_that_begins_wakes_the_followers_of_a_sale
             }
             outbox {
-                what_is_relayed_is_put_in_in_order
-                what_was_relayed_is_not_put_in_again_though_it_has_ended
-                a_relay_that_was_cut_off_goes_on_behind_what_arrived
+                relayed_tasks_are_enqueued_in_order
+                a_relayed_task_is_not_enqueued_again_though_it_has_ended
+                a_relay_that_was_cut_off_continues_behind_what_arrived
                 a_full_queue_stops_a_relay_until_there_is_room
                 a_relay_without_tasks_says_how_far_it_got
                 outboxes_and_queues_have_marks_of_their_own
                 a_relayed_task_keeps_what_it_asks_for
-                a_listener_hears_of_a_relayed_task
+                a_listener_is_notified_of_a_relayed_task
                 relays_outside_the_limits_are_refused
                 sixteen_relays_of_one_outbox_put_each_task_in_once
             }
@@ -483,7 +483,7 @@ macro_rules! contract_suite {
                 what_was_withdrawn_stays_so_in_a_rebuild
                 a_part_that_is_loaded_twice_counts_once
                 what_does_not_add_up_is_not_switched_to
-                whoever_begins_last_rebuilds
+                the_latest_rebuild_wins
                 a_receipt_gives_the_same_units_back
                 a_receipt_gives_other_units_if_those_are_gone
                 a_receipt_does_not_lift_the_limit
@@ -516,14 +516,14 @@ macro_rules! contract_suite {
                 held_units_may_come_back_and_sold_ones_do_not
                 the_last_units_are_not_split
                 returned_numbers_are_sold_again_lowest_first
-                a_short_line_ends_overdue_holds_on_its_way
-                enough_stock_leaves_overdue_holds_alone
+                a_short_line_ends_expired_holds_on_its_way
+                enough_stock_leaves_expired_holds_alone
                 one_seat_is_found_for_several_segments
                 no_common_seat_is_named_by_the_first_line
                 a_confirmed_hold_is_sold_for_good
                 a_cancelled_hold_gives_its_units_back_once
-                a_hold_past_its_deadline_is_ended_by_whoever_comes
-                expire_ends_overdue_holds_by_deadline
+                a_hold_past_its_deadline_is_ended_by_the_next_call
+                expire_ends_expired_holds_by_deadline
                 a_reservation_and_its_order_come_together
                 the_largest_cart_has_its_order
                 an_order_has_its_buyer_whatever_the_name
@@ -533,20 +533,20 @@ macro_rules! contract_suite {
                 a_hold_that_is_not_decided_is_not_settled
                 a_rejected_order_gives_its_units_back
                 units_that_the_ledger_knows_as_sold_are_withdrawn
-                with_a_ledger_an_overdue_hold_is_not_free_before_it_is_settled
+                with_a_ledger_an_expired_hold_is_not_free_before_it_is_settled
                 added_units_are_numbered_on
                 withdrawn_units_are_the_highest_free_ones
                 what_is_withdrawn_between_held_units_is_named_piece_by_piece
                 units_added_above_withdrawn_ones_are_sold_after_those_below
                 one_seat_is_found_above_withdrawn_ones
                 a_million_units_are_withdrawn_in_one_step
-                only_so_many_returned_units_are_withdrawn_at_once
+                one_call_withdraws_a_limited_number_of_returned_units
                 a_stock_change_sent_twice_is_carried_out_once
                 an_op_names_one_stock_change
                 more_stock_than_can_be_numbered_is_refused
                 events_are_numbered_without_gaps_and_paged
                 middle_states_have_events_without_units
-                the_books_show_every_unit_in_its_place
+                the_snapshot_shows_every_unit_in_its_place
                 wishes_outside_the_limits_are_refused
                 sales_outside_the_limits_are_refused
                 two_hundred_buyers_get_ten_units_between_them
@@ -557,9 +557,9 @@ macro_rules! contract_suite {
                 a_room_is_opened_as_it_was_said
                 buyers_have_serials_by_arrival_and_keep_them
                 places_are_served_evenly
-                whoever_is_served_is_let_in_until_the_same_moment
-                whoever_is_not_served_is_not_let_in
-                whoever_missed_his_turn_joins_anew_at_the_end
+                a_served_buyer_is_admitted_until_the_same_time
+                a_buyer_who_is_not_served_is_not_admitted
+                a_buyer_whose_token_expired_joins_again_at_the_end
                 places_of_those_who_never_come_are_passed_over
                 places_that_nobody_stood_at_are_not_saved_up
                 another_rate_keeps_what_is_served

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{Announce, Page, Verbs, WorkerId, WorkerInfo, WorkerMode};
 
-use crate::desk::*;
+use crate::fixture::*;
 
 const LEASE: Duration = s(20);
 
@@ -19,26 +19,26 @@ fn worker(id: &str) -> Announce {
     }
 }
 
-async fn announce(desk: &Desk, worker: Announce) -> WorkerMode {
-    desk.store.announce(&queue_name("q"), worker).await.unwrap()
+async fn announce(fixture: &Fixture, worker: Announce) -> WorkerMode {
+    fixture.store.announce(&queue_name("q"), worker).await.unwrap()
 }
 
-async fn set(desk: &Desk, id: &str, mode: WorkerMode) -> bool {
-    desk.store.set_worker(&queue_name("q"), &worker(id).id, mode).await.unwrap()
+async fn set(fixture: &Fixture, id: &str, mode: WorkerMode) -> bool {
+    fixture.store.set_worker(&queue_name("q"), &worker(id).id, mode).await.unwrap()
 }
 
-async fn listed(desk: &Desk) -> Vec<WorkerInfo> {
-    desk.store.workers(&queue_name("q"), Page::default()).await.unwrap()
+async fn listed(fixture: &Fixture) -> Vec<WorkerInfo> {
+    fixture.store.workers(&queue_name("q"), Page::default()).await.unwrap()
 }
 
-async fn ids(desk: &Desk) -> Vec<String> {
-    listed(desk).await.iter().map(|worker| worker.id.to_string()).collect()
+async fn ids(fixture: &Fixture) -> Vec<String> {
+    listed(fixture).await.iter().map(|worker| worker.id.to_string()).collect()
 }
 
-pub(super) async fn an_idle_worker_is_listed_as_it_announced_itself(desk: Desk) {
-    assert!(listed(&desk).await.is_empty(), "a queue that was never used");
-    assert_eq!(announce(&desk, worker("w")).await, WorkerMode::Work);
-    let [first] = <[_; 1]>::try_from(listed(&desk).await).expect("there is one worker");
+pub(super) async fn an_idle_worker_is_listed_as_it_announced_itself(fixture: Fixture) {
+    assert!(listed(&fixture).await.is_empty(), "a queue that was never used");
+    assert_eq!(announce(&fixture, worker("w")).await, WorkerMode::Work);
+    let [first] = <[_; 1]>::try_from(listed(&fixture).await).expect("there is one worker");
     let info = WorkerInfo {
         id: worker("w").id,
         name: "mailer on h1".into(),
@@ -52,94 +52,94 @@ pub(super) async fn an_idle_worker_is_listed_as_it_announced_itself(desk: Desk) 
     };
     assert_eq!(first, info);
 
-    desk.advance(s(5)).await;
-    announce(&desk, Announce { running: 3, concurrency: 4, ..worker("w") }).await;
-    let [later] = <[_; 1]>::try_from(listed(&desk).await).expect("there is still one");
+    fixture.advance(s(5)).await;
+    announce(&fixture, Announce { running: 3, concurrency: 4, ..worker("w") }).await;
+    let [later] = <[_; 1]>::try_from(listed(&fixture).await).expect("there is still one");
     assert!(later.seen >= first.seen + s(5), "{later:?}");
     let (seen, lease_until) = (later.seen, later.seen + LEASE);
     assert_eq!(later, WorkerInfo { running: 3, concurrency: 4, seen, lease_until, ..first });
 }
 
-pub(super) async fn a_worker_that_is_silent_or_has_ended_is_not_listed(desk: Desk) {
+pub(super) async fn a_worker_that_is_silent_or_has_ended_is_not_listed(fixture: Fixture) {
     for id in ["ends", "lives", "silent"] {
-        announce(&desk, worker(id)).await;
+        announce(&fixture, worker(id)).await;
     }
-    assert_eq!(ids(&desk).await, ["ends", "lives", "silent"]);
-    announce(&desk, Announce { lease: None, ..worker("ends") }).await;
-    announce(&desk, Announce { lease: None, ..worker("unknown") }).await;
-    desk.advance(s(15)).await;
-    announce(&desk, worker("lives")).await;
-    assert_eq!(ids(&desk).await, ["lives", "silent"]);
-    desk.advance(s(15)).await;
-    assert_eq!(ids(&desk).await, ["lives"]);
-    assert!(!set(&desk, "silent", WorkerMode::Stop).await);
+    assert_eq!(ids(&fixture).await, ["ends", "lives", "silent"]);
+    announce(&fixture, Announce { lease: None, ..worker("ends") }).await;
+    announce(&fixture, Announce { lease: None, ..worker("unknown") }).await;
+    fixture.advance(s(15)).await;
+    announce(&fixture, worker("lives")).await;
+    assert_eq!(ids(&fixture).await, ["lives", "silent"]);
+    fixture.advance(s(15)).await;
+    assert_eq!(ids(&fixture).await, ["lives"]);
+    assert!(!set(&fixture, "silent", WorkerMode::Stop).await);
     // One that was only slow is a new worker to the queue.
-    assert_eq!(announce(&desk, worker("silent")).await, WorkerMode::Work);
-    assert_eq!(ids(&desk).await, ["lives", "silent"]);
+    assert_eq!(announce(&fixture, worker("silent")).await, WorkerMode::Work);
+    assert_eq!(ids(&fixture).await, ["lives", "silent"]);
 }
 
-pub(super) async fn a_queue_without_tasks_is_listed_while_it_has_a_live_worker(desk: Desk) {
-    let queues = async || desk.store.queues(Page::default()).await.unwrap();
-    announce(&desk, worker("w")).await;
+pub(super) async fn a_queue_without_tasks_is_listed_while_it_has_a_live_worker(fixture: Fixture) {
+    let queues = async || fixture.store.queues(Page::default()).await.unwrap();
+    announce(&fixture, worker("w")).await;
     assert_eq!(queues().await, [queue_name("q")]);
-    desk.advance(LEASE + s(1)).await;
+    fixture.advance(LEASE + s(1)).await;
     assert!(queues().await.is_empty());
-    announce(&desk, worker("w")).await;
+    announce(&fixture, worker("w")).await;
     assert_eq!(queues().await, [queue_name("q")]);
-    announce(&desk, Announce { lease: None, ..worker("w") }).await;
+    announce(&fixture, Announce { lease: None, ..worker("w") }).await;
     assert!(queues().await.is_empty());
 }
 
-pub(super) async fn a_worker_learns_its_mode_when_it_announces_itself(desk: Desk) {
-    announce(&desk, worker("w")).await;
-    announce(&desk, worker("x")).await;
-    assert!(set(&desk, "w", WorkerMode::Quiet).await);
-    assert!(set(&desk, "w", WorkerMode::Quiet).await, "again");
-    assert!(!set(&desk, "unknown", WorkerMode::Quiet).await);
-    let modes: Vec<_> = listed(&desk).await.iter().map(|worker| worker.mode).collect();
+pub(super) async fn a_worker_learns_its_mode_when_it_announces_itself(fixture: Fixture) {
+    announce(&fixture, worker("w")).await;
+    announce(&fixture, worker("x")).await;
+    assert!(set(&fixture, "w", WorkerMode::Quiet).await);
+    assert!(set(&fixture, "w", WorkerMode::Quiet).await, "again");
+    assert!(!set(&fixture, "unknown", WorkerMode::Quiet).await);
+    let modes: Vec<_> = listed(&fixture).await.iter().map(|worker| worker.mode).collect();
     assert_eq!(modes, [WorkerMode::Quiet, WorkerMode::Work]);
-    assert_eq!(announce(&desk, Announce { running: 1, ..worker("w") }).await, WorkerMode::Quiet);
-    assert_eq!(announce(&desk, worker("x")).await, WorkerMode::Work);
-    assert!(set(&desk, "w", WorkerMode::Stop).await);
-    assert_eq!(announce(&desk, worker("w")).await, WorkerMode::Stop);
-    assert!(set(&desk, "w", WorkerMode::Work).await);
-    assert_eq!(announce(&desk, Announce { lease: None, ..worker("w") }).await, WorkerMode::Work);
+    assert_eq!(announce(&fixture, Announce { running: 1, ..worker("w") }).await, WorkerMode::Quiet);
+    assert_eq!(announce(&fixture, worker("x")).await, WorkerMode::Work);
+    assert!(set(&fixture, "w", WorkerMode::Stop).await);
+    assert_eq!(announce(&fixture, worker("w")).await, WorkerMode::Stop);
+    assert!(set(&fixture, "w", WorkerMode::Work).await);
+    assert_eq!(announce(&fixture, Announce { lease: None, ..worker("w") }).await, WorkerMode::Work);
     // The mode ends with the worker.
-    set(&desk, "x", WorkerMode::Stop).await;
-    announce(&desk, Announce { lease: None, ..worker("x") }).await;
-    assert_eq!(announce(&desk, worker("x")).await, WorkerMode::Work);
+    set(&fixture, "x", WorkerMode::Stop).await;
+    announce(&fixture, Announce { lease: None, ..worker("x") }).await;
+    assert_eq!(announce(&fixture, worker("x")).await, WorkerMode::Work);
 }
 
-pub(super) async fn workers_are_listed_by_id_in_pages_and_for_their_queue_alone(desk: Desk) {
+pub(super) async fn workers_are_listed_by_id_in_pages_and_for_their_queue_alone(fixture: Fixture) {
     for id in ["c", "a", "b"] {
-        announce(&desk, worker(id)).await;
+        announce(&fixture, worker(id)).await;
     }
-    desk.store.announce(&queue_name("other"), worker("d")).await.unwrap();
-    assert_eq!(ids(&desk).await, ["a", "b", "c"]);
+    fixture.store.announce(&queue_name("other"), worker("d")).await.unwrap();
+    assert_eq!(ids(&fixture).await, ["a", "b", "c"]);
     let page = async |after: &str, limit| {
         let page = Page { after: after.to_owned(), limit };
-        let workers = desk.store.workers(&queue_name("q"), page).await.unwrap();
+        let workers = fixture.store.workers(&queue_name("q"), page).await.unwrap();
         workers.iter().map(|worker| worker.id.to_string()).collect::<Vec<_>>()
     };
     assert_eq!((page("", 2).await, page("b", 2).await), (vec!["a".into(), "b".into()], vec!["c".into()]));
-    announce(&desk, Announce { lease: None, ..worker("a") }).await;
+    announce(&fixture, Announce { lease: None, ..worker("a") }).await;
     assert_eq!(page("", 1).await, ["b"]);
 }
 
-pub(super) async fn a_thousand_workers_are_listed_and_others_work_too(desk: Desk) {
+pub(super) async fn a_thousand_workers_are_listed_and_others_work_too(fixture: Fixture) {
     let most = Announce::LISTED_MAX;
     for n in 0..most {
-        announce(&desk, worker(&format!("w{n:04}"))).await;
+        announce(&fixture, worker(&format!("w{n:04}"))).await;
     }
-    assert_eq!(announce(&desk, worker("x")).await, WorkerMode::Work);
-    assert_eq!(listed(&desk).await.len() as u64, most);
-    assert!(!set(&desk, "x", WorkerMode::Stop).await);
-    announce(&desk, Announce { lease: None, ..worker("w0000") }).await;
-    announce(&desk, worker("x")).await;
-    assert!(set(&desk, "x", WorkerMode::Stop).await);
+    assert_eq!(announce(&fixture, worker("x")).await, WorkerMode::Work);
+    assert_eq!(listed(&fixture).await.len() as u64, most);
+    assert!(!set(&fixture, "x", WorkerMode::Stop).await);
+    announce(&fixture, Announce { lease: None, ..worker("w0000") }).await;
+    announce(&fixture, worker("x")).await;
+    assert!(set(&fixture, "x", WorkerMode::Stop).await);
 }
 
-pub(super) async fn announcements_outside_the_limits_are_refused(desk: Desk) {
+pub(super) async fn announcements_outside_the_limits_are_refused(fixture: Fixture) {
     let wrong = [
         Announce { concurrency: 0, ..worker("w") },
         Announce { concurrency: Announce::TASKS_MAX + 1, ..worker("w") },
@@ -148,8 +148,8 @@ pub(super) async fn announcements_outside_the_limits_are_refused(desk: Desk) {
         Announce { version: "a\nb".into(), ..worker("w") },
     ];
     for worker in wrong {
-        refused(desk.store.announce(&queue_name("q"), worker).await);
+        refused(fixture.store.announce(&queue_name("q"), worker).await);
     }
-    refused(desk.store.workers(&queue_name("q"), Page { after: String::new(), limit: 0 }).await);
-    assert!(listed(&desk).await.is_empty());
+    refused(fixture.store.workers(&queue_name("q"), Page { after: String::new(), limit: 0 }).await);
+    assert!(listed(&fixture).await.is_empty());
 }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::{
-    Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, Load, MAX_LINES,
-    MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, PastRun, QueueLimits, Rate, Relay, Reserve,
-    Result, Retention, Retry, RoomRules, SaleSpec, Selection, SkuSpec, Spoken, StockChange, Subject, Switch,
+    Acquire, Claim, Completion, Due, Error, Failure, Field, Fire, Follow, Heartbeat, HumanDuration, Load,
+    MAX_LINES, MAX_UNITS_PER_LINE, NewSchedule, NewTask, OnDuplicate, PastRun, QueueLimits, Rate, Relay,
+    Reserve, Result, Retention, Retry, RoomRules, SaleSpec, Selection, SkuSpec, StockChange, Subject, Switch,
     TaskProgress, TaskRelease, Timestamp, UnitChoice,
 };
 
@@ -46,7 +46,10 @@ pub fn check_duration<'a>(what: impl Into<Subject<'a>>, duration: Duration, max:
     if duration <= max {
         return Ok(());
     }
-    Err(Error::invalid(what, format_args!("is {}; it must be at most {}", Spoken(duration), Spoken(max))))
+    Err(Error::invalid(
+        what,
+        format_args!("is {}; it must be at most {}", HumanDuration(duration), HumanDuration(max)),
+    ))
 }
 
 /// Checks that a period is 1 ms to 400 days.
@@ -237,7 +240,7 @@ impl RoomRules {
         self.rate.check()?;
         check_duration(Field::RatePeriod, self.rate.per, Self::PER_MAX)?;
         if self.pass < Self::PASS_MIN {
-            let why = format_args!("is {}; it must be at least 1 s", Spoken(self.pass));
+            let why = format_args!("is {}; it must be at least 1 s", HumanDuration(self.pass));
             return Err(Error::invalid(Field::Pass, why));
         }
         check_duration(Field::Pass, self.pass, Self::PASS_MAX)?;

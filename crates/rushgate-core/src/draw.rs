@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_has_a_place_of_his_own() {
+    fn every_buyer_has_a_different_position() {
         let sizes = (0..70).chain([127, 128, 129, 1_000, 4_095, 4_096, 4_097, 20_000]);
         for (at, entrants) in sizes.enumerate() {
             let draw = drawn(entrants, at as u8);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_checked_by_whoever_reads_it() {
+    fn a_record_is_checked_when_it_is_read() {
         let drawn = drawn(10, 1);
         let places = (0..10).map(|serial| (serial, drawn.place(serial))).collect();
         let sale = SaleId::new("phones").unwrap();

@@ -44,8 +44,8 @@ mod wire;
 mod worker;
 
 pub use audit::{
-    Audit, Books, BuyerCount, Check, Deadline, LedgerBooks, LedgerRefusal, LedgerSku, Meanwhile,
-    ReservationRow, SkuCounters, UnitRow, audit, audit_live, audit_store,
+    Audit, BuyerCount, Check, Deadline, LedgerRefusal, LedgerSku, LedgerSnapshot, Meanwhile, ReservationRow,
+    SkuCounters, Snapshot, UnitRow, audit, audit_live, audit_store,
 };
 pub use check::{
     check_batch, check_duration, check_label, check_range, check_skus, check_stock, check_tasks,
@@ -60,7 +60,7 @@ pub use ids::{ClientId, Fence, Op, ReservationId, Revision, SaleSecret, Token};
 pub use kind::{Kind, TraceParent};
 pub use listing::{Listing, Page, TaskPage};
 pub use lock::{
-    Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, Notice, Owner, Queued,
+    Acquire, Acquired, Busy, Extend, Extended, Grant, Holder, Left, LockState, Notification, Owner, Queued,
     ReleaseWith, Released, ReleasedWith, WaiterState,
 };
 pub use name::{
@@ -78,7 +78,7 @@ pub use queue::{
 };
 pub use receipt::Receipt;
 pub use room::{
-    ClosedEntry, Draw, Enter, Entered, Joined, Pace, RoomOrder, RoomReport, RoomRules, RoomState,
+    AdmissionSchedule, ClosedEntry, Draw, Enter, Entered, Joined, RoomOrder, RoomReport, RoomRules, RoomState,
 };
 pub use sale::{
     ATTEMPT_ANSWERS_MAX, ATTEMPT_SERVERS_MAX, BadReceipt, Created, DamagedSale, Decision, Delivery, Event,
@@ -88,13 +88,13 @@ pub use sale::{
     Stocktake, Switch, UnitChoice, Verdict,
 };
 pub use schedule::{DueSchedules, Fire, Fired, NewSchedule, Schedule, Scheduled};
-pub use store::{Answer, Durability, Log, Store, StoreCalls, StoreInfo, Topic, Warning};
+pub use store::{Answer, Durability, Log, StoreCalls, StoreInfo, Topic, Warning};
 pub use task_event::{TaskChange, TaskEvent, TaskEvents};
 pub use task_spec::{OnDuplicateSpec, TaskSpec};
 pub use text::hex;
-pub use time::{HoldTime, Lease, Spoken, Timestamp};
+pub use time::{HoldTime, HumanDuration, Lease, Timestamp};
 pub use units::{MAX_LINES, MAX_UNITS, MAX_UNITS_PER_LINE, UnitNumber, UnitRange};
-pub use verb::{Reply, Request, Verb, Verbs};
+pub use verb::{Reply, Request, Store, Verb, Verbs};
 pub use wait::{Closed, IfDead, TaskEnd, Unmet, Waited, Waits, WaitsFor};
 pub use wire::{FailureView, HeardView, SteppedView, StoreView, WIRE_VERSION};
 pub use worker::{Announce, WorkerInfo, WorkerMode};

@@ -197,7 +197,7 @@ pub enum Left {
 
 /// A notification for a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
+pub enum Notification {
     /// The token was granted the lock for its full lease: no confirmation needed.
     Granted(Grant),
     /// The token was granted the lock for the claim window: [`extend`](crate::Verbs::extend) turns it into the full

@@ -62,7 +62,7 @@ pub struct ClosedEntry {
 
 /// Schedule of admissions: one position after another, evenly spaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pace {
+pub struct AdmissionSchedule {
     /// Admission rate.
     pub rate: Rate,
     /// Positions served before `next`.
@@ -71,7 +71,7 @@ pub struct Pace {
     pub since: Timestamp,
 }
 
-impl Pace {
+impl AdmissionSchedule {
     /// Starts with the first position.
     pub fn from(rate: Rate, since: Timestamp) -> Self {
         Self { rate, base: 0, since }
@@ -139,7 +139,7 @@ pub struct RoomState {
     /// Number of admission tokens issued.
     pub admitted: u64,
     /// Schedule of admissions; `None` before a draw.
-    pub pace: Option<Pace>,
+    pub pace: Option<AdmissionSchedule>,
     /// SHA-256 of the secret, in a room with a draw.
     pub commitment: Option<Commitment>,
     /// Entrants of the draw, once the entry is closed. `None` for rooms drawn by an old version without closing.
@@ -287,8 +287,8 @@ mod tests {
         Timestamp::from_micros(micros)
     }
 
-    fn pace(n: u32, per: Duration) -> Pace {
-        Pace::from(Rate::new(n, per), at(1_000_000))
+    fn pace(n: u32, per: Duration) -> AdmissionSchedule {
+        AdmissionSchedule::from(Rate::new(n, per), at(1_000_000))
     }
 
     #[test]
@@ -313,7 +313,7 @@ mod tests {
         let end = at(u64::MAX >> 11);
         assert_eq!(pace.served(end, u64::MAX >> 11), pace.served(end, u64::MAX));
         assert!(pace.at(u64::MAX) > pace.since);
-        let fast = Pace::from(Rate::new(10_000, Duration::from_millis(1)), at(0));
+        let fast = AdmissionSchedule::from(Rate::new(10_000, Duration::from_millis(1)), at(0));
         assert_eq!(fast.served(at(u64::MAX), 7), 7);
     }
 

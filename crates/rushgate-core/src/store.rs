@@ -1,9 +1,11 @@
+//! What a [`Store`](crate::Store) says of itself, and what its callers can listen to.
+
 use std::future::Future;
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Notice, QueueName, Reply, Request, Result, SaleId, TaskId, Token};
+use crate::{QueueName, Result, SaleId, TaskId, Token};
 
 /// The return type of every verb: a future of a [`Result`].
 ///
@@ -12,47 +14,15 @@ use crate::{Notice, QueueName, Reply, Request, Result, SaleId, TaskId, Token};
 /// use the token of the call.
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A store of locks, queues, schedules, outbox positions, sales and waiting rooms: what a backend implements.
-///
-/// Callers use the methods of [`Verbs`](crate::Verbs), which every store has.
-pub trait Store: Send + Sync {
-    /// Carries out a request whose limits were checked, in one atomic step. See [`Answer`].
-    fn step(&self, request: Request) -> Answer<'static, Reply>;
-
-    /// Waits for a notification. Listening starts at the call and stops when the future is dropped. A notification is a
-    /// hint: it may be late, repeated or lost. It holds a [`Notice`] if the topic is a [token](Topic::Token).
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>>;
-
-    /// Describes this store: URL, server version and durability class.
-    fn info(&self) -> StoreInfo;
-
-    /// Configuration warnings found at the latest connect. The store works despite them.
-    fn warnings(&self) -> Vec<Warning> {
-        Vec::new()
-    }
-
-    /// Identifies the server process that answers this client, as found at the latest connect. It changes after a
-    /// failover or a restart, the two events at which a store may lose writes. It never changes for a store whose
-    /// data only this client holds open.
-    fn incarnation(&self) -> String;
-
-    /// Counts the work that this client has sent to the store since it was opened.
-    fn calls(&self) -> StoreCalls;
-
-    /// Waits until all steps sent before this call have finished, then closes the store. Waits at most 2 s for a
-    /// server that does not answer. Later calls fail with [`is_unavailable`](crate::Error::is_unavailable).
-    fn close(&self) -> Answer<'_, ()>;
-}
-
 /// What to be notified of.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Topic {
-    /// A token was granted a lock, or lost one by force. See [`notice`](crate::Verbs::notice).
+    /// A token was granted a lock, or lost one by force. See [`notification`](crate::Verbs::notification).
     Token(Token),
     /// A queue may have a task to claim. See [`ready`](crate::Verbs::ready).
     Ready(QueueName),
-    /// A task may have finished. See [`over`](crate::Verbs::over).
-    Over(QueueName, TaskId),
+    /// A task may have finished. See [`over`](crate::Verbs::finished).
+    Finished(QueueName, TaskId),
     /// A log may have an event with a greater number. See [`next_event`](crate::Verbs::next_event) and
     /// [`next_sale_event`](crate::Verbs::next_sale_event).
     Event(Log, u64),
@@ -64,7 +34,7 @@ impl Topic {
         match self {
             Self::Token(_) => "wait for a notification of a lock",
             Self::Ready(_) => "wait for a task",
-            Self::Over(..) => "wait for a task to finish",
+            Self::Finished(..) => "wait for a task to finish",
             Self::Event(Log::Queue(_), _) => "follow a queue",
             Self::Event(Log::Sale(_), _) => "follow a sale",
         }

@@ -114,9 +114,9 @@ impl Add<Duration> for Timestamp {
 
 /// Human-readable duration: `0s`, `500ms`, `1h`, `1m 30s`. Fractions of a microsecond are dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spoken(pub Duration);
+pub struct HumanDuration(pub Duration);
 
-impl Spoken {
+impl HumanDuration {
     const UNITS: [(u128, &str); 6] = [
         (86_400_000_000, "d"),
         (3_600_000_000, "h"),
@@ -127,7 +127,7 @@ impl Spoken {
     ];
 }
 
-impl fmt::Display for Spoken {
+impl fmt::Display for HumanDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut left = self.0.as_micros();
         if left == 0 {
@@ -161,7 +161,7 @@ macro_rules! bounded {
             /// Checks `duration` against [`MIN`](Self::MIN) and [`MAX`](Self::MAX).
             pub fn new(duration: Duration) -> Result<Self> {
                 if duration < Self::MIN || duration > Self::MAX {
-                    let why = format!("is {}; it must be {}", Spoken(duration), $range);
+                    let why = format!("is {}; it must be {}", HumanDuration(duration), $range);
                     return Err(Error::invalid($field, why));
                 }
                 Ok(Self(duration))
@@ -244,9 +244,9 @@ mod tests {
             (86_400_000_000, "1d"),
             (90_061_000_000, "1d 1h 1m 1s"),
         ] {
-            assert_eq!(Spoken(Duration::from_micros(micros)).to_string(), text);
+            assert_eq!(HumanDuration(Duration::from_micros(micros)).to_string(), text);
         }
-        assert_eq!(Spoken(Duration::from_nanos(1)).to_string(), "0s");
+        assert_eq!(HumanDuration(Duration::from_nanos(1)).to_string(), "0s");
         let error = Lease::new(Duration::ZERO).unwrap_err();
         assert_eq!(error.to_string(), "the lease is 0s; it must be 10 ms to 24 h");
     }

@@ -8,12 +8,45 @@ use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
     DeadRequeued, Decision, Dequeued, DrawSecret, Due, Enqueued, Entered, Error, Event, Extended, Fired,
     Grant, HaltReason, Heartbeat, Hold, Holder, Joined, Lease, Left, ListedSale, Listing, LockName,
-    LockState, Log, NewSchedule, NewTask, Notice, Op, Page, QueueLimits, QueueName, QueueStats, Rebuilt,
-    Receipt, Relayed, Released, ReleasedWith, Rescheduled, ReservationId, Reserved, Restored, Result,
-    Retried, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled, Selection,
-    Settled, Sku, StockChange, StockChanged, Store, TaskExtended, TaskId, TaskInfo, TaskPage, TaskReleased,
-    Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict, WorkerId, WorkerInfo, WorkerMode,
+    LockState, Log, NewSchedule, NewTask, Notification, Op, Page, QueueLimits, QueueName, QueueStats,
+    Rebuilt, Receipt, Relayed, Released, ReleasedWith, Rescheduled, ReservationId, Reserved, Restored,
+    Result, Retried, RoomRules, RoomState, SaleId, SaleSpec, SaleState, SaleStatus, ScheduleId, Scheduled,
+    Selection, Settled, Sku, StockChange, StockChanged, StoreCalls, StoreInfo, TaskExtended, TaskId,
+    TaskInfo, TaskPage, TaskReleased, Ticket, Timestamp, Token, Topic, UniqueCleared, Verdict, Warning,
+    WorkerId, WorkerInfo, WorkerMode,
 };
+
+/// A store of locks, queues, schedules, outbox positions, sales and waiting rooms: what a backend implements.
+///
+/// Callers use the methods of [`Verbs`](crate::Verbs), which every store has.
+pub trait Store: Send + Sync {
+    /// Carries out a request whose limits were checked, in one atomic step. See [`Answer`].
+    fn step(&self, request: Request) -> Answer<'static, Reply>;
+
+    /// Waits for a notification. Listening starts at the call and stops when the future is dropped. A notification is a
+    /// hint: it may be late, repeated or lost. It holds a [`Notification`] if the topic is a [token](Topic::Token).
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>>;
+
+    /// Describes this store: URL, server version and durability class.
+    fn info(&self) -> StoreInfo;
+
+    /// Configuration warnings found at the latest connect. The store works despite them.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+
+    /// Identifies the server process that answers this client, as found at the latest connect. It changes after a
+    /// failover or a restart, the two events at which a store may lose writes. It never changes for a store whose
+    /// data only this client holds open.
+    fn incarnation(&self) -> String;
+
+    /// Counts the work that this client has sent to the store since it was opened.
+    fn calls(&self) -> StoreCalls;
+
+    /// Waits until all steps sent before this call have finished, then closes the store. Waits at most 2 s for a
+    /// server that does not answer. Later calls fail with [`is_unavailable`](crate::Error::is_unavailable).
+    fn close(&self) -> Answer<'_, ()>;
+}
 
 /// An operation of a store: the type of its request.
 ///
@@ -133,7 +166,7 @@ verbs! {
     /// Buyers join the waiting room of a sale, get a position, and are admitted at a steady rate.
     ///
     /// A room has at most one entry per buyer: a serial (0, 1, 2, … by arrival) and the time of admission. How many
-    /// positions have been **served** follows from the store's clock and the room's [`Pace`](crate::Pace) alone: no
+    /// positions have been **served** follows from the store's clock and the room's [`AdmissionSchedule`](crate::AdmissionSchedule) alone: no
     /// background work is needed. Positions of buyers who left are passed over, and idle capacity is not saved up.
     ///
     /// In a [`RoomOrder::FirstCome`](crate::RoomOrder::FirstCome) room the position is the serial. In a
@@ -149,9 +182,9 @@ verbs! {
         /// Listening starts at the call. A notification is a hint and may be late, duplicated or lost; the answers
         /// of [`acquire`](Self::acquire) and [`extend`](Self::extend) are authoritative. Dropping the future stops
         /// listening.
-        fn notice(&self, token: Token) -> Answer<'static, Notice> {
-            hear(self, Topic::Token(token), |notice| {
-                notice.ok_or_else(|| Error::bug("a notification of a lock is empty"))
+        fn notification(&self, token: Token) -> Answer<'static, Notification> {
+            hear(self, Topic::Token(token), |notification| {
+                notification.ok_or_else(|| Error::bug("a notification of a lock is empty"))
             })
         }
 
@@ -170,8 +203,8 @@ verbs! {
         ///
         /// Listening starts at the call. A notification is a hint: read the task after it. Dropping the future
         /// stops listening.
-        fn over(&self, queue: &QueueName, id: &TaskId) -> Answer<'static, ()> {
-            hear(self, Topic::Over(queue.clone(), id.clone()), |_| Ok(()))
+        fn finished(&self, queue: &QueueName, id: &TaskId) -> Answer<'static, ()> {
+            hear(self, Topic::Finished(queue.clone(), id.clone()), |_| Ok(()))
         }
 
         /// Waits until the queue may have an event with a number greater than `after`. Returns at once if it has
@@ -244,7 +277,7 @@ verbs! {
     Write ReleaseAll release_all(client: ClientId) -> u64,
         "release all locks";
 
-    /// Force-releases the lock and hands it to the next waiter. A [`Notice`] informs the holder, whose writes
+    /// Force-releases the lock and hands it to the next waiter. A [`Notification`] informs the holder, whose writes
     /// with the old fencing token are refused. Returns the holder that lost the lock.
     Write ForceRelease force_release(name: ref '_ LockName) -> Option<Holder>,
         "force-release a lock";
@@ -572,7 +605,7 @@ verbs! {
         "read a sale's events", |v| v.page.check();
 
     /// Returns a snapshot of everything that the store knows of the sale, for the audit.
-    Read Books books(sale: ref '_ SaleId) -> crate::Books,
+    Read Snapshot snapshot(sale: ref '_ SaleId) -> crate::Snapshot,
         "read a sale's snapshot";
 
     // Waiting rooms
@@ -625,7 +658,7 @@ verbs! {
 fn hear<T: 'static>(
     store: &(impl Store + ?Sized),
     topic: Topic,
-    read: fn(Option<Notice>) -> Result<T>,
+    read: fn(Option<Notification>) -> Result<T>,
 ) -> Answer<'static, T> {
     let doing = topic.doing();
     let heard = store.listen(topic);

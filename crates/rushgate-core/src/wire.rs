@@ -48,7 +48,7 @@ pub struct SteppedView {
 pub struct HeardView {
     /// For a lock: the notification, in lossless JSON.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub notice: Option<Value>,
+    pub notification: Option<Value>,
     /// Why the store cannot notify.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureView>,
@@ -300,7 +300,7 @@ as_serde! {
 structs! {
     Acquire { name token lease wait barging owner }
     Announce { id name version concurrency running lease }
-    Books {
+    Snapshot {
         spec status generation seq halted rebuilt_by since receipts_until skus reservations units buyers deadlines
         events through failed contradictions
     }
@@ -340,7 +340,7 @@ structs! {
     }
     OrderBatch { generation entries through latest }
     OrdersState { through behind_since failed worker_until }
-    Pace { rate base since }
+    AdmissionSchedule { rate base since }
     QueueLimits { bound overflow concurrency rate per_key retention events }
     QueueStats { ready scheduled leased blocked dead done dropped lag_ms rate_until last_claim paused limits }
     Rate { n per }
@@ -388,7 +388,7 @@ enums! {
     ListedSale { Sound(state) Damaged(damaged) }
     Load { Orders(orders) Free(sku units) Withdrawn(sku ranges) }
     Log { Queue(queue) Sale(sale) }
-    Notice { Granted(grant) Handed(grant) Ask Revoked }
+    Notification { Granted(grant) Handed(grant) Ask Revoked }
     OnDuplicate { Keep Replace Earliest Debounce { max_wait } }
     ReleasedWith { Released(enqueued) NotHeld NotTaken(enqueued) }
     Reserved {
@@ -400,7 +400,7 @@ enums! {
         NotHonoured { why }
     }
     Selection { Ids(ids) All }
-    Topic { Token(token) Ready(queue) Over(queue id) Event(log after) }
+    Topic { Token(token) Ready(queue) Finished(queue id) Event(log after) }
 }
 
 impl Request {
@@ -434,7 +434,7 @@ impl Topic {
     }
 }
 
-impl Notice {
+impl Notification {
     /// Its lossless JSON.
     pub fn to_wire(&self) -> Value {
         Wire::to_wire(self)

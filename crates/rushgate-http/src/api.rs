@@ -11,7 +11,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rushgate_core::{Effect, Error, Notice, Result, Topic, with_causes};
+use rushgate_core::{Effect, Error, Notification, Result, Topic, with_causes};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -21,7 +21,7 @@ use crate::heard::Lines;
 use crate::url::Address;
 
 /// How long a request is repeated that the server refuses for the moment.
-const PATIENCE: Duration = Duration::from_secs(5);
+const RETRY_BUDGET: Duration = Duration::from_secs(5);
 /// Pause before such a repeat, if the server does not name one.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time limit of one exchange. The server's store gives up earlier.
@@ -56,7 +56,7 @@ impl Api {
         let mut http = HttpConnector::new();
         // Requests are small: send each at once.
         http.set_nodelay(true);
-        http.set_connect_timeout(Some(PATIENCE));
+        http.set_connect_timeout(Some(RETRY_BUDGET));
         http.enforce_http(false);
         let https = match address.base.starts_with("https:") {
             true => HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
@@ -91,7 +91,7 @@ impl Api {
 
     /// Sends a request, again while the server refuses it for the moment, and returns the JSON of its answer.
     pub(crate) async fn ask(&self, method: Method, path: &str, body: Bytes, effect: Effect) -> Result<Value> {
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + RETRY_BUDGET;
         // Whether an earlier answer left the outcome open. A later refusal does not close it.
         let mut maybe_happened = false;
         let failed = |error: Error, maybe_happened| match effect {
@@ -130,11 +130,15 @@ impl Api {
     }
 
     /// Waits for a notification, which changes nothing. `opening` is dropped when the server listens.
-    pub(crate) async fn listen(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notice>> {
+    pub(crate) async fn listen(
+        &self,
+        topic: &Topic,
+        opening: watch::Sender<()>,
+    ) -> Result<Option<Notification>> {
         self.heard(topic, opening).await.map_err(Error::of_a_look)
     }
 
-    async fn heard(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notice>> {
+    async fn heard(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notification>> {
         let body = Bytes::from(topic.to_wire().to_string());
         let opened = timeout(ANSWER_WITHIN, self.send(&Method::POST, "/v1/store/listen", &body)).await;
         let response =
@@ -160,7 +164,7 @@ impl Api {
                 }
                 Some(Err(error)) => return Err(Error::unavailable(with_causes(&error))),
                 // The server ends a stream after its longest wait. The waiter asks the store, and listens again.
-                None => return Ok(matches!(topic, Topic::Token(_)).then_some(Notice::Ask)),
+                None => return Ok(matches!(topic, Topic::Token(_)).then_some(Notification::Ask)),
             }
         }
     }

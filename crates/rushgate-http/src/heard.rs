@@ -1,6 +1,6 @@
 //! The stream of a notification: server-sent events, of which the first one with data is the last.
 
-use rushgate_core::{Error, FailureView, HeardView, Notice, Result};
+use rushgate_core::{Error, FailureView, HeardView, Notification, Result};
 
 /// Longest line of the stream, in bytes.
 const LINE_MAX: usize = 64 << 10;
@@ -11,7 +11,7 @@ pub(crate) struct Lines(Vec<u8>);
 
 impl Lines {
     /// Adds a part of the stream. Returns the notification, if the stream has one.
-    pub(crate) fn add(&mut self, part: &[u8]) -> Result<Option<Option<Notice>>> {
+    pub(crate) fn add(&mut self, part: &[u8]) -> Result<Option<Option<Notification>>> {
         self.0.extend_from_slice(part);
         while let Some(end) = self.0.iter().position(|byte| *byte == b'\n') {
             let line: Vec<u8> = self.0.drain(..=end).collect();
@@ -26,11 +26,13 @@ impl Lines {
     }
 }
 
-fn read(data: &[u8]) -> Result<Option<Notice>> {
+fn read(data: &[u8]) -> Result<Option<Notification>> {
     match serde_json::from_slice(data).map_err(|_| unreadable())? {
         HeardView { failure: Some(FailureView { code, detail }), .. } => Err(Error::reported(&code, detail)),
-        HeardView { notice: Some(notice), .. } => Notice::from_wire(notice).ok_or_else(unreadable).map(Some),
-        HeardView { notice: None, .. } => Ok(None),
+        HeardView { notification: Some(notification), .. } => {
+            Notification::from_wire(notification).ok_or_else(unreadable).map(Some)
+        }
+        HeardView { notification: None, .. } => Ok(None),
     }
 }
 
@@ -44,11 +46,11 @@ mod tests {
 
     #[test]
     fn a_notification_is_read_from_parts_of_any_size() {
-        let text = b"retry: 1000\n\n: ping\n\nid: 1\nevent: heard\ndata: {\"notice\":\"Revoked\"}\n\n";
+        let text = b"retry: 1000\n\n: ping\n\nid: 1\nevent: heard\ndata: {\"notification\":\"Revoked\"}\n\n";
         for size in 1..=text.len() {
             let mut lines = Lines::default();
             let heard = text.chunks(size).find_map(|part| lines.add(part).unwrap());
-            assert_eq!(heard, Some(Some(Notice::Revoked)), "in parts of {size}");
+            assert_eq!(heard, Some(Some(Notification::Revoked)), "in parts of {size}");
         }
     }
 
@@ -60,7 +62,7 @@ mod tests {
                 .unwrap_err()
                 .is_not_found()
         );
-        assert!(Lines::default().add(b"data: {\"notice\":\"Other\"}\n").unwrap_err().is_bug());
+        assert!(Lines::default().add(b"data: {\"notification\":\"Other\"}\n").unwrap_err().is_bug());
         assert!(Lines::default().add(b"data: nothing\n").unwrap_err().is_bug());
         assert!(Lines::default().add(&vec![b'x'; LINE_MAX + 1]).unwrap_err().is_bug());
     }

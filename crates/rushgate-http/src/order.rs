@@ -30,16 +30,16 @@ struct Sent {
     opening: Vec<watch::Receiver<()>>,
 }
 
-/// The place of one request. Dropping it lets the next one go.
-pub(crate) struct Turn {
+/// The position of one request. Dropping it lets the next one go.
+pub(crate) struct Position {
     before: Vec<Receiver<Infallible>>,
     opening: Vec<watch::Receiver<()>>,
     _next: Vec<Sender<Infallible>>,
 }
 
 impl Order {
-    /// The turn of a request that is sent now.
-    pub(crate) fn turn(&self, request: &Request) -> Turn {
+    /// The position of a request that is sent now.
+    pub(crate) fn position(&self, request: &Request) -> Position {
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         sent.forget_ended();
         let opening = sent.opening.clone();
@@ -49,7 +49,7 @@ impl Order {
             next.push(sender);
             before.extend(sent.locks.insert(name.clone(), receiver));
         }
-        Turn { before, opening, _next: next }
+        Position { before, opening, _next: next }
     }
 
     /// A stream to open. Later requests wait until the sender is dropped.
@@ -69,7 +69,7 @@ impl Sent {
     }
 }
 
-impl Turn {
+impl Position {
     /// Waits until everything before it has been answered.
     pub(crate) async fn comes(&mut self) {
         let opening = self.opening.drain(..);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use hyper::Method;
 use hyper::body::Bytes;
 use rushgate_core::{
-    Answer, Effect, Error, Notice, Reply, Request, Result, SteppedView, Store, StoreCalls, StoreInfo,
+    Answer, Effect, Error, Notification, Reply, Request, Result, SteppedView, Store, StoreCalls, StoreInfo,
     StoreView, Topic, WIRE_VERSION, Warning,
 };
 use serde_json::Value;
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
-use crate::order::{Order, Turn};
+use crate::order::{Order, Position};
 use crate::url::Address;
 
 /// How long closing waits for answers.
@@ -118,11 +118,11 @@ impl Store for HttpStore {
             return Box::pin(async { Err(error) });
         }
         self.calls.fetch_add(1, Ordering::Relaxed);
-        let (api, turn) = (Arc::clone(&self.api), self.order.turn(&request));
+        let (api, position) = (Arc::clone(&self.api), self.order.position(&request));
         let (reply, answer) = oneshot::channel();
         let step = self.steps.track_future(async move {
             // Nobody receives the answer if the caller has dropped its future.
-            let _ = reply.send(carry_out(&api, turn, request).await);
+            let _ = reply.send(carry_out(&api, position, request).await);
         });
         self.handle.spawn(step);
         Box::pin(async move {
@@ -131,7 +131,7 @@ impl Store for HttpStore {
         })
     }
 
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>> {
         if let Err(error) = self.must_be_open() {
             return Box::pin(async { Err(error) });
         }
@@ -200,8 +200,8 @@ impl Drop for EndsWithItsWaiter {
 }
 
 /// Carries out one request. A page may take several requests, because the server limits the size of an answer.
-async fn carry_out(api: &Api, mut turn: Turn, mut request: Request) -> Result<Reply> {
-    turn.comes().await;
+async fn carry_out(api: &Api, mut position: Position, mut request: Request) -> Result<Reply> {
+    position.comes().await;
     let name = request.name();
     let mut items = Vec::new();
     loop {

@@ -1,5 +1,5 @@
 use rushgate_core::{
-    Answer, LedgerBooks, LedgerEntry, OrderIntent, SaleId, SaleSpec, SaleState, Sku, SkuSpec, StoreInfo,
+    Answer, LedgerEntry, LedgerSnapshot, OrderIntent, SaleId, SaleSpec, SaleState, Sku, SkuSpec, StoreInfo,
     UnitNumber, Verdict,
 };
 
@@ -32,7 +32,7 @@ pub trait Ledger: Send + Sync {
 
     /// Returns a snapshot of everything that the ledger knows of the sale, for the audit and for rebuilding the
     /// store.
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks>;
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot>;
 
     /// Checks that the database answers and accepts writes. Reads one page.
     fn ping(&self) -> Answer<'_, ()>;
@@ -163,7 +163,7 @@ impl Written {
     }
 
     /// True if store and ledger disagree, which only a store that lost acknowledged writes can cause. Rebuild it from
-    /// the ledger's [snapshot](Ledger::books) under a new generation. [`Refusal::OldGeneration`] proves it only if
+    /// the ledger's [snapshot](Ledger::snapshot) under a new generation. [`Refusal::OldGeneration`] proves it only if
     /// the store is still in that generation.
     pub fn shows_lost_writes(&self) -> bool {
         match self {

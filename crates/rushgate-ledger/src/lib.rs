@@ -34,7 +34,7 @@
 //! assert_eq!(written[0], Written::Recorded(OrderIntent::Confirm));
 //! assert_eq!(written[1], written[0], "a redelivery changes nothing");
 //! assert_eq!(written[0].verdict(OrderIntent::Confirm), Some(Verdict::Confirmed));
-//! assert_eq!(ledger.books(&sale).await?.orders.len(), 1);
+//! assert_eq!(ledger.snapshot(&sale).await?.orders.len(), 1);
 //! # Ok(()) }
 //! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(example()).unwrap();
 //! ```

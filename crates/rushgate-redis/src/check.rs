@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use rushgate_core::{Durability, Error, Result, Warning};
 
 use crate::command::Command;
-use crate::conn::Conn;
 use crate::fault;
 use crate::reply::{Answered, Reply};
+use crate::transport::Transport;
 
 /// What is known of a server that passed the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ const REPLICAS: &str = "min-replicas-to-write";
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", REPLICAS];
 
 /// Queries the server's role and settings, and rejects it with an error that names the setting.
-pub(crate) async fn check(conn: &impl Conn, part: Part) -> Result<Checked> {
+pub(crate) async fn check(conn: &impl Transport, part: Part) -> Result<Checked> {
     // Every step reads the clock, so TIME shows early whether the user may.
     let mut questions = vec![Command::new("INFO"), Command::new("TIME")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_read_the_settings_is_told_so_and_waits_for_a_replica_where_some_are_demanded() {
+    fn a_user_who_may_not_read_the_settings_is_warned_and_waits_for_a_replica_where_some_are_demanded() {
         let mut facts = facts(&[("aof_enabled", "1"), ("maxmemory_policy", "noeviction")]);
         for setting in SETTINGS {
             facts.remove(setting);

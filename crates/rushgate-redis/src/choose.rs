@@ -49,10 +49,10 @@ mod tests {
     use super::*;
     use crate::command::{Call, Command};
     use crate::keys;
-    use crate::work::{Books, What};
+    use crate::work::{InFlight, What};
 
     fn work(call: Call) -> Work {
-        Arc::new(Books::default()).enter(What::Call(call)).expect("the store is open").0
+        Arc::new(InFlight::default()).enter(What::Call(call)).expect("the store is open").0
     }
 
     fn of_queue(function: Function) -> Work {

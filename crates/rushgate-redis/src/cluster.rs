@@ -12,17 +12,17 @@ use tokio::time::Instant;
 use crate::backoff::Opening;
 use crate::check::{Checked, read_info};
 use crate::command::Command;
-use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Boxed, Server, ask_each};
+use crate::connection::Connection;
 use crate::fault;
 use crate::inbox::Inbox;
-use crate::lane::Lane;
 use crate::library::Library;
-use crate::link::Walk;
+use crate::link::PinnedConnection;
 use crate::reply::{Answered, Fields, Refusal, Reply};
+use crate::resolver::{Member, Nodes, Resolver};
 use crate::runtime::Runtime;
 use crate::slot::{SLOTS, slot};
-use crate::way::{Member, Nodes, Way};
-use crate::work::{Books, Work};
+use crate::transport::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Boxed, Server, ask_each};
+use crate::work::{InFlight, Work};
 
 /// Pause between two queries of the slot map.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -31,7 +31,7 @@ pub(crate) struct Cluster {
     /// The nodes that the URL names.
     seeds: Vec<Server>,
     inbox: Arc<Inbox>,
-    books: Arc<Books>,
+    in_flight: Arc<InFlight>,
     runtime: Runtime,
     state: RwLock<State>,
     /// When the nodes were last queried.
@@ -47,11 +47,11 @@ struct State {
     replicas: Vec<Address>,
     /// For each slot, the index of its node in `primaries`.
     owners: Vec<Option<u16>>,
-    lanes: HashMap<Address, Node>,
+    connections: HashMap<Address, Node>,
 }
 
 struct Node {
-    lane: Arc<Lane>,
+    connection: Arc<Connection>,
     /// Dropped when the node no longer serves slots, which ends the waits of everything that uses its connection.
     _serves: watch::Sender<()>,
 }
@@ -87,19 +87,19 @@ impl Cluster {
         seeds: Vec<Server>,
         library: Library,
         inbox: Arc<Inbox>,
-        books: Arc<Books>,
+        in_flight: Arc<InFlight>,
         runtime: Runtime,
     ) -> Result<Arc<Self>> {
         let state = State {
             primaries: Vec::new(),
             replicas: Vec::new(),
             owners: vec![None; SLOTS],
-            lanes: HashMap::new(),
+            connections: HashMap::new(),
         };
         let cluster = Arc::new(Self {
             seeds,
             inbox,
-            books,
+            in_flight,
             runtime,
             state: RwLock::new(state),
             looked: tokio::sync::Mutex::default(),
@@ -114,17 +114,21 @@ impl Cluster {
     }
 
     /// Connects to every primary. `opened` holds the connections whose notifications are not read yet.
-    async fn meet(self: &Arc<Self>, library: Library, opened: &mut Vec<(Arc<Lane>, Way)>) -> Result<()> {
+    async fn meet(
+        self: &Arc<Self>,
+        library: Library,
+        opened: &mut Vec<(Arc<Connection>, Resolver)>,
+    ) -> Result<()> {
         opened.extend(self.adopt(self.ask().await?));
-        while let Some((lane, way)) = opened.last() {
+        while let Some((connection, resolver)) = opened.last() {
             // A node whose endpoint has ended was replaced by another.
-            if !way.has_ended() {
-                library.prepare(&lane.walk().await?).await?;
-                self.inbox.open(way.clone(), &self.runtime).await?;
+            if !resolver.has_ended() {
+                library.prepare(&connection.pinned().await?).await?;
+                self.inbox.open(resolver.clone(), &self.runtime).await?;
             }
             opened.pop();
         }
-        self.walks().await.map(drop)
+        self.pinned().await.map(drop)
     }
 
     fn state(&self) -> RwLockReadGuard<'_, State> {
@@ -139,9 +143,9 @@ impl Cluster {
     pub(crate) fn route(self: &Arc<Self>, mut work: Work) {
         work.asking = false;
         let slot = slot(&work.what.key());
-        let lane = self.state().lane_of(slot);
-        match lane {
-            Some(lane) => lane.send(work),
+        let connection = self.state().lane_of(slot);
+        match connection {
+            Some(connection) => connection.send(work),
             None => {
                 self.query_soon();
                 self.put_off(work, || unserved(slot));
@@ -150,28 +154,30 @@ impl Cluster {
     }
 
     /// A pinned connection to each primary.
-    pub(crate) async fn walks(&self) -> Result<Vec<Walk>> {
-        let lanes: Vec<_> = {
+    pub(crate) async fn pinned(&self) -> Result<Vec<PinnedConnection>> {
+        let connections: Vec<_> = {
             let state = self.state();
-            let lane = |address| state.lanes.get(address).map(|node| Arc::clone(&node.lane));
-            state.primaries.iter().filter_map(lane).collect()
+            let connection =
+                |address| state.connections.get(address).map(|node| Arc::clone(&node.connection));
+            state.primaries.iter().filter_map(connection).collect()
         };
-        let mut walks = Vec::with_capacity(lanes.len());
-        for lane in lanes {
-            walks.push(lane.walk().await?);
+        let mut pinned = Vec::with_capacity(connections.len());
+        for connection in connections {
+            pinned.push(connection.pinned().await?);
         }
-        Ok(walks)
+        Ok(pinned)
     }
 
     /// Drops every connection.
     pub(crate) fn disconnect(&self) {
-        self.state().lanes.values().for_each(|node| node.lane.link.disconnect());
+        self.state().connections.values().for_each(|node| node.connection.link.disconnect());
     }
 
     /// What holds for all nodes: the weakest durability, and the run IDs together.
     pub(crate) fn checked(&self) -> Option<Checked> {
         let state = self.state();
-        let mut all: Vec<_> = state.lanes.values().filter_map(|node| node.lane.link.checked()).collect();
+        let mut all: Vec<_> =
+            state.connections.values().filter_map(|node| node.connection.link.checked()).collect();
         all.sort_unstable_by(|one, other| one.run.cmp(&other.run));
         let runs: Vec<_> = all.iter().map(|checked| checked.run.clone()).collect();
         let sees_settings = all.iter().all(|checked| checked.sees_settings);
@@ -214,25 +220,25 @@ impl Cluster {
 
     fn send_to(self: &Arc<Self>, to: &Address, work: Work) {
         match self.lane_at(to) {
-            Ok(lane) => lane.send(work),
+            Ok(connection) => connection.send(work),
             Err(error) => work.answer(Err(error)),
         }
     }
 
     /// The connection to a node, which may be new.
-    fn lane_at(self: &Arc<Self>, address: &Address) -> Result<Arc<Lane>> {
+    fn lane_at(self: &Arc<Self>, address: &Address) -> Result<Arc<Connection>> {
         let mut state = self.state_mut();
-        if let Some(node) = state.lanes.get(address) {
-            return Ok(Arc::clone(&node.lane));
+        if let Some(node) = state.connections.get(address) {
+            return Ok(Arc::clone(&node.connection));
         }
-        let (lane, way) = state.open(self, address)?;
+        let (connection, resolver) = state.open(self, address)?;
         drop(state);
-        self.subscribe(way);
-        Ok(lane)
+        self.subscribe(resolver);
+        Ok(connection)
     }
 
-    fn subscribe(&self, way: Way) {
-        self.inbox.go_on(way, None, &self.runtime);
+    fn subscribe(&self, resolver: Resolver) {
+        self.inbox.go_on(resolver, None, &self.runtime);
     }
 
     fn moved(self: &Arc<Self>, slot: u16, to: &Address) {
@@ -264,8 +270,8 @@ impl Cluster {
         self.will_look.store(false, Ordering::SeqCst);
         match self.ask().await {
             Ok(view) => {
-                for (_, way) in self.adopt(view) {
-                    self.subscribe(way);
+                for (_, resolver) in self.adopt(view) {
+                    self.subscribe(resolver);
                 }
             }
             Err(error) => tracing::debug!(%error, "cannot read the slot map of the Cluster"),
@@ -304,7 +310,7 @@ impl Cluster {
     }
 
     /// Applies a slot map. Returns the connections that it opened, whose notifications are not read yet.
-    fn adopt(self: &Arc<Self>, view: View) -> Vec<(Arc<Lane>, Way)> {
+    fn adopt(self: &Arc<Self>, view: View) -> Vec<(Arc<Connection>, Resolver)> {
         let mut state = self.state_mut();
         let before = state.forget();
         for range in &view.ranges {
@@ -314,7 +320,7 @@ impl Cluster {
         state.close_all_but_primaries(&before);
         let mut opened = Vec::new();
         for address in state.primaries.clone() {
-            if !state.lanes.contains_key(&address) {
+            if !state.connections.contains_key(&address) {
                 match state.open(self, &address) {
                     Ok(new) => opened.push(new),
                     Err(error) => tracing::debug!(%error, "cannot query a node of the Cluster"),
@@ -360,8 +366,8 @@ impl State {
         self.owners[usize::from(slot)].map(|at| &self.primaries[usize::from(at)])
     }
 
-    fn lane_of(&self, slot: u16) -> Option<Arc<Lane>> {
-        self.lanes.get(self.owner(slot)?).map(|node| Arc::clone(&node.lane))
+    fn lane_of(&self, slot: u16) -> Option<Arc<Connection>> {
+        self.connections.get(self.owner(slot)?).map(|node| Arc::clone(&node.connection))
     }
 
     /// Clears the slot map and returns the previous primaries.
@@ -381,25 +387,26 @@ impl State {
         }
     }
 
-    fn open(&mut self, cluster: &Arc<Cluster>, address: &Address) -> Result<(Arc<Lane>, Way)> {
+    fn open(&mut self, cluster: &Arc<Cluster>, address: &Address) -> Result<(Arc<Connection>, Resolver)> {
         let server = cluster.seeds[0].at(address)?;
         let (serves, of) = watch::channel(());
         let nodes: Weak<Cluster> = Arc::downgrade(cluster);
-        let way = Way::Member(Member { server, nodes, serves: of });
-        let lane = Arc::new(Lane::open(way.clone(), Arc::clone(&cluster.books), &cluster.runtime));
-        let node = Node { lane: Arc::clone(&lane), _serves: serves };
-        self.lanes.insert(address.clone(), node);
-        Ok((lane, way))
+        let resolver = Resolver::Member(Member { server, nodes, serves: of });
+        let connection =
+            Arc::new(Connection::open(resolver.clone(), Arc::clone(&cluster.in_flight), &cluster.runtime));
+        let node = Node { connection: Arc::clone(&connection), _serves: serves };
+        self.connections.insert(address.clone(), node);
+        Ok((connection, resolver))
     }
 
     /// Closes the connections to nodes that are no primaries. A new node without slots is kept, because it may be about
     /// to get some.
     fn close_all_but_primaries(&mut self, before: &[Address]) {
-        let Self { primaries, replicas, lanes, .. } = self;
+        let Self { primaries, replicas, connections, .. } = self;
         let may_become = |address: &Address, node: &Node| {
-            !before.contains(address) && !replicas.contains(address) && node.lane.link.is_connected()
+            !before.contains(address) && !replicas.contains(address) && node.connection.link.is_connected()
         };
-        lanes.retain(|address, node| primaries.contains(address) || may_become(address, node));
+        connections.retain(|address, node| primaries.contains(address) || may_become(address, node));
     }
 }
 

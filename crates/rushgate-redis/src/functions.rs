@@ -11,11 +11,11 @@ use std::sync::Arc;
 
 use rushgate_core::Result;
 
-use crate::driver::Driver;
+use crate::dispatcher::Dispatcher;
 use crate::function::Function;
 use crate::inbox::Inbox;
 use crate::library::{Library, install_on, state_on};
-use crate::link::Walk;
+use crate::link::PinnedConnection;
 use crate::url::Url;
 
 pub use crate::library::{NAME, State, code, protocol, version};
@@ -44,7 +44,7 @@ pub enum Installed {
 
 /// The function library on a store's servers: on one, or on every primary of a Cluster.
 pub struct Functions {
-    driver: Arc<Driver>,
+    dispatcher: Arc<Dispatcher>,
 }
 
 impl Functions {
@@ -55,9 +55,9 @@ impl Functions {
     /// Those of `RedisStore::open`. None of them changes data.
     pub async fn connect(url: &str) -> Result<Self> {
         let Url { deployment, shown } = Url::parse(url)?;
-        let driver = Driver::start(deployment, Inbox::new(), Library::Leave).await;
-        let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
-        Ok(Self { driver: Arc::new(driver) })
+        let dispatcher = Dispatcher::start(deployment, Inbox::new(), Library::Leave).await;
+        let dispatcher = dispatcher.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
+        Ok(Self { dispatcher: Arc::new(dispatcher) })
     }
 
     /// The state of the library. In a Cluster, the state on the first node whose library is not the same.
@@ -106,12 +106,15 @@ impl Functions {
     }
 
     /// Runs steps with a pinned connection to each server.
-    async fn on_each<T, S>(&self, steps: impl FnOnce(Vec<Walk>) -> S + Send + 'static) -> Result<T>
+    async fn on_each<T, S>(
+        &self,
+        steps: impl FnOnce(Vec<PinnedConnection>) -> S + Send + 'static,
+    ) -> Result<T>
     where
         T: Send + 'static,
         S: Future<Output = Result<T>> + Send + 'static,
     {
-        let driver = Arc::clone(&self.driver);
-        self.driver.run(async move { steps(driver.walks().await?).await }).await
+        let dispatcher = Arc::clone(&self.dispatcher);
+        self.dispatcher.run(async move { steps(dispatcher.pinned().await?).await }).await
     }
 }

@@ -4,19 +4,19 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use rushgate_core::{
-    Fence, Grant, LockName, Log, Notice, QueueName, Result, SaleId, TaskId, Timestamp, Token,
+    Fence, Grant, LockName, Log, Notification, QueueName, Result, SaleId, TaskId, Timestamp, Token,
 };
 
 use tokio_util::sync::CancellationToken;
 
 use crate::backoff::Backoff;
-use crate::conn::{Address, Pushes};
 use crate::keys;
 use crate::listeners::{Listeners, Told};
 use crate::reply::Packed;
+use crate::resolver::Resolver;
 use crate::runtime::Runtime;
 use crate::slot::slot;
-use crate::way::Way;
+use crate::transport::{Address, Pushes};
 
 /// A notification.
 #[derive(Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ enum Push {
     /// Tasks can be claimed from a queue: how many, and the queue's wake-up count.
     Queue { queue: QueueName, tasks: u64, seen: u64 },
     /// A task has finished.
-    Over { queue: QueueName, id: TaskId },
+    Finished { queue: QueueName, id: TaskId },
     /// The number of a log's latest event.
     Events { log: Log, last: u64 },
 }
@@ -38,7 +38,7 @@ impl Push {
         match self {
             Self::Handed { lock, .. } | Self::Revoked { lock, .. } => slot(&keys::lock_state(lock)),
             Self::Queue { queue, .. }
-            | Self::Over { queue, .. }
+            | Self::Finished { queue, .. }
             | Self::Events { log: Log::Queue(queue), .. } => slot(&keys::queue_meta(queue)),
             Self::Events { log: Log::Sale(sale), .. } => slot(&keys::sale_home(sale).first()),
         }
@@ -77,7 +77,7 @@ fn read(push: &[u8]) -> Option<Push> {
         }
         b'T' => {
             let (id, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
-            Some(Push::Over { queue: QueueName::as_stored(queue).ok()?, id: TaskId::as_stored(id).ok()? })
+            Some(Push::Finished { queue: QueueName::as_stored(queue).ok()?, id: TaskId::as_stored(id).ok()? })
         }
         b'E' => {
             let (last, queue) = std::str::from_utf8(rest).ok()?.split_once(' ')?;
@@ -120,51 +120,61 @@ impl Inbox {
     }
 
     /// Subscribes, and reads notifications from then on.
-    pub(crate) async fn open(self: &Arc<Self>, way: Way, runtime: &Runtime) -> Result<()> {
-        let connected = way.listen(&keys::inbox(self.id)).await?;
-        self.go_on(way, Some(connected), runtime);
+    pub(crate) async fn open(self: &Arc<Self>, resolver: Resolver, runtime: &Runtime) -> Result<()> {
+        let connected = resolver.listen(&keys::inbox(self.id)).await?;
+        self.go_on(resolver, Some(connected), runtime);
         Ok(())
     }
 
     /// Reads notifications until the endpoint or the runtime ends.
-    pub(crate) fn go_on(self: &Arc<Self>, way: Way, from: Option<(Pushes, Address)>, runtime: &Runtime) {
-        runtime.spawn_whole(Arc::clone(self).read(way, from, runtime.end().clone()));
+    pub(crate) fn go_on(
+        self: &Arc<Self>,
+        resolver: Resolver,
+        from: Option<(Pushes, Address)>,
+        runtime: &Runtime,
+    ) {
+        runtime.spawn_whole(Arc::clone(self).read(resolver, from, runtime.end().clone()));
     }
 
-    async fn read(self: Arc<Self>, way: Way, from: Option<(Pushes, Address)>, end: CancellationToken) {
+    async fn read(
+        self: Arc<Self>,
+        resolver: Resolver,
+        from: Option<(Pushes, Address)>,
+        end: CancellationToken,
+    ) {
         let mut connected = from;
         loop {
             if let Some((pushes, at)) = &mut connected {
                 tokio::select! {
-                    () = self.read_until_lost(&way, pushes, at) => {}
+                    () = self.read_until_lost(&resolver, pushes, at) => {}
                     // After UNSUBSCRIBE, the server skips this process when it looks for one to wake.
                     () = end.cancelled() => return pushes.leave(&keys::inbox(self.id)).await,
                 }
             }
-            let again = end.run_until_cancelled(self.connect(&way)).await.flatten();
+            let again = end.run_until_cancelled(self.connect(&resolver)).await.flatten();
             let Some(again) = again else { return };
             connected = Some(again);
             self.listeners.tell_all();
         }
     }
 
-    async fn read_until_lost(&self, way: &Way, pushes: &mut Pushes, at: &Address) {
+    async fn read_until_lost(&self, resolver: &Resolver, pushes: &mut Pushes, at: &Address) {
         loop {
             tokio::select! {
                 push = pushes.next() => match push {
-                    Some(push) => self.deliver(&push, way),
+                    Some(push) => self.deliver(&push, resolver),
                     None => return,
                 },
-                () = way.left(at) => return,
+                () = resolver.left(at) => return,
             }
         }
     }
 
     /// Connects, retrying until it succeeds. `None` if the endpoint has ended.
-    async fn connect(&self, way: &Way) -> Option<(Pushes, Address)> {
+    async fn connect(&self, resolver: &Resolver) -> Option<(Pushes, Address)> {
         let mut backoff = Backoff::new();
-        while !way.has_ended() {
-            match way.listen(&keys::inbox(self.id)).await {
+        while !resolver.has_ended() {
+            match resolver.listen(&keys::inbox(self.id)).await {
                 Ok(connected) => return Some(connected),
                 Err(error) => {
                     tracing::debug!(%error, "not connected for notifications yet");
@@ -175,16 +185,18 @@ impl Inbox {
         None
     }
 
-    fn deliver(&self, push: &[u8], way: &Way) {
+    fn deliver(&self, push: &[u8], resolver: &Resolver) {
         let Some(push) = read(push) else { return tracing::debug!("cannot parse a notification") };
-        if !way.takes_pushes_of(push.slot()) {
+        if !resolver.takes_pushes_of(push.slot()) {
             return;
         }
         let post = self.post.get().and_then(Weak::upgrade);
         match push {
-            Push::Handed { token, grant, .. } => self.listeners.tell_token(token, Notice::Handed(grant)),
-            Push::Revoked { token, .. } => self.listeners.tell_token(token, Notice::Revoked),
-            Push::Over { queue, id } => self.listeners.tell_over(queue, id),
+            Push::Handed { token, grant, .. } => {
+                self.listeners.tell_token(token, Notification::Handed(grant))
+            }
+            Push::Revoked { token, .. } => self.listeners.tell_token(token, Notification::Revoked),
+            Push::Finished { queue, id } => self.listeners.tell_finished(queue, id),
             Push::Events { log, last } => self.listeners.tell_events(log, last),
             Push::Queue { queue, tasks, seen } => {
                 let told = self.listeners.tell_queue(&queue, tasks, seen);
@@ -225,7 +237,7 @@ mod tests {
         assert_eq!(read(b"Q3 17 mail"), Some(Push::Queue { queue: queue.clone(), tasks: 3, seen: 17 }));
         assert_eq!(
             read(b"Tann mail"),
-            Some(Push::Over { queue: queue.clone(), id: TaskId::new("ann").unwrap() })
+            Some(Push::Finished { queue: queue.clone(), id: TaskId::new("ann").unwrap() })
         );
         assert_eq!(read(b"E12 mail"), Some(Push::Events { log: Log::Queue(queue), last: 12 }));
         let log = Log::Sale(SaleId::new("phones").unwrap());

@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use crate::command::Command;
 use crate::fault;
 use crate::function::Function;
-use crate::link::Walk;
+use crate::link::PinnedConnection;
 use crate::reply::{Answered, Refusal};
 
 /// The name of the library on a server. The number is that of the protocol.
@@ -115,7 +115,7 @@ pub(crate) enum Library {
 }
 
 impl Library {
-    pub(crate) async fn prepare(self, server: &Walk) -> Result<()> {
+    pub(crate) async fn prepare(self, server: &PinnedConnection) -> Result<()> {
         let installed = match self {
             Self::Install => ensure_on(server).await?,
             Self::Leave => return Ok(()),
@@ -134,7 +134,7 @@ impl Library {
 
 /// Installs the library on a server that has none or an older one. If the server refuses to replace an older one, that
 /// one is used. The inner error says why a server without the library refused it.
-pub(crate) async fn ensure_on(server: &Walk) -> Result<Result<()>> {
+pub(crate) async fn ensure_on(server: &PinnedConnection) -> Result<Result<()>> {
     if !state_on(server).await?.is_outdated() {
         return Ok(Ok(()));
     }
@@ -151,7 +151,10 @@ pub(crate) async fn ensure_on(server: &Walk) -> Result<Result<()>> {
 
 /// Installs the library if its state demands it, and returns the state before. The inner error is a refusal of the
 /// server, which changed nothing.
-pub(crate) async fn install_on(server: &Walk, is_due: impl Fn(&State) -> bool) -> Result<Result<State>> {
+pub(crate) async fn install_on(
+    server: &PinnedConnection,
+    is_due: impl Fn(&State) -> bool,
+) -> Result<Result<State>> {
     for _ in 0..TRIES_MAX {
         let is = state_on(server).await?;
         if !is_due(&is) {
@@ -173,7 +176,7 @@ pub(crate) async fn install_on(server: &Walk, is_due: impl Fn(&State) -> bool) -
     .hint(format_args!("find it with FUNCTION LIST, and remove it with FUNCTION DELETE {NAME}"))))
 }
 
-pub(crate) async fn state_on(server: &Walk) -> Result<State> {
+pub(crate) async fn state_on(server: &PinnedConnection) -> Result<State> {
     let ask = Command::new("FCALL").arg(Function::Version.name()).arg("0");
     let answer: Answered = server.try_ask(ask).await?;
     match answer {

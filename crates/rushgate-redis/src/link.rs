@@ -9,19 +9,19 @@ use tokio::time::{Instant, sleep};
 use crate::backoff::Backoff;
 use crate::check::Checked;
 use crate::command::Command;
-use crate::conn::Conn;
 use crate::fault::{self, Broken};
 use crate::reply::{Answered, Reply};
-use crate::way::{Linked, Way};
-use crate::work::Books;
+use crate::resolver::{Linked, Resolver};
+use crate::transport::Transport;
+use crate::work::InFlight;
 
 /// How long a Cluster node may be silent before the other nodes are asked whether it was replaced.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 /// The connection to the server: the current one, and the next attempt to connect.
 pub(crate) struct Link {
-    pub(crate) way: Way,
-    pub(crate) books: Arc<Books>,
+    pub(crate) resolver: Resolver,
+    pub(crate) in_flight: Arc<InFlight>,
     slot: Mutex<Slot>,
     next: tokio::sync::Mutex<Next>,
 }
@@ -42,9 +42,9 @@ struct Next {
 
 impl Link {
     /// Connects when the connection is first used.
-    pub(crate) fn new(way: Way, books: Arc<Books>) -> Self {
+    pub(crate) fn new(resolver: Resolver, in_flight: Arc<InFlight>) -> Self {
         let next = tokio::sync::Mutex::new(Next { at: None, backoff: Backoff::new() });
-        Self { way, books, slot: Mutex::default(), next }
+        Self { resolver, in_flight, slot: Mutex::default(), next }
     }
 
     fn slot(&self) -> MutexGuard<'_, Slot> {
@@ -54,7 +54,7 @@ impl Link {
     /// The current connection, if it has not been lost and the server was not replaced.
     pub(crate) fn current(&self) -> Option<Arc<Linked>> {
         let mut slot = self.slot();
-        slot.conn.take_if(|conn| self.way.is_left(&conn.at));
+        slot.conn.take_if(|conn| self.resolver.is_left(&conn.at));
         slot.conn.clone()
     }
 
@@ -70,7 +70,7 @@ impl Link {
         if let Some(at) = next.at {
             tokio::select! {
                 () = tokio::time::sleep_until(at) => {}
-                () = self.way.news() => {}
+                () = self.resolver.changed() => {}
             }
         }
         let made = self.connect().await;
@@ -83,7 +83,7 @@ impl Link {
 
     /// Connects, and checks the server.
     async fn connect(&self) -> Result<Arc<Linked>> {
-        let linked = Arc::new(self.way.connect().await?);
+        let linked = Arc::new(self.resolver.connect().await?);
         *self.slot() = Slot { conn: Some(Arc::clone(&linked)), checked: Some(linked.checked.clone()) };
         Ok(linked)
     }
@@ -92,7 +92,7 @@ impl Link {
         self.slot().conn.take_if(|current| Arc::ptr_eq(current, conn));
     }
 
-    /// Whether a connection exists. It may have been lost without notice.
+    /// Whether a connection exists. It may have been lost without notification.
     pub(crate) fn is_connected(&self) -> bool {
         self.slot().conn.is_some()
     }
@@ -118,10 +118,10 @@ impl Link {
             tokio::select! {
                 biased;
                 // Whatever this server answers from now on, it is no longer the primary.
-                () = self.way.left(&conn.at) => return Err(Broken::Replaced),
+                () = self.resolver.left(&conn.at) => return Err(Broken::Replaced),
                 answers = &mut answers => return answers,
-                () = sleep(SILENCE_MAX), if self.way.nodes().is_some() => {
-                    if let Some((nodes, _)) = self.way.nodes() {
+                () = sleep(SILENCE_MAX), if self.resolver.nodes().is_some() => {
+                    if let Some((nodes, _)) = self.resolver.nodes() {
                         nodes.look_soon();
                     }
                 }
@@ -132,12 +132,12 @@ impl Link {
 
 /// A pinned connection, for queries that must go to one server process: a SCAN cursor is invalid on another server and
 /// after a restart.
-pub(crate) struct Walk {
+pub(crate) struct PinnedConnection {
     link: Arc<Link>,
     conn: Arc<Linked>,
 }
 
-impl Walk {
+impl PinnedConnection {
     pub(crate) fn new(link: &Arc<Link>, conn: Arc<Linked>) -> Self {
         Self { link: Arc::clone(link), conn }
     }
@@ -149,7 +149,7 @@ impl Walk {
 
     /// The same, with the server's error reply if it refuses.
     pub(crate) async fn try_ask(&self, question: Command) -> Result<Answered> {
-        self.link.books.sent(1, 1);
+        self.link.in_flight.sent(1, 1);
         match self.conn.conn.send(&[question]).await {
             Ok(answers) => answers.into_iter().next().ok_or_else(|| Error::bug("the server sent no reply")),
             Err(error) => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rushgate_core::{Log, Notice, QueueName, TaskId, Token, Topic};
+use rushgate_core::{Log, Notification, QueueName, TaskId, Token, Topic};
 use tokio::sync::oneshot;
 
 /// The most notifications that are kept for tokens without a listener.
@@ -21,13 +21,13 @@ struct Inner {
     /// and each has the latest event that it knows.
     topics: HashMap<Topic, BTreeMap<u64, (u64, Tell)>>,
     queues: HashMap<QueueName, Queue>,
-    missed: HashMap<Token, Notice>,
+    missed: HashMap<Token, Notification>,
     missed_order: VecDeque<Token>,
     next: u64,
     closed: bool,
 }
 
-type Tell = oneshot::Sender<Option<Notice>>;
+type Tell = oneshot::Sender<Option<Notification>>;
 
 /// A queue for which this process waits, or waited recently.
 #[derive(Default)]
@@ -71,7 +71,10 @@ impl Listeners {
     }
 
     /// Adds a listener. If the store is closed, its channel ends at once.
-    pub(crate) fn listen(self: &Arc<Self>, topic: Topic) -> (Listening, oneshot::Receiver<Option<Notice>>) {
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        topic: Topic,
+    ) -> (Listening, oneshot::Receiver<Option<Notification>>) {
         let (topic, after) = match topic {
             Topic::Event(log, after) => (Topic::Event(log, 0), after),
             topic => (topic, 0),
@@ -83,7 +86,7 @@ impl Listeners {
         if !inner.closed {
             let missed = if let Topic::Token(token) = &topic { inner.missed.remove(token) } else { None };
             match missed {
-                Some(notice) => drop(tell.send(Some(notice))),
+                Some(notification) => drop(tell.send(Some(notification))),
                 None => drop(inner.topics.entry(topic.clone()).or_default().insert(number, (after, tell))),
             }
         }
@@ -104,8 +107,8 @@ impl Listeners {
         if of_queue.registered { Register::Done } else { Register::From(of_queue.seen) }
     }
 
-    pub(crate) fn tell_over(&self, queue: QueueName, id: TaskId) {
-        self.lock().tell(&Topic::Over(queue, id), None, usize::MAX, |_| true);
+    pub(crate) fn tell_finished(&self, queue: QueueName, id: TaskId) {
+        self.lock().tell(&Topic::Finished(queue, id), None, usize::MAX, |_| true);
     }
 
     /// Notifies the followers that do not know the latest event.
@@ -113,10 +116,10 @@ impl Listeners {
         self.lock().tell(&Topic::Event(log, 0), None, usize::MAX, |after| after != last);
     }
 
-    pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
+    pub(crate) fn tell_token(&self, token: Token, notification: Notification) {
         let mut inner = self.lock();
-        if inner.tell(&Topic::Token(token), Some(notice), usize::MAX, |_| true) == 0 {
-            inner.miss(token, notice);
+        if inner.tell(&Topic::Token(token), Some(notification), usize::MAX, |_| true) == 0 {
+            inner.miss(token, notification);
         }
     }
 
@@ -168,10 +171,10 @@ impl Listeners {
         let mut inner = self.lock();
         inner.queues.clear();
         for (topic, of_topic) in inner.topics.drain() {
-            let notice = matches!(topic, Topic::Token(_)).then_some(Notice::Ask);
+            let notification = matches!(topic, Topic::Token(_)).then_some(Notification::Ask);
             for (_, tell) in of_topic.into_values() {
                 // The listener may be gone.
-                let _ = tell.send(notice);
+                let _ = tell.send(notification);
             }
         }
     }
@@ -197,21 +200,21 @@ impl Inner {
     fn tell(
         &mut self,
         topic: &Topic,
-        notice: Option<Notice>,
+        notification: Option<Notification>,
         most: usize,
         must: impl Fn(u64) -> bool,
     ) -> usize {
         let Some(of_topic) = self.topics.get_mut(topic) else { return 0 };
         let selected = of_topic.extract_if(.., |_, (after, _)| must(*after));
-        let told = selected.filter_map(|(_, (_, tell))| tell.send(notice).ok()).take(most).count();
+        let told = selected.filter_map(|(_, (_, tell))| tell.send(notification).ok()).take(most).count();
         if of_topic.is_empty() {
             self.topics.remove(topic);
         }
         told
     }
 
-    fn miss(&mut self, token: Token, notice: Notice) {
-        if self.missed.insert(token, notice).is_none() {
+    fn miss(&mut self, token: Token, notification: Notification) {
+        if self.missed.insert(token, notification).is_none() {
             self.missed_order.push_back(token);
         }
         while self.missed_order.len() > MISSED_MAX {

@@ -17,7 +17,7 @@ use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Packed, Reply, nonzero, str_of, strange};
+use crate::reply::{Fields, Reply, nonzero, strange};
 
 pub(crate) use dead::{
     dead, dead_letter, delete_dead, read_dead, read_dead_deleted, read_dead_letter, read_dead_requeued,
@@ -28,7 +28,7 @@ pub(crate) use look::{
     dependents, limit, read_dependents, read_stats, read_task, read_task_page, read_waited, read_waits,
     stats, task, tasks, waited, waits,
 };
-pub(crate) use row::read_tasks;
+pub(crate) use row::{read_body, read_tasks};
 
 use row::next_task;
 
@@ -61,15 +61,6 @@ pub(crate) fn write_body(payload: &Payload) -> Vec<u8> {
     }
     body.extend_from_slice(payload.bytes());
     body
-}
-
-pub(crate) fn read_body(mut body: Packed<'_>) -> Result<Payload> {
-    let content_type = match body.number(1)? {
-        0 => ContentType::bytes(),
-        255 => ContentType::json(),
-        n => ContentType::as_stored(str_of(body.take(n as usize)?)?)?,
-    };
-    Payload::new(content_type, body.0)
 }
 
 fn moment(of: Due) -> String {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, ClosedEntry, Commitment, Draw, DrawSecret, Drawn, Entered, Error, Joined, Pace, Rate, Result,
-    RoomOrder, RoomRules, RoomState, SaleId, Timestamp, verb,
+    AdmissionSchedule, Beacon, ClosedEntry, Commitment, Draw, DrawSecret, Drawn, Entered, Error, Joined,
+    Rate, Result, RoomOrder, RoomRules, RoomState, SaleId, Timestamp, verb,
 };
 
 use crate::command::Call;
@@ -127,7 +127,7 @@ fn read_state(fields: &mut Fields) -> Result<RoomState> {
     let rules = RoomRules { rate, pass, order, from: fields.moment()? };
     let opened = Timestamp::from_micros(fields.int()?);
     let base = fields.int()?;
-    let pace = fields.moment()?.map(|since| Pace { rate, base, since });
+    let pace = fields.moment()?.map(|since| AdmissionSchedule { rate, base, since });
     let (joined, served, admitted) = (fields.int()?, fields.int()?, fields.int()?);
     let commitment = read_digest(fields)?.map(Commitment::from_bytes);
     let (closed_at, entrants) = (fields.moment()?, fields.optional()?);

@@ -1,8 +1,8 @@
 //! Sale operations: encodes requests and decodes answers.
 
 mod attempts;
-mod books;
 mod orders;
+mod snapshot;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,8 +15,8 @@ use rushgate_core::{
 };
 
 pub(crate) use attempts::{count_attempts, read_attempts};
-pub(crate) use books::{books, read_books};
 pub(crate) use orders::{failed_orders, follow_orders, read_failed, read_followed, retry_orders};
+pub(crate) use snapshot::{read_snapshot, snapshot};
 
 use crate::command::{Call, Command};
 use crate::function::Function;

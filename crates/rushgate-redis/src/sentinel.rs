@@ -9,10 +9,10 @@ use tokio::sync::watch;
 
 use crate::backoff::Backoff;
 use crate::command::Command;
-use crate::conn::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Pushes, Server, ask_each};
 use crate::fault;
 use crate::reply::Answered;
 use crate::runtime::Runtime;
+use crate::transport::{ASK_AGAIN_MAX, ASK_FIRST_MAX, Address, Pushes, Server, ask_each};
 
 /// The channel on which sentinels announce a new primary.
 const SWITCHED: &str = "+switch-master";
@@ -92,7 +92,7 @@ impl Sentinels {
     }
 
     /// Completes when the sentinels name a primary.
-    pub(crate) async fn news(&self) {
+    pub(crate) async fn changed(&self) {
         let mut primary = self.primary.subscribe();
         while primary.changed().await.is_ok() && primary.borrow_and_update().is_none() {}
     }

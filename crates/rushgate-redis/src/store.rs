@@ -1,5 +1,6 @@
 //! The public store: connects, and sends calls. The verbs that take several calls are in the modules below it.
 
+mod apart;
 mod listen;
 mod locks;
 mod queues;
@@ -12,7 +13,7 @@ use std::time::Instant;
 use rushgate_core::{Answer, Error, Op, QueueName, ReleaseWith, Reply as Answered, Result, SaleId};
 
 use crate::command::Call;
-use crate::driver::Driver;
+use crate::dispatcher::Dispatcher;
 use crate::inbox::{Inbox, Post};
 use crate::library::Library;
 use crate::reply::Reply;
@@ -20,10 +21,7 @@ use crate::sale::Home;
 use crate::url::Url;
 use crate::{lock, queue};
 
-use locks::Latest;
-
-/// COUNT of each SCAN.
-const SCAN_COUNT: &str = "1000";
+use apart::Apart;
 
 /// A store on a Redis or Valkey server, on a Sentinel service or on a Cluster.
 ///
@@ -37,11 +35,11 @@ pub struct RedisStore {
 
 pub(crate) struct Inner {
     pub(crate) url: String,
-    pub(crate) driver: Driver,
+    pub(crate) dispatcher: Dispatcher,
     pub(crate) inbox: Arc<Inbox>,
     entered: Mutex<HashMap<QueueName, Instant>>,
     homes: Mutex<HashMap<SaleId, Arc<Home>>>,
-    apart: Mutex<Latest>,
+    apart: Mutex<Apart>,
 }
 
 impl Drop for Inner {
@@ -53,11 +51,11 @@ impl Drop for Inner {
 impl Post for Inner {
     fn register(self: Arc<Self>, queue: QueueName, seen: u64) {
         let inner = Arc::clone(&self);
-        self.driver.runtime.spawn(async move { inner.register_now(queue, Some(seen)).await });
+        self.dispatcher.runtime.spawn(async move { inner.register_now(queue, Some(seen)).await });
     }
 
     fn pass_on(self: Arc<Self>, queue: QueueName) {
-        drop(self.driver.send(queue::ring(&queue)));
+        drop(self.dispatcher.send(queue::ring(&queue)));
     }
 }
 
@@ -78,10 +76,10 @@ impl RedisStore {
     pub async fn open(url: &str) -> Result<Self> {
         let Url { deployment, shown } = Url::parse(url)?;
         let inbox = Inbox::new();
-        let driver = Driver::start(deployment, Arc::clone(&inbox), Library::Install).await;
-        let driver = driver.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
+        let dispatcher = Dispatcher::start(deployment, Arc::clone(&inbox), Library::Install).await;
+        let dispatcher = dispatcher.map_err(|error| error.doing(format_args!("open the store `{shown}`")))?;
         let (entered, homes, apart) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let inner = Arc::new(Inner { url: shown, driver, inbox, entered, homes, apart });
+        let inner = Arc::new(Inner { url: shown, dispatcher, inbox, entered, homes, apart });
         let post: Weak<Inner> = Arc::downgrade(&inner);
         inner.inbox.is_read_for(post);
         Ok(Self { inner })
@@ -94,7 +92,7 @@ impl RedisStore {
         read: impl FnOnce(Reply) -> Result<T> + Send + 'static,
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
-        let answer = self.inner.driver.send(call);
+        let answer = self.inner.dispatcher.send(call);
         Box::pin(async move { answer.await.and_then(read).map(reply) })
     }
 
@@ -122,12 +120,12 @@ impl RedisStore {
         steps: impl Future<Output = Result<T>> + Send + 'static,
         reply: fn(T) -> Answered,
     ) -> Answer<'static, Answered> {
-        let answer = self.inner.driver.run(steps);
+        let answer = self.inner.dispatcher.run(steps);
         Box::pin(async move { answer.await.map(reply) })
     }
 
     pub(crate) fn release_with(&self, op: Op, release: ReleaseWith) -> Answer<'static, Answered> {
-        if !self.inner.driver.is_cluster() {
+        if !self.inner.dispatcher.is_cluster() {
             let call = lock::release_with(op, &release);
             return self.put(&release.queue, call, lock::read_released_with, Answered::ReleaseWith);
         }

@@ -2,7 +2,7 @@
 
 use rushgate_core::{Error, Result};
 
-use crate::conn::Server;
+use crate::transport::Server;
 
 /// The kind of deployment in the URL.
 pub(crate) enum Deployment {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use rushgate_core::{
-    Answer, Notice, Reply, Request, Result, SaleId, Store, StoreCalls, StoreInfo, Topic, Verb, Warning, verb,
+    Answer, Notification, Reply, Request, Result, SaleId, Store, StoreCalls, StoreInfo, Topic, Verb, Warning,
+    verb,
 };
 
 use crate::check::Checked;
@@ -164,7 +165,7 @@ impl Store for RedisStore {
             Request::Events(v) => {
                 self.on_sale(v, sale::events, |home, v, raw| sale::read_events(home, v.page.after, raw))
             }
-            Request::Books(v) => self.run(inner.books(v.sale), Reply::Books),
+            Request::Snapshot(v) => self.run(inner.snapshot(v.sale), Reply::Snapshot),
             // Waiting rooms
             Request::SetRoom(v) => self.on_room(v, room::set, room::read_set),
             Request::Room(v) => self.on_room(v, room::show, room::read_shown),
@@ -176,31 +177,31 @@ impl Store for RedisStore {
         }
     }
 
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>> {
         Arc::clone(&self.inner).listen(topic)
     }
 
     fn info(&self) -> StoreInfo {
-        let Checked { server, durability, .. } = self.inner.driver.servers.checked();
+        let Checked { server, durability, .. } = self.inner.dispatcher.servers.checked();
         StoreInfo { url: self.inner.url.clone(), server, durability }
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.inner.driver.servers.warnings()
+        self.inner.dispatcher.servers.warnings()
     }
 
     fn incarnation(&self) -> String {
-        self.inner.driver.servers.checked().run
+        self.inner.dispatcher.servers.checked().run
     }
 
     fn calls(&self) -> StoreCalls {
-        self.inner.driver.books.counted()
+        self.inner.dispatcher.in_flight.counted()
     }
 
     fn close(&self) -> Answer<'_, ()> {
         self.inner.inbox.listeners.close();
-        self.inner.driver.books.close();
-        let ended = self.inner.driver.runtime.ended();
+        self.inner.dispatcher.in_flight.close();
+        let ended = self.inner.dispatcher.runtime.ended();
         Box::pin(async move {
             ended.await;
             Ok(())
@@ -240,7 +241,7 @@ impl RedisStore {
         let Some(home) = inner.known_home(&id) else {
             return self.run(inner.step_of_sale(id, verb, build, read), V::reply);
         };
-        let answer = build(&home, &verb).map(|call| inner.driver.send(call));
+        let answer = build(&home, &verb).map(|call| inner.dispatcher.send(call));
         Box::pin(async move {
             let raw = answer?.await?;
             if !raw.is("MISSING") {

@@ -163,7 +163,7 @@ pub(crate) fn fail(works: impl IntoIterator<Item = Work>, error: &Error) {
 
 /// The in-flight tracker: counts requests sent, and requests without a reply.
 #[derive(Default)]
-pub(crate) struct Books {
+pub(crate) struct InFlight {
     calls: AtomicU64,
     transactions: AtomicU64,
     statements: AtomicU64,
@@ -173,7 +173,7 @@ pub(crate) struct Books {
 }
 
 /// A request without a reply.
-struct UnderWay(Arc<Books>);
+struct UnderWay(Arc<InFlight>);
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
@@ -184,7 +184,7 @@ impl Drop for UnderWay {
     }
 }
 
-impl Books {
+impl InFlight {
     /// Registers a request. `None` if the store is closed.
     pub(crate) fn enter(self: &Arc<Self>, what: What) -> Option<(Work, oneshot::Receiver<Result<Reply>>)> {
         self.calls.fetch_add(1, Ordering::Relaxed);

@@ -152,12 +152,12 @@ struct Written {
 
 /// Content of the file.
 #[derive(Debug, Default)]
-struct Known {
+struct TokensAndKeys {
     tokens: Vec<TokenEntry>,
     keys: Vec<SigningKey>,
 }
 
-impl Known {
+impl TokensAndKeys {
     /// The number of tokens and keys. Every change of the file adds or removes some.
     fn len(&self) -> usize {
         self.tokens.len() + self.keys.len()
@@ -246,7 +246,7 @@ impl TokenFile {
     /// # Errors
     /// As [`list`](Self::list).
     pub fn views(&self) -> Result<Vec<TokenView>, Error> {
-        let Known { tokens, keys } = self.read()?;
+        let TokensAndKeys { tokens, keys } = self.read()?;
         Ok(tokens.into_iter().map(TokenView::from).chain(keys.into_iter().map(TokenView::from)).collect())
     }
 
@@ -267,7 +267,7 @@ impl TokenFile {
 
     /// Changes the file. Of several processes and threads, one at a time does so: each locks a file beside it, so that
     /// none writes back what another has revoked.
-    fn change<T>(&self, change: impl FnOnce(&mut Known) -> T) -> Result<T, Error> {
+    fn change<T>(&self, change: impl FnOnce(&mut TokensAndKeys) -> T) -> Result<T, Error> {
         let _locked = self.lock()?;
         let mut known = self.read()?;
         let before = known.len();
@@ -305,9 +305,9 @@ impl TokenFile {
         }
     }
 
-    fn read(&self) -> Result<Known, Error> {
+    fn read(&self) -> Result<TokensAndKeys, Error> {
         let text = match std::fs::read(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Known::default()),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(TokensAndKeys::default()),
             text => text.map_err(|error| self.unusable("cannot be read", error))?,
         };
         let written: Written =
@@ -317,7 +317,7 @@ impl TokenFile {
         if !keys.is_empty() {
             self.warn_of_readers();
         }
-        Ok(Known { tokens: written.tokens, keys })
+        Ok(TokensAndKeys { tokens: written.tokens, keys })
     }
 
     /// Anyone may read hashes of tokens, but only the owner may read keys.
@@ -331,7 +331,7 @@ impl TokenFile {
     }
 
     /// Writes a temporary file and renames it, so readers see either the old or the new content.
-    fn write(&self, known: &Known) -> Result<(), Error> {
+    fn write(&self, known: &TokensAndKeys) -> Result<(), Error> {
         use std::io::Write;
         use std::os::unix::fs::OpenOptionsExt;
         let unusable = |error| self.unusable("is not writable", error);
@@ -425,22 +425,22 @@ impl Caller {
 
 /// The authenticator of a server.
 #[derive(Debug)]
-pub(crate) enum Door {
+pub(crate) enum Authenticator {
     /// Every caller is an operator. Only fit for loopback.
     Open,
     /// Callers need a token from the file.
-    Tokens(TokenDoor),
+    Tokens(TokenAuthenticator),
 }
 
 #[derive(Debug)]
-pub(crate) struct TokenDoor {
+pub(crate) struct TokenAuthenticator {
     file: TokenFile,
     latest: Mutex<Latest>,
 }
 
 #[derive(Debug)]
 struct Latest {
-    known: Arc<Known>,
+    known: Arc<TokensAndKeys>,
     looked: Instant,
     version: Option<Version>,
 }
@@ -448,7 +448,7 @@ struct Latest {
 /// Maximum time that a revoked token stays valid.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-impl TokenDoor {
+impl TokenAuthenticator {
     pub fn new(file: TokenFile) -> Result<Self, Error> {
         let version = version(&file);
         let latest = Latest { version, known: Arc::new(file.read()?), looked: Instant::now() };
@@ -461,7 +461,7 @@ impl TokenDoor {
     }
 
     /// The content of the file, reloaded if it changed. While the file cannot be read, no new tokens are accepted.
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<TokensAndKeys> {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if latest.looked.elapsed() >= LOOK_EVERY {
             latest.looked = Instant::now();
@@ -487,7 +487,7 @@ impl TokenDoor {
     }
 }
 
-impl Known {
+impl TokensAndKeys {
     /// Authenticates a token from the file.
     fn bearer(&self, bearer: &str, rest: &str) -> Option<Caller> {
         let (id, _) = rest.split_once('_')?;
@@ -529,15 +529,15 @@ fn version(file: &TokenFile) -> Option<Version> {
     Some((data.ino(), data.len(), data.modified().ok()?))
 }
 
-impl Door {
+impl Authenticator {
     /// Authenticates the value of an Authorization header; `None` if it is unknown.
     pub fn caller(&self, authorization: Option<&[u8]>) -> Option<Caller> {
         match self {
             Self::Open => Some(Caller::open()),
-            Self::Tokens(door) => {
+            Self::Tokens(authenticator) => {
                 let header = std::str::from_utf8(authorization?).ok()?;
                 let (scheme, bearer) = header.split_once(' ')?;
-                scheme.eq_ignore_ascii_case("bearer").then(|| door.caller(bearer.trim()))?
+                scheme.eq_ignore_ascii_case("bearer").then(|| authenticator.caller(bearer.trim()))?
             }
         }
     }
@@ -621,8 +621,8 @@ mod tests {
         let file = TokenFile::at(dir.path().join("tokens.json"));
         let new = NewToken { label: "x".into(), role: Role::Worker, scopes: Vec::new(), buyer: None };
         let (entry, secret) = file.create(new).unwrap();
-        let door = Door::Tokens(TokenDoor::new(file).unwrap());
-        let knock = |header: &str| door.caller(Some(header.as_bytes())).map(|caller| caller.id);
+        let authenticator = Authenticator::Tokens(TokenAuthenticator::new(file).unwrap());
+        let knock = |header: &str| authenticator.caller(Some(header.as_bytes())).map(|caller| caller.id);
         assert_eq!(knock(&format!("Bearer {secret}")), Some(entry.id.clone()));
         assert_eq!(knock(&format!("bearer {secret}")), Some(entry.id.clone()));
         let cut = &secret[..secret.len() - 1];
@@ -631,7 +631,7 @@ mod tests {
         {
             assert_eq!(knock(wrong), None, "{wrong}");
         }
-        assert!(door.caller(None).is_none() && door.caller(Some(b"Bearer \xff")).is_none());
-        assert_eq!(Door::Open.caller(None).map(|caller| caller.role), Some(Role::Operator));
+        assert!(authenticator.caller(None).is_none() && authenticator.caller(Some(b"Bearer \xff")).is_none());
+        assert_eq!(Authenticator::Open.caller(None).map(|caller| caller.role), Some(Role::Operator));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use rushgate::sale::{GateStats, SaleId};
+use rushgate::sale::{AdmissionStats, SaleId};
 use rushgate::{Result, Rushgate};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -160,11 +160,11 @@ impl Recently {
     pub fn look(
         &mut self,
         attempts: &Attempts,
-        sales: impl Iterator<Item = (SaleId, GateStats)>,
+        sales: impl Iterator<Item = (SaleId, AdmissionStats)>,
     ) -> Vec<AttemptsView> {
         let mut seen = Vec::new();
         let mut before = std::mem::take(&mut self.looks);
-        for (sale, gate) in sales {
+        for (sale, client) in sales {
             let Some(figures) = attempts.of(sale.as_str()) else { continue };
             // Before the first snapshot there is no base. A sale that is new since then had no attempts
             // before.
@@ -179,7 +179,7 @@ impl Recently {
             seen.push(AttemptsView {
                 sale: sale.to_string(),
                 answers: figures.answers,
-                at_store: gate.at_store,
+                at_store: client.at_store,
                 p50_us: latest.quantile_us(500),
                 p99_us: latest.quantile_us(990),
             });
@@ -214,10 +214,10 @@ impl AttemptsView {
     }
 
     /// Has the store add up the attempts of all servers. `None` if there were none.
-    pub async fn everywhere(self, gate: &Rushgate, sale: &SaleId) -> Result<Option<Self>> {
+    pub async fn everywhere(self, client: &Rushgate, sale: &SaleId) -> Result<Option<Self>> {
         let own = self.answers.iter().map(|(answer, n)| ((*answer).to_owned(), *n)).take(ANSWERS_MAX);
         let counts = own.chain((self.at_store > 0).then(|| (AT_STORE.to_owned(), self.at_store))).collect();
-        let mut sums = gate.sale(sale)?.count_attempts(counts).await?;
+        let mut sums = client.sale(sale)?.count_attempts(counts).await?;
         let at_store = sums.remove(AT_STORE).unwrap_or_default();
         // A newer server may know other answers.
         let known = |(answer, n): (String, u64)| Some((word_of(&answer)?, n));
@@ -266,10 +266,10 @@ mod tests {
     }
 
     #[test]
-    fn whoever_looks_is_told_of_the_latest_seconds_alone() {
+    fn the_flow_shows_the_latest_seconds_only() {
         let (attempts, mut recently) = (Attempts::default(), Recently::default());
         let look = |recently: &mut Recently| {
-            let sale = (SaleId::new("s").unwrap(), GateStats::default());
+            let sale = (SaleId::new("s").unwrap(), AdmissionStats::default());
             let seen = recently.look(&attempts, [sale].into_iter());
             seen.first().map(|view| (view.answers["sold_out"], view.p50_us, view.p99_us))
         };

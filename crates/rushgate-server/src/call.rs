@@ -12,9 +12,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::access::{Caller, Role};
+use crate::app::App;
 use crate::check::Checker;
 use crate::problem::{Code, Problem};
-use crate::shop::Shop;
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -35,7 +35,7 @@ pub(crate) struct Nothing {}
 
 /// One request.
 pub(crate) struct Call<B = Nothing, Q = Nothing> {
-    pub shop: Arc<Shop>,
+    pub app: Arc<App>,
     pub caller: Caller,
     pub path: PathParams,
     pub query: Q,
@@ -69,15 +69,15 @@ impl PathParams {
 
 impl<B, Q> Call<B, Q> {
     pub fn lock(&self) -> Result<Lock, Problem> {
-        Ok(self.shop.gate.lock(self.path.get("lock"))?.renew(false))
+        Ok(self.app.client.lock(self.path.get("lock"))?.renew(false))
     }
 
     pub fn queue(&self) -> Result<Queue, Problem> {
-        Ok(self.shop.gate.queue(self.path.get("queue"))?)
+        Ok(self.app.client.queue(self.path.get("queue"))?)
     }
 
     pub fn sale(&self) -> Result<Sale, Problem> {
-        Ok(self.shop.gate.sale(self.path.get("sale"))?)
+        Ok(self.app.client.sale(self.path.get("sale"))?)
     }
 
     /// Refuses a buyer who fails the bot check, if the server has one.
@@ -88,7 +88,7 @@ impl<B, Q> Call<B, Q> {
 
     /// The bot check for this caller. Workers and operators skip it.
     pub fn check(&self) -> Option<&Checker> {
-        self.shop.check.as_ref().filter(|_| self.caller.role == Role::Buyer)
+        self.app.check.as_ref().filter(|_| self.caller.role == Role::Buyer)
     }
 
     /// Waits for `work`, but ends when the server shuts down. Dropping `work` leaves nothing behind.
@@ -98,7 +98,7 @@ impl<B, Q> Call<B, Q> {
     ) -> Result<T, Problem> {
         tokio::select! {
             done = work => Ok(done?),
-            () = self.shop.closing.cancelled() => Err(Problem::plain(Code::Closing)),
+            () = self.app.closing.cancelled() => Err(Problem::plain(Code::Closing)),
         }
     }
 }

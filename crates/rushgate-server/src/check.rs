@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_looked_before_the_answer_and_asks_after_it_is_not_a_second_question() {
+    async fn concurrent_requests_share_one_bot_check() {
         let counts = Arc::new(Counts::default());
         let checker = Checker::new(Arc::<Counts>::clone(&counts), CheckRules::default(), None);
         let visit = Visit {

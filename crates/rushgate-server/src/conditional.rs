@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 pub(crate) async fn unless_known(
     response: Response<Body>,
     passing: &[&str],
-    known: &Known,
+    known: &IfNoneMatch,
 ) -> Response<Body> {
     if response.status() != StatusCode::OK {
         return response;
@@ -62,9 +62,9 @@ pub(crate) fn tag(content: &[u8]) -> String {
 }
 
 /// Value of `If-None-Match`. A copy, because a header value keeps the whole buffer of the connection alive.
-pub(crate) struct Known(String);
+pub(crate) struct IfNoneMatch(String);
 
-impl Known {
+impl IfNoneMatch {
     pub fn of(asked: &HeaderMap) -> Self {
         let said = asked.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
         Self(said.collect::<Vec<_>>().join(","))
@@ -85,7 +85,7 @@ mod tests {
     fn a_client_may_name_several_tags_weak_or_strong() {
         let asked = |values: &[&str]| {
             let header = |value: &&str| (header::IF_NONE_MATCH, HeaderValue::from_str(value).unwrap());
-            Known::of(&values.iter().map(header).collect())
+            IfNoneMatch::of(&values.iter().map(header).collect())
         };
         for known in [&["\"a\""][..], &["W/\"a\""], &["\"x\", W/\"a\""], &["\"x\"", "\"a\""], &["*"]] {
             assert!(asked(known).has("W/\"a\"") && asked(known).has("\"a\""), "{known:?}");

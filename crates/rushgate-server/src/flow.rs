@@ -38,10 +38,10 @@ pub(crate) struct Flow {
 
 impl Flow {
     /// Reads the events since the previous call. A queue whose events cannot be read is left out.
-    pub async fn read(&mut self, gate: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
+    pub async fn read(&mut self, client: &Rushgate, queues: &[QueueReport]) -> Vec<FlowView> {
         let with_events = || queues.iter().filter(|of| of.stats.limits.events.is_some()).map(|of| &of.queue);
         let reads: Vec<_> =
-            with_events().map(|queue| latest(gate, queue.clone(), self.seen.get(queue).copied())).collect();
+            with_events().map(|queue| latest(client, queue.clone(), self.seen.get(queue).copied())).collect();
         let read: Vec<_> = stream::iter(reads).buffered(AT_A_TIME).collect().await;
         // A queue that could not be read keeps its position, so the next call counts what this one has missed.
         let keeping: HashSet<_> = with_events().collect();
@@ -60,12 +60,12 @@ impl Flow {
 
 /// The events after this one. Without one, only the number of the latest event matters.
 async fn latest(
-    gate: &Rushgate,
+    client: &Rushgate,
     queue: QueueName,
     after: Option<u64>,
 ) -> Option<(QueueName, Option<u64>, TaskEvents)> {
     let page = after.map_or(Page::after(u64::MAX, 1), |after| Page::after(after, TaskEvents::MAX));
-    let events = gate.queue(&queue).ok()?.events(page).await.ok()?;
+    let events = client.queue(&queue).ok()?.events(page).await.ok()?;
     Some((queue, after, events))
 }
 

@@ -37,11 +37,11 @@ pub(crate) struct Remembered {
 
 #[derive(Default)]
 pub(crate) struct Keys {
-    known: Mutex<Known>,
+    known: Mutex<Entries>,
 }
 
 #[derive(Default)]
-struct Known {
+struct Entries {
     entries: HashMap<KeyName, Entry>,
     /// In order of completion.
     answered: VecDeque<(Instant, KeyName)>,
@@ -63,7 +63,7 @@ enum State {
 /// State of a key when a request starts.
 pub(crate) enum Begun {
     /// The key is new. While this value lives, requests with the same key are refused as concurrent.
-    New(Turn),
+    New(KeyLease),
     /// The request was answered before.
     Before(Remembered),
 }
@@ -79,13 +79,13 @@ impl Keys {
             Some(Entry { state: State::InFlight, .. }) => Err(Problem::plain(Code::IdempotencyInFlight)),
             Some(Entry { state: State::Done(_, None), .. }) | None => {
                 known.entries.insert(name.clone(), Entry { content, state: State::InFlight });
-                Ok(Begun::New(Turn { keys: Arc::clone(self), name, ends: None }))
+                Ok(Begun::New(KeyLease { keys: Arc::clone(self), name, ends: None }))
             }
         }
     }
 }
 
-impl Known {
+impl Entries {
     fn forget_old(&mut self) {
         while let Some((at, _)) = self.answered.front() {
             let is_over = at.elapsed() > KNOWN_FOR;
@@ -107,13 +107,13 @@ impl Known {
 
 /// A request in flight. On drop the key becomes free again, unless [`remember`](Self::remember) or
 /// [`bind`](Self::bind) was called.
-pub(crate) struct Turn {
+pub(crate) struct KeyLease {
     keys: Arc<Keys>,
     name: KeyName,
     ends: Option<State>,
 }
 
-impl Turn {
+impl KeyLease {
     /// Caches this answer for repeated requests.
     pub fn remember(mut self, answer: Remembered) {
         self.ends = Some(State::Done(Instant::now(), Some(answer)));
@@ -126,7 +126,7 @@ impl Turn {
     }
 }
 
-impl Drop for Turn {
+impl Drop for KeyLease {
     fn drop(&mut self) {
         let mut known = self.keys.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(State::Done(at, answer)) = self.ends.take() else {

@@ -14,12 +14,12 @@
 //! `docs/http.md` documents every route.
 
 mod access;
+mod app;
 mod attempts;
 mod audit_log;
 mod body;
 mod call;
 mod check;
-mod clerks;
 mod conditional;
 mod cors;
 mod curl;
@@ -43,7 +43,7 @@ mod route;
 mod router;
 mod scope;
 mod serve;
-mod shop;
+mod services;
 mod signed;
 mod snapshot;
 mod table;

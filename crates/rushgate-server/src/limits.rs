@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_done_is_forgotten() {
+    fn idle_buyers_are_forgotten() {
         let (meter, start) = (meter(2, Duration::from_secs(1)), Instant::now());
         let names: Vec<String> = (0..1_000).map(|n| n.to_string()).collect();
         for name in &names {

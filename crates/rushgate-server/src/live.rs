@@ -27,7 +27,7 @@ type Latest = (u64, Option<Arc<Snapshot>>);
 
 /// Takes the snapshots and sends them to the watchers.
 pub(crate) struct Live {
-    gate: Rushgate,
+    client: Rushgate,
     attempts: Attempts,
     pub history: History,
     /// Canceled when the shutdown starts.
@@ -38,9 +38,9 @@ pub(crate) struct Live {
 }
 
 impl Live {
-    pub fn new(gate: Rushgate, attempts: Attempts, closing: CancellationToken) -> Arc<Self> {
+    pub fn new(client: Rushgate, attempts: Attempts, closing: CancellationToken) -> Arc<Self> {
         let (latest, _) = watch::channel((0, None));
-        Arc::new(Self { gate, attempts, history: History::default(), closing, latest, wake: Notify::new() })
+        Arc::new(Self { client, attempts, history: History::default(), closing, latest, wake: Notify::new() })
     }
 
     fn follow(&self) -> watch::Receiver<Latest> {
@@ -59,7 +59,7 @@ impl Live {
             let is_watched = self.latest.receiver_count() > 0;
             let reads = (is_watched, is_watched || number % UNWATCHED_QUEUES_EVERY == 0);
             let taken = tokio::select! {
-                taken = Snapshot::take(&self.gate, &self.attempts, &mut flow, &mut recently, reads) => taken,
+                taken = Snapshot::take(&self.client, &self.attempts, &mut flow, &mut recently, reads) => taken,
                 () = self.closing.cancelled() => return,
             };
             match taken {

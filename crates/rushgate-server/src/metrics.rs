@@ -75,7 +75,7 @@ impl Metrics {
 
     /// Formats the counters, and the current state of what the caller may see. While the store does not answer, only its
     /// state is missing.
-    pub async fn text(&self, gate: &Rushgate, caller: &Caller) -> Result<String> {
+    pub async fn text(&self, client: &Rushgate, caller: &Caller) -> Result<String> {
         let mut registry = Registry::with_prefix("rushgate");
         registry.register("http_requests", "HTTP requests answered", self.requests.clone());
         registry.register_with_unit(
@@ -85,8 +85,8 @@ impl Metrics {
             self.seconds.clone(),
         );
         registry.register("http_connections", "Open connections", self.connections.clone());
-        register_store(&mut registry, gate);
-        let read = timeout(STORE_MAX, self.register_state(&mut registry, gate, caller)).await;
+        register_store(&mut registry, client);
+        let read = timeout(STORE_MAX, self.register_state(&mut registry, client, caller)).await;
         let up = match read {
             Ok(Err(error)) if !error.is_unavailable() => return Err(error),
             answered => matches!(answered, Ok(Ok(()))),
@@ -100,13 +100,23 @@ impl Metrics {
         Ok(text)
     }
 
-    async fn register_state(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
-        register_queues(registry, gate, caller).await?;
-        self.register_sales(registry, gate, caller).await?;
-        register_locks(registry, gate, caller).await
+    async fn register_state(
+        &self,
+        registry: &mut Registry,
+        client: &Rushgate,
+        caller: &Caller,
+    ) -> Result<()> {
+        register_queues(registry, client, caller).await?;
+        self.register_sales(registry, client, caller).await?;
+        register_locks(registry, client, caller).await
     }
 
-    async fn register_sales(&self, registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+    async fn register_sales(
+        &self,
+        registry: &mut Registry,
+        client: &Rushgate,
+        caller: &Caller,
+    ) -> Result<()> {
         let attempts = Family::<NameLabels, Counter>::default();
         let units = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let damaged = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
@@ -114,7 +124,7 @@ impl Metrics {
         let behind = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
         let lag = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
         let failed = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-        for sale in sales_of(gate, caller).await? {
+        for sale in sales_of(client, caller).await? {
             let name = vec![("sale", sale.id().to_string())];
             damaged.get_or_create(&name).set(matches!(sale, ListedSale::Damaged(_)).into());
             let Some(sale) = sale.sound() else { continue };
@@ -170,8 +180,8 @@ impl Drop for Connected {
     }
 }
 
-fn register_store(registry: &mut Registry, gate: &Rushgate) {
-    let calls = gate.calls();
+fn register_store(registry: &mut Registry, client: &Rushgate) {
+    let calls = client.calls();
     registry.register("store_calls", "Calls to the store", ConstCounter::new(calls.calls));
     registry.register(
         "store_transactions",
@@ -180,15 +190,15 @@ fn register_store(registry: &mut Registry, gate: &Rushgate) {
     );
 }
 
-async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+async fn register_queues(registry: &mut Registry, client: &Rushgate, caller: &Caller) -> Result<()> {
     let tasks = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
     let oldest = Family::<NameLabels, Gauge<f64, AtomicU64>>::default();
     let dropped = Family::<NameLabels, Counter>::default();
     let workers = Family::<NameLabels, Gauge<u64, AtomicU64>>::default();
-    let queues = Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await?;
+    let queues = Page::default().read_all(|page| client.queues(page), QueueName::as_str).await?;
     let seen = queues.into_iter().filter(|queue| caller.may(Kind::Queue, queue.as_str()));
     for queue in seen.take(THINGS_MAX) {
-        let of = gate.queue(&queue)?;
+        let of = client.queue(&queue)?;
         let stats = of.stats().await?;
         let live = Page::default().read_all(|page| of.workers(page), |worker| worker.id.as_str()).await?;
         let name = ("queue", queue.to_string());
@@ -222,10 +232,10 @@ async fn register_queues(registry: &mut Registry, gate: &Rushgate, caller: &Call
 }
 
 /// The first sales that the caller may see.
-async fn sales_of(gate: &Rushgate, caller: &Caller) -> Result<Vec<ListedSale>> {
+async fn sales_of(client: &Rushgate, caller: &Caller) -> Result<Vec<ListedSale>> {
     let (mut seen, mut next) = (Vec::new(), Some(Page::default()));
     while let Some(page) = next.filter(|_| seen.len() < THINGS_MAX) {
-        let sales = gate.sales(page.clone()).await?;
+        let sales = client.sales(page.clone()).await?;
         next = page.next(&sales, |sale| sale.id().as_str());
         seen.extend(sales.into_iter().filter(|sale| caller.may(Kind::Sale, sale.id().as_str())));
     }
@@ -233,13 +243,13 @@ async fn sales_of(gate: &Rushgate, caller: &Caller) -> Result<Vec<ListedSale>> {
     Ok(seen)
 }
 
-async fn register_locks(registry: &mut Registry, gate: &Rushgate, caller: &Caller) -> Result<()> {
+async fn register_locks(registry: &mut Registry, client: &Rushgate, caller: &Caller) -> Result<()> {
     let held = Gauge::<u64, AtomicU64>::default();
     let waiters = Gauge::<u64, AtomicU64>::default();
     let mut next = Some(Page::default());
     // Counted page by page: there may be a million.
     while let Some(page) = next {
-        let locks = gate.locks(page.clone()).await?;
+        let locks = client.locks(page.clone()).await?;
         let seen = || locks.iter().filter(|lock| caller.may(Kind::Lock, lock.name.as_str()));
         held.inc_by(seen().filter(|lock| !lock.holders.is_empty()).count() as u64);
         waiters.inc_by(seen().map(|lock| lock.waiters.len() as u64).sum());

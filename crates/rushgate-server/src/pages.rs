@@ -3,7 +3,7 @@
 use crate::body::Body;
 use hyper::http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 
-use crate::conditional::{self, Known};
+use crate::conditional::{self, IfNoneMatch};
 
 /// A page runs only its own scripts and connects only to its own server. It shows stored content as text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
@@ -117,7 +117,7 @@ pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
 /// Serves the file, or 304 if the browser has it.
 pub(crate) fn show(file: File, headers: &HeaderMap) -> Response<Body> {
     let tag = conditional::tag(file.content);
-    let has_it = Known::of(headers).has(&tag);
+    let has_it = IfNoneMatch::of(headers).has(&tag);
     let mut response = Response::new(if has_it { Body::empty() } else { Body::from(file.content) });
     if has_it {
         *response.status_mut() = StatusCode::NOT_MODIFIED;

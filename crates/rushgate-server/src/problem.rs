@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_told_apart_and_come_in_the_order_of_their_statuses() {
+    fn codes_are_distinguished_and_come_in_the_order_of_their_statuses() {
         let mut words: Vec<_> = Code::ALL.iter().map(|code| code.word()).collect();
         assert!(Code::ALL.is_sorted_by_key(|code| code.status()));
         words.sort_unstable();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_may_come_back_is_told_when_and_not_all_at_once() {
+    fn retry_after_is_spread_over_callers() {
         let after = |code| {
             let problem = Problem::plain(code).retry_after(Duration::from_secs(100));
             problem

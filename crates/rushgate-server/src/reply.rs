@@ -20,18 +20,18 @@ pub(crate) struct Reply<T> {
     status: StatusCode,
     view: T,
     headers: Vec<(HeaderName, HeaderValue)>,
-    owed: Option<Box<dyn Owed>>,
+    rollback: Option<Box<dyn RollbackGuard>>,
 }
 
 /// A claim or lock that an answer hands to the client. If it is dropped before delivery it is released.
-pub(crate) trait Owed: Send {
+pub(crate) trait RollbackGuard: Send {
     /// The answer was delivered: the client owns the claim or lock.
     fn delivered(self: Box<Self>);
 }
 
 impl<T> Reply<T> {
     pub fn ok(view: T) -> Self {
-        Self { status: StatusCode::OK, view, headers: Vec::new(), owed: None }
+        Self { status: StatusCode::OK, view, headers: Vec::new(), rollback: None }
     }
 
     pub fn created(view: T) -> Self {
@@ -57,8 +57,8 @@ impl<T> Reply<T> {
         }
     }
 
-    pub fn owing(mut self, owed: impl Owed + 'static) -> Self {
-        self.owed = Some(Box::new(owed));
+    pub fn guarded_by(mut self, rollback: impl RollbackGuard + 'static) -> Self {
+        self.rollback = Some(Box::new(rollback));
         self
     }
 }
@@ -74,8 +74,8 @@ impl<T: Serialize> From<Reply<T>> for Response<Body> {
                 .into_response();
             }
         };
-        let body = match reply.owed {
-            Some(owed) => Body::new(OwedBody { bytes: Some(bytes), owed: Some(owed) }),
+        let body = match reply.rollback {
+            Some(rollback) => Body::new(GuardedBody { bytes: Some(bytes), rollback: Some(rollback) }),
             None => Body::from(bytes),
         };
         let mut response = Self::new(body);
@@ -88,12 +88,12 @@ impl<T: Serialize> From<Reply<T>> for Response<Body> {
 }
 
 /// A body that knows whether the connection has taken it.
-struct OwedBody {
+struct GuardedBody {
     bytes: Option<Bytes>,
-    owed: Option<Box<dyn Owed>>,
+    rollback: Option<Box<dyn RollbackGuard>>,
 }
 
-impl HttpBody for OwedBody {
+impl HttpBody for GuardedBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -101,8 +101,8 @@ impl HttpBody for OwedBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(owed) = self.owed.take() {
-            owed.delivered();
+        if let Some(rollback) = self.rollback.take() {
+            rollback.delivered();
         }
         Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
     }

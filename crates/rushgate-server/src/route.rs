@@ -22,12 +22,13 @@ use sha2::{Digest, Sha256};
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use crate::access::{Caller, Door, Role};
+use crate::access::{Authenticator, Caller, Role};
+use crate::app::App;
 use crate::audit_log::{Action, Record};
 use crate::body::{Body, keeping, until};
 use crate::call::{self, Call, Nothing, PathParams, Visitor};
 use crate::check;
-use crate::conditional::{self, Known};
+use crate::conditional::{self, IfNoneMatch};
 use crate::events::EVENT_STREAM;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
@@ -35,7 +36,6 @@ use crate::problem::{Code, Problem};
 use crate::read;
 use crate::reply::Answer;
 use crate::scope::Kind;
-use crate::shop::Shop;
 
 /// Default limit of a request body, in bytes.
 const BODY_MAX: usize = 64 << 10;
@@ -110,7 +110,7 @@ type Work =
 
 /// An authenticated request whose body is not parsed yet.
 pub(crate) struct Raw {
-    shop: Arc<Shop>,
+    app: Arc<App>,
     caller: Caller,
     path: PathParams,
     uri: Uri,
@@ -124,9 +124,9 @@ pub(crate) struct Raw {
 impl Raw {
     /// The request with its query and body.
     fn parsed<B: DeserializeOwned, Q: DeserializeOwned>(self) -> Result<Call<B, Q>, Problem> {
-        let Self { shop, caller, path, uri, bytes, key, wait, seen, visitor } = self;
+        let Self { app, caller, path, uri, bytes, key, wait, seen, visitor } = self;
         let (query, body) = (read::query(&uri)?, read::body(&bytes)?);
-        Ok(Call { shop, caller, path, query, body, key, wait, seen, visitor })
+        Ok(Call { app, caller, path, query, body, key, wait, seen, visitor })
     }
 }
 
@@ -302,7 +302,7 @@ impl Route {
     /// Answers a request. Problems are those of this route or the common ones.
     pub async fn answer(
         &self,
-        shop: &Arc<Shop>,
+        app: &Arc<App>,
         path: PathParams,
         peer: Peer,
         head: Parts,
@@ -312,7 +312,7 @@ impl Route {
         let span = self.span(&head.headers);
         let sale = self.counts.then(|| path.get(Kind::Sale.word()).to_owned());
         // Pinned here: the future is large, and each layer would move it.
-        let carried_out = pin!(self.carry_out(shop, path, peer, head, body));
+        let carried_out = pin!(self.carry_out(app, path, peer, head, body));
         let answered = AssertUnwindSafe(carried_out.instrument(span.clone())).catch_unwind().await;
         let answered = answered.unwrap_or_else(|_| {
             tracing::error!(verb = self.verb, "a request handler panicked");
@@ -321,7 +321,7 @@ impl Route {
         let took = began.elapsed();
         if let Some(sale) = sale {
             let (answer, is_sale) = self.attempt(&answered);
-            shop.metrics.attempts.answered(&sale, answer, is_sale, took);
+            app.metrics.attempts.answered(&sale, answer, is_sale, took);
         }
         let response = match answered {
             Ok(mut response) => {
@@ -329,7 +329,7 @@ impl Route {
                     self.succeeds.contains(&response.status().as_u16()) || !response.status().is_success()
                 );
                 if response.status().is_success() && self.method != Method::GET {
-                    let class = shop.gate.info().durability.name();
+                    let class = app.client.info().durability.name();
                     response.headers_mut().insert(DURABILITY, HeaderValue::from_static(class));
                 }
                 response
@@ -346,7 +346,7 @@ impl Route {
         if status.is_server_error() {
             span.record("otel.status_code", "ERROR");
         }
-        shop.metrics.answered(self.method_word(), self.path, status.as_u16(), took);
+        app.metrics.answered(self.method_word(), self.path, status.as_u16(), took);
         response
     }
 
@@ -403,42 +403,42 @@ impl Route {
 
     async fn carry_out(
         &self,
-        shop: &Arc<Shop>,
+        app: &Arc<App>,
         path: PathParams,
         peer: Peer,
         Parts { uri, headers, .. }: Parts,
         body: &mut Incoming,
     ) -> Result<Response<Body>, Problem> {
-        check_sender(shop, &self.method, peer, &uri, &headers)?;
-        let caller = self.admit(shop, &path, &headers)?;
+        check_sender(app, &self.method, peer, &uri, &headers)?;
+        let caller = self.admit(app, &path, &headers)?;
         if self.needs.is_some() {
-            shop.limits.check(&caller, peer, &headers)?;
+            app.limits.check(&caller, peer, &headers)?;
         }
         let key = self.key_of(&headers)?;
-        let bytes = call::bytes(&headers, body, self.body_max, shop.arrival).await?;
-        let turn = match self.begin(shop, &caller, &uri, key.as_deref(), &bytes)? {
+        let bytes = call::bytes(&headers, body, self.body_max, app.arrival).await?;
+        let turn = match self.begin(app, &caller, &uri, key.as_deref(), &bytes)? {
             Some(Begun::Before(answer)) => return Ok(again(answer)),
             Some(Begun::New(turn)) => Some(turn),
             None => None,
         };
         let asked = call::wait(&headers).filter(|_| self.waits);
-        let wait = asked.unwrap_or_default().min(shop.longest_wait);
+        let wait = asked.unwrap_or_default().min(app.longest_wait);
         let seen = call::seen(&headers);
-        let address = shop.limits.origin(peer, &headers);
-        let action = self.action(shop, &caller, &path, address, &uri, &bytes);
+        let address = app.limits.origin(peer, &headers);
+        let action = self.action(app, &caller, &path, address, &uri, &bytes);
         let visitor = Visitor { address, proof: check::proof(&headers) };
-        let known = self.tagged.map(|passing| (passing, Known::of(&headers)));
+        let known = self.tagged.map(|passing| (passing, IfNoneMatch::of(&headers)));
         let bearer = (self.media == EVENT_STREAM).then(|| bearer(&headers).map(Box::from));
         // Headers keep the buffer that they were read into, and the verb may wait long.
         drop(headers);
-        let raw = Raw { shop: Arc::clone(shop), caller, path, uri, bytes, key, wait, seen, visitor };
+        let raw = Raw { app: Arc::clone(app), caller, path, uri, bytes, key, wait, seen, visitor };
         let answer = (self.work)(raw).await;
         if let Some(action) = action {
             action.end(&answer);
         }
         let mut response = answer?;
         if let Some(bearer) = bearer {
-            response = response.map(|body| until(body, let_in_no_more(Arc::clone(shop), bearer)));
+            response = response.map(|body| until(body, let_in_no_more(Arc::clone(app), bearer)));
         }
         if let Some((passing, known)) = known {
             response = conditional::unless_known(response, passing, &known).await;
@@ -463,7 +463,7 @@ impl Route {
     /// Entry for the audit log, if the request requires an operator and may change something.
     fn action(
         &self,
-        shop: &Shop,
+        app: &App,
         caller: &Caller,
         path: &PathParams,
         address: IpAddr,
@@ -479,12 +479,13 @@ impl Route {
         }
         let record =
             Record::now(caller.id.clone(), address, self.verb, self.method_word(), uri.path().to_owned());
-        Some(Action::begin(shop.audit_log.clone(), record, bytes.clone()))
+        Some(Action::begin(app.audit_log.clone(), record, bytes.clone()))
     }
 
-    fn admit(&self, shop: &Shop, path: &PathParams, headers: &HeaderMap) -> Result<Caller, Problem> {
+    fn admit(&self, app: &App, path: &PathParams, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(least) = self.needs else { return Ok(Caller::nobody()) };
-        let caller = shop.door.caller(bearer(headers)).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
+        let caller =
+            app.authenticator.caller(bearer(headers)).ok_or_else(|| Problem::plain(Code::Unauthorized))?;
         if caller.role < least {
             let detail = format_args!(
                 "this route requires the role {}; the token has {}",
@@ -514,7 +515,7 @@ impl Route {
     /// never undone, and the store itself handles their key.
     fn begin(
         &self,
-        shop: &Shop,
+        app: &App,
         caller: &Caller,
         uri: &Uri,
         key: Option<&str>,
@@ -526,7 +527,7 @@ impl Route {
             request: format!("{} {}", self.method, uri.path()),
             key: key.to_owned(),
         };
-        shop.keys.begin(name, Sha256::digest(bytes).into()).map(Some)
+        app.keys.begin(name, Sha256::digest(bytes).into()).map(Some)
     }
 }
 
@@ -535,8 +536,8 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
 }
 
 /// Completes when the token of a stream is revoked or has expired.
-async fn let_in_no_more(shop: Arc<Shop>, bearer: Option<Box<[u8]>>) {
-    while shop.door.caller(bearer.as_deref()).is_some() {
+async fn let_in_no_more(app: Arc<App>, bearer: Option<Box<[u8]>>) {
+    while app.authenticator.caller(bearer.as_deref()).is_some() {
         tokio::time::sleep(LOOK_AGAIN_AFTER).await;
     }
 }
@@ -563,7 +564,7 @@ async fn copied(response: Response<Body>) -> (Response<Body>, Remembered) {
 /// server (DNS rebinding). So only the server's own host names are accepted. A page of another origin may not
 /// write in any case, unless its origin is allowed.
 fn check_sender(
-    shop: &Shop,
+    app: &App,
     method: &Method,
     peer: Peer,
     uri: &Uri,
@@ -571,15 +572,15 @@ fn check_sender(
 ) -> Result<(), Problem> {
     let text = |name| headers.get(name).map(|value: &HeaderValue| value.to_str().unwrap_or("?"));
     let host = text(header::HOST).or_else(|| uri.authority().map(|authority| authority.as_str()));
-    if matches!(shop.door, Door::Open) && !host.is_some_and(|host| is_ours(shop, host)) {
+    if matches!(app.authenticator, Authenticator::Open) && !host.is_some_and(|host| is_ours(app, host)) {
         return Err(Problem::plain(Code::Misdirected));
     }
     let is_foreign = match text(header::ORIGIN) {
         Some(origin) => {
             let is_own = origin.split_once("://").is_some_and(|(scheme, authority)| {
-                Some(authority) == host && is_own_scheme(shop, scheme, shop.limits.scheme(peer, headers))
+                Some(authority) == host && is_own_scheme(app, scheme, app.limits.scheme(peer, headers))
             });
-            !is_own && !shop.origins.allow(origin)
+            !is_own && !app.origins.allow(origin)
         }
         // Some requests of pages have no `Origin`. `Sec-Fetch-Site` then tells whether they come from another
         // site.
@@ -594,15 +595,15 @@ fn check_sender(
 /// Checks the scheme of a same-host origin. Over plain HTTP, anyone on the network path could have altered
 /// the page, so it does not count as a page of a server with TLS. Behind a proxy that is not trusted, the
 /// server cannot know the browser's scheme.
-fn is_own_scheme(shop: &Shop, scheme: &str, proxied: Option<&str>) -> bool {
+fn is_own_scheme(app: &App, scheme: &str, proxied: Option<&str>) -> bool {
     match proxied {
-        _ if shop.is_tls => scheme == "https",
+        _ if app.is_tls => scheme == "https",
         Some(proxied) => scheme.eq_ignore_ascii_case(proxied),
         None => matches!(scheme, "http" | "https"),
     }
 }
 
-fn is_ours(shop: &Shop, host: &str) -> bool {
+fn is_ours(app: &App, host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
@@ -610,7 +611,7 @@ fn is_ours(shop: &Shop, host: &str) -> bool {
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     name.eq_ignore_ascii_case("localhost")
         || address.is_ok_and(|address| address.is_loopback())
-        || shop.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
+        || app.hosts.iter().any(|ours| ours.eq_ignore_ascii_case(name))
 }
 
 /// Headers of every answer.

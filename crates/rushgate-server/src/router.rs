@@ -9,19 +9,19 @@ use hyper::http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use percent_encoding::percent_decode_str;
 use rushgate::store::normalized;
 
+use crate::app::App;
 use crate::body::{self, Body};
 use crate::call::{self, PathParams};
 use crate::limits::Peer;
 use crate::pages::{self, File};
 use crate::problem::{Code, Problem};
 use crate::route::{Route, mark};
-use crate::shop::Shop;
 use crate::table;
 
 /// All paths.
 pub(crate) struct Router {
     paths: matchit::Router<Place>,
-    shop: Arc<Shop>,
+    app: Arc<App>,
 }
 
 /// What a path serves.
@@ -32,7 +32,7 @@ enum Place {
 
 impl Router {
     /// Adds every path of the table, and the pages. Panics if two paths conflict; every test would fail then.
-    pub fn new(shop: Arc<Shop>) -> Self {
+    pub fn new(app: Arc<App>) -> Self {
         let mut places: BTreeMap<String, Place> =
             pages::all().map(|(path, file)| (path, Place::Page(file))).collect();
         for route in table::routes() {
@@ -45,7 +45,7 @@ impl Router {
         for (path, place) in places {
             paths.insert(path, place).expect("the paths of the table are distinct");
         }
-        Self { paths, shop }
+        Self { paths, app }
     }
 
     /// Answers one request.
@@ -59,11 +59,11 @@ impl Router {
         let mut response = match found {
             Ok((Place::Page(file), _)) => show(*file, &head),
             Ok((Place::Routes(routes), params)) => {
-                let origins = &self.shop.origins;
+                let origins = &self.app.origins;
                 match origins.preflight(&head.method, &head.headers, || allowed(routes)) {
                     Some(response) => response,
                     None => match chosen(routes, params, &head.method) {
-                        Ok((route, params)) => route.answer(&self.shop, params, peer, head, &mut body).await,
+                        Ok((route, params)) => route.answer(&self.app, params, peer, head, &mut body).await,
                         Err(problem) => problem.into_response(),
                     },
                 }
@@ -79,7 +79,7 @@ impl Router {
         if is_late || is_unclear || !body::is_drained(&mut body, sends_when_asked).await {
             response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        self.shop.origins.mark(origin, &mut response);
+        self.app.origins.mark(origin, &mut response);
         mark(&mut response);
         response
     }

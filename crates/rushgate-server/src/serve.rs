@@ -22,17 +22,17 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{Door, TokenDoor, TokenFile};
+use crate::access::{Authenticator, TokenAuthenticator, TokenFile};
+use crate::app::App;
 use crate::audit_log::AuditLog;
 use crate::check::{BuyerCheck, CheckRules, Checker};
-use crate::clerks;
 use crate::cors::Origin;
 use crate::limits::{Limits, Peer};
 use crate::live::Live;
 use crate::metrics::Metrics;
 use crate::openapi::describe;
 use crate::router::Router;
-use crate::shop::Shop;
+use crate::services;
 use crate::table::routes;
 use crate::tls::Certificate;
 
@@ -55,20 +55,20 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// use rushgate::{CancellationToken, Rushgate};
 /// use rushgate_server::Server;
 ///
-/// let gate = Rushgate::connect("sqlite::memory:").await?;
-/// let bound = Server::new(gate.clone()).bind("127.0.0.1:0".parse().expect("an address")).await?;
+/// let client = Rushgate::connect("sqlite::memory:").await?;
+/// let bound = Server::new(client.clone()).bind("127.0.0.1:0".parse().expect("an address")).await?;
 /// println!("http://{}", bound.address());
 ///
 /// let shutdown = CancellationToken::new();
 /// let serving = tokio::spawn(bound.run(shutdown.clone()));
 /// shutdown.cancel();
 /// assert!(serving.await.expect("no panic").is_orderly);
-/// gate.close().await
+/// client.close().await
 /// # }
 /// ```
 #[must_use = "nothing is served before `bind`"]
 pub struct Server {
-    gate: Rushgate,
+    client: Rushgate,
     ledger: Option<Arc<dyn Ledger>>,
     tokens: Option<TokenFile>,
     tls: Option<(PathBuf, PathBuf)>,
@@ -90,15 +90,15 @@ pub struct Server {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("Server").field("client", &self.client).finish_non_exhaustive()
     }
 }
 
 impl Server {
     /// Creates a server for this client, on loopback addresses and without tokens.
-    pub fn new(gate: Rushgate) -> Self {
+    pub fn new(client: Rushgate) -> Self {
         Self {
-            gate,
+            client,
             ledger: None,
             tokens: None,
             tls: None,
@@ -258,9 +258,9 @@ impl Server {
                 "the bot check requires tokens: without tokens every client is an operator",
             ));
         }
-        let door = match self.tokens {
-            Some(file) => Door::Tokens(TokenDoor::new(file)?),
-            None => Door::Open,
+        let authenticator = match self.tokens {
+            Some(file) => Authenticator::Tokens(TokenAuthenticator::new(file)?),
+            None => Authenticator::Open,
         };
         let audit_log = self.audit_log.as_deref().map(AuditLog::open).transpose()?.map(Arc::new);
         let tls = self.tls.map(|(chain, key)| Certificate::open(chain, key)).transpose()?;
@@ -278,11 +278,11 @@ impl Server {
         let mut hosts = self.hosts;
         hosts.push(address.ip().to_string());
         let (metrics, closing) = (Metrics::default(), CancellationToken::new());
-        let live = Live::new(self.gate.clone(), metrics.attempts.clone(), closing.clone());
-        let shop = Arc::new(Shop {
-            gate: self.gate,
+        let live = Live::new(self.client.clone(), metrics.attempts.clone(), closing.clone());
+        let app = Arc::new(App {
+            client: self.client,
             ledger: self.ledger,
-            door,
+            authenticator,
             is_tls: tls.is_some(),
             hosts,
             limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
@@ -304,7 +304,7 @@ impl Server {
             more_to_look_after: Notify::new(),
         });
         let (grace, connections, services) = (self.grace, self.connections, self.services);
-        Ok(Bound { listener, address, shop, tls, grace, connections, services })
+        Ok(Bound { listener, address, app, tls, grace, connections, services })
     }
 }
 
@@ -314,7 +314,7 @@ impl Server {
 pub struct Bound {
     listener: TcpListener,
     address: SocketAddr,
-    shop: Arc<Shop>,
+    app: Arc<App>,
     tls: Option<Certificate>,
     grace: Duration,
     connections: usize,
@@ -339,23 +339,23 @@ impl Bound {
     /// Serves requests until `shutdown` is canceled. Then it stops accepting, ends long waits, lets running requests
     /// finish within the grace period, and stops its order workers after their current batch.
     pub async fn run(self, shutdown: CancellationToken) -> ServeReport {
-        let Self { listener, shop, tls, grace, connections, services, .. } = self;
+        let Self { listener, app, tls, grace, connections, services, .. } = self;
         let clerks_end = CancellationToken::new();
-        let work = clerks::run(Arc::clone(&shop), clerks_end.clone());
-        let clerks = tokio::spawn(async move {
+        let work = services::run(Arc::clone(&app), clerks_end.clone());
+        let services = tokio::spawn(async move {
             if services {
                 work.await;
             }
         });
-        let live = tokio::spawn(Arc::clone(&shop.live).run());
+        let live = tokio::spawn(Arc::clone(&app.live).run());
         let tracker = TaskTracker::new();
-        let accepted = accept(&listener, tls.as_ref(), &shop, connections, &tracker, &shutdown).await;
+        let accepted = accept(&listener, tls.as_ref(), &app, connections, &tracker, &shutdown).await;
         drop(listener);
-        shop.closing.cancel();
+        app.closing.cancel();
         tracker.close();
         let is_orderly = tokio::time::timeout(grace, tracker.wait()).await.is_ok();
         clerks_end.cancel();
-        let stopped = clerks.await.and(live.await);
+        let stopped = services.await.and(live.await);
         if let Err(error) = &stopped {
             tracing::error!(%error, "a background service panicked");
         }
@@ -376,12 +376,12 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 async fn accept(
     listener: &TcpListener,
     tls: Option<&Certificate>,
-    shop: &Arc<Shop>,
+    app: &Arc<App>,
     connections: usize,
     tracker: &TaskTracker,
     shutdown: &CancellationToken,
 ) -> u64 {
-    let (router, room) = (Arc::new(Router::new(Arc::clone(shop))), Arc::new(Semaphore::new(connections)));
+    let (router, room) = (Arc::new(Router::new(Arc::clone(app))), Arc::new(Semaphore::new(connections)));
     let mut accepted = 0;
     loop {
         let next = async {
@@ -395,8 +395,8 @@ async fn accept(
         match stream {
             Ok((stream, peer)) => {
                 accepted += 1;
-                let (router, closing, arrival) = (Arc::clone(&router), shop.closing.clone(), shop.arrival);
-                let (counted, acceptor) = (shop.metrics.connection(), tls.map(Certificate::acceptor));
+                let (router, closing, arrival) = (Arc::clone(&router), app.closing.clone(), app.arrival);
+                let (counted, acceptor) = (app.metrics.connection(), tls.map(Certificate::acceptor));
                 tracker.spawn(async move {
                     // Send small answers at once (no Nagle delay).
                     let _ = stream.set_nodelay(true);

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_signs_a_token_says_for_whom_and_for_how_long() {
+    fn a_signed_token_names_its_buyer_and_expiry() {
         let ann = BuyerId::new("ann").unwrap();
         let token = key().sign(&ann, Duration::from_secs(60), &[]).unwrap();
         let other = SigningKey::new("0000000a".to_owned(), "shop".to_owned(), Vec::new(), 0);

@@ -61,7 +61,7 @@ pub(crate) struct Snapshot {
 impl Snapshot {
     /// Reads the store. Without watchers it omits what the history does not record.
     pub async fn take(
-        gate: &Rushgate,
+        client: &Rushgate,
         attempts: &Attempts,
         flow: &mut Flow,
         recently: &mut Recently,
@@ -71,7 +71,7 @@ impl Snapshot {
         let page = Page::first(SNAPSHOT_MAX + 1);
         let mut truncated = Vec::new();
         let (mut sales, mut damaged) = (Vec::new(), Vec::new());
-        for sale in first(SnapshotList::Sales, gate.sales(page.clone()).await?, &mut truncated) {
+        for sale in first(SnapshotList::Sales, client.sales(page.clone()).await?, &mut truncated) {
             match sale {
                 ListedSale::Sound(mut sale) => {
                     // Up to 64 KiB each, which no view of a snapshot shows.
@@ -81,22 +81,22 @@ impl Snapshot {
                 ListedSale::Damaged(sale) => damaged.push(sale),
             }
         }
-        let locks = if is_watched { gate.locks(page.clone()).await? } else { Vec::new() };
+        let locks = if is_watched { client.locks(page.clone()).await? } else { Vec::new() };
         let locks = first(SnapshotList::Locks, locks, &mut truncated);
         let with_rooms = sales.iter().filter(|sale| is_watched || sale.status == SaleStatus::Open);
-        let rooms: Vec<_> = with_rooms.map(|sale| room(gate, sale.spec.id.clone())).collect();
+        let rooms: Vec<_> = with_rooms.map(|sale| room(client, sale.spec.id.clone())).collect();
         let rooms: Vec<Result<_>> = stream::iter(rooms).buffered(AT_A_TIME).collect().await;
         let rooms = rooms.into_iter().filter_map(Result::transpose).collect::<Result<_>>()?;
         let (queues, flows) = match with_queues {
             true => {
-                let queues = first(SnapshotList::Queues, gate.queues(page).await?, &mut truncated);
-                queues_of(gate, flow, queues).await?
+                let queues = first(SnapshotList::Queues, client.queues(page).await?, &mut truncated);
+                queues_of(client, flow, queues).await?
             }
             false => Default::default(),
         };
-        let stats = |id: &SaleId| gate.sale(id).map(|sale| (id.clone(), sale.gate_stats())).ok();
+        let stats = |id: &SaleId| client.sale(id).map(|sale| (id.clone(), sale.admission_stats())).ok();
         let attempts = recently.look(attempts, sales.iter().filter_map(|sale| stats(&sale.spec.id)));
-        let attempts = everywhere(gate, &sales, attempts, is_watched).await?;
+        let attempts = everywhere(client, &sales, attempts, is_watched).await?;
         let counted_us = now().as_micros() as u64;
         let now_us = counted_us;
         Ok(Self { now_us, sales, damaged, rooms, attempts, counted_us, queues, flows, locks, truncated })
@@ -125,14 +125,14 @@ fn first<T>(list: SnapshotList, mut all: Vec<T>, truncated: &mut Vec<SnapshotLis
     all
 }
 
-async fn room(gate: &Rushgate, id: SaleId) -> Result<Option<RoomReport>> {
-    let room = gate.sale(&id)?.room().state().await?;
+async fn room(client: &Rushgate, id: SaleId) -> Result<Option<RoomReport>> {
+    let room = client.sale(&id)?.room().state().await?;
     Ok(room.map(|room| RoomReport::new(&id, &room)))
 }
 
 /// The attempts at sales that are open, watched or asked for here, added up over all servers.
 async fn everywhere(
-    gate: &Rushgate,
+    client: &Rushgate,
     sales: &[SaleState],
     own: Vec<AttemptsView>,
     is_watched: bool,
@@ -142,7 +142,7 @@ async fn everywhere(
         let id = &sale.spec.id;
         let own = own.remove(id.as_str());
         let is_wanted = own.is_some() || is_watched || sale.status == SaleStatus::Open;
-        is_wanted.then(|| own.unwrap_or_default().everywhere(gate, id))
+        is_wanted.then(|| own.unwrap_or_default().everywhere(client, id))
     });
     let wanted: Vec<_> = wanted.collect();
     let all: Vec<Result<_>> = stream::iter(wanted).buffered(AT_A_TIME).collect().await;
@@ -150,18 +150,18 @@ async fn everywhere(
 }
 
 async fn queues_of(
-    gate: &Rushgate,
+    client: &Rushgate,
     flow: &mut Flow,
     queues: Vec<QueueName>,
 ) -> Result<(Vec<QueueReport>, Vec<FlowView>)> {
-    let queues = queues.into_iter().map(|queue| stats(gate, queue));
+    let queues = queues.into_iter().map(|queue| stats(client, queue));
     let queues: Vec<Result<_>> = stream::iter(queues).buffered(AT_A_TIME).collect().await;
     let queues = queues.into_iter().collect::<Result<Vec<_>>>()?;
-    let flows = flow.read(gate, &queues).await;
+    let flows = flow.read(client, &queues).await;
     Ok((queues, flows))
 }
 
-async fn stats(gate: &Rushgate, queue: QueueName) -> Result<QueueReport> {
-    let stats = gate.queue(&queue)?.stats().await?;
+async fn stats(client: &Rushgate, queue: QueueName) -> Result<QueueReport> {
+    let stats = client.queue(&queue)?.stats().await?;
     Ok(QueueReport { queue, stats })
 }

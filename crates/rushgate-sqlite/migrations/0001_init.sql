@@ -32,7 +32,7 @@ CREATE TABLE lock_waiter (
 CREATE UNIQUE INDEX lock_waiter_token ON lock_waiter (token, name);
 
 -- Notifications for clients in other processes. `kind`: 0 ask, 1 revoked.
-CREATE TABLE lock_notice (
+CREATE TABLE lock_notification (
     client INTEGER NOT NULL,
     token  BLOB NOT NULL,
     kind   INTEGER NOT NULL,
@@ -127,7 +127,7 @@ CREATE INDEX task_deadline ON task (queue, deadline_us, id) WHERE claim = 0 AND 
 CREATE INDEX task_held ON task (queue) WHERE held IS NOT NULL;
 
 -- Pending replacements: tasks that were enqueued while a task of the same ID was leased.
-CREATE TABLE newcomer (
+CREATE TABLE pending_replacement (
     queue        INTEGER NOT NULL,
     id           TEXT NOT NULL,
     priority     INTEGER NOT NULL,

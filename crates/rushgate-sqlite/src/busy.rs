@@ -10,7 +10,7 @@ use rusqlite::ErrorCode;
 /// The pauses are short and random. SQLite's own busy handler sleeps up to 100 ms at a time, which starves the
 /// longest waiting process when several write continuously. SQLite does not call it at all when two processes switch
 /// a new file to write-ahead logging at the same time.
-pub(crate) fn patiently<T>(
+pub(crate) fn retry_while_busy<T>(
     limit: Duration,
     mut attempt: impl FnMut() -> rusqlite::Result<T>,
 ) -> rusqlite::Result<T> {

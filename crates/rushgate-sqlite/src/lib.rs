@@ -30,6 +30,7 @@ mod open;
 mod queue;
 mod read;
 mod room;
+mod rows;
 mod sale;
 mod sql;
 mod step;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Left, LockName,
-    LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token,
+    LockState, Notification, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token,
     WaiterState,
 };
 use rusqlite::Row;
@@ -281,7 +281,7 @@ fn hand_over(step: &mut Step<'_>, name: &LockName, row: &LockRow, to: First) -> 
         step.exec(sql!("lock/line", "leave"), (name.as_str(), to.token.to_bytes()))?;
         recount(step, name)?;
         let grant = grant(fence, until, now);
-        step.tell_token(to.token, Notice::Granted(grant));
+        step.tell_token(to.token, Notification::Granted(grant));
         return Ok(grant);
     }
     let until = now + to.lease.min(Acquire::CLAIM_WINDOW);
@@ -413,7 +413,7 @@ pub(crate) fn force_release(step: &mut Step<'_>, name: &LockName) -> Result<Opti
     step.exec(sql!("lock/line", "leave"), (name.as_str(), holder.token.to_bytes()))?;
     recount(step, name)?;
     serve(step, name, &row, None)?;
-    step.tell_token(holder.token, Notice::Revoked);
+    step.tell_token(holder.token, Notification::Revoked);
     if !step.listeners.hears(holder.token) {
         tell_elsewhere(step, holder.token, 1)?;
     }

@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_is_created_anew_is_watched_again() {
+    fn a_recreated_log_is_watched_again() {
         let (_dir, log, mut watch, _) = watched();
         assert!(!watch.wait(Duration::ZERO));
         fs::remove_file(&log).unwrap();

@@ -9,7 +9,7 @@ use rushgate_core::{Durability, Error, Result, create_private};
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
 
-use crate::busy::patiently;
+use crate::busy::retry_while_busy;
 use crate::fault::{moved, read_only, translate};
 
 /// "RGAT": marks a file as a Rushgate store.
@@ -81,10 +81,10 @@ impl Location {
             Target::Memory => Connection::open_in_memory().map_err(|fault| translate(fault, &path))?,
         };
         let fault = |fault| translate(fault, &path);
-        // The writer retries on its own, see `patiently`.
+        // The writer retries on its own, see `retry_while_busy`.
         conn.busy_timeout(Duration::ZERO).map_err(fault)?;
         check_ours(&conn, &path, limits)?;
-        patiently(limits.patience, || self.prepare(&conn, limits)).map_err(fault)?;
+        retry_while_busy(limits.busy_timeout, || self.prepare(&conn, limits)).map_err(fault)?;
         if matches!(self.target, Target::File(_)) {
             enter_wal(&conn, &path, limits)?;
         }
@@ -97,7 +97,7 @@ impl Location {
         let Target::File(path) = &self.target else { return Ok(None) };
         let conn = open_file(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
         let pragmas = || {
-            conn.busy_timeout(limits.patience)?;
+            conn.busy_timeout(limits.busy_timeout)?;
             keep_plans(&conn)?;
             conn.pragma_update(None, "query_only", true)?;
             conn.pragma_update(None, "cache_size", -CACHE_KIB / 4)?;
@@ -187,7 +187,7 @@ fn inode(path: &Path) -> std::io::Result<(u64, u64)> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// How long to retry while another process has the file locked.
-    pub(crate) patience: Duration,
+    pub(crate) busy_timeout: Duration,
     /// Maximum size of the file, in bytes.
     pub(crate) max_bytes: Option<u64>,
 }
@@ -229,7 +229,7 @@ fn is_missing(folder: &Path) -> bool {
 /// Switches to write-ahead logging.
 fn enter_wal(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
     let switch = || conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0));
-    let mode = patiently(limits.patience, switch).map_err(|fault| translate(fault, path))?;
+    let mode = retry_while_busy(limits.busy_timeout, switch).map_err(|fault| translate(fault, path))?;
     if mode == "wal" {
         return Ok(());
     }
@@ -248,7 +248,7 @@ fn check_ours(conn: &Connection, path: &str, limits: &Limits) -> Result<()> {
         Ok((pragma("application_id")?, pragma("user_version")?, tables(&seen)?))
     };
     let (application, version, tables) =
-        patiently(limits.patience, read).map_err(|fault| translate(fault, path))?;
+        retry_while_busy(limits.busy_timeout, read).map_err(|fault| translate(fault, path))?;
     let fresh = application == 0 && version == 0 && tables == 0;
     if application != APPLICATION_ID && !fresh {
         let why = format!("`{path}` is an SQLite database of another program; nothing was changed");
@@ -270,11 +270,11 @@ fn tables(conn: &Connection) -> rusqlite::Result<i64> {
 
 fn migrate(conn: &Connection, limits: &Limits) -> rusqlite::Result<()> {
     let version = || conn.pragma_query_value(None, "user_version", |row| row.get::<_, usize>(0));
-    if patiently(limits.patience, version)? >= MIGRATIONS.len() {
+    if retry_while_busy(limits.busy_timeout, version)? >= MIGRATIONS.len() {
         return Ok(());
     }
     // Another process may be migrating too: read the version again with the file locked.
-    patiently(limits.patience, || conn.execute_batch("BEGIN IMMEDIATE"))?;
+    retry_while_busy(limits.busy_timeout, || conn.execute_batch("BEGIN IMMEDIATE"))?;
     let run = || {
         for migration in MIGRATIONS.iter().skip(version()?) {
             conn.execute_batch(migration)?;

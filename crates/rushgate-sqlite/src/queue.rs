@@ -9,7 +9,6 @@ pub(crate) mod kept;
 mod line;
 pub(crate) mod look;
 pub(crate) mod outbox;
-pub(crate) mod row;
 pub(crate) mod schedule;
 pub(crate) mod unique;
 pub(crate) mod wait;
@@ -27,7 +26,7 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{parse, parsed, stored, unreadable};
 
-use row::QueueRow;
+use crate::rows::queue::QueueRow;
 
 /// Writes back the rows of the queues that the calls of a group used.
 pub(crate) fn write_back(step: &mut Step<'_>) -> Result<()> {
@@ -37,8 +36,8 @@ pub(crate) fn write_back(step: &mut Step<'_>) -> Result<()> {
 impl QueueRow {
     /// Writes the counters back if a call of the group changed them.
     fn write_back(self, step: &mut Step<'_>) -> Result<()> {
-        if self.news > 0 {
-            step.tell_queue(&self.name, self.news);
+        if self.wakeups > 0 {
+            step.tell_queue(&self.name, self.wakeups);
         }
         if self.kept_changed {
             step.exec(sql!("queue/finish", "count"), (self.id, self.kept.cast_signed()))?;
@@ -255,14 +254,14 @@ impl Queue<'_, '_> {
     fn remove(&mut self, arrival: i64, id: &str) -> Result<()> {
         self.step.exec(sql!("queue/end", "remove"), [arrival])?;
         self.removed();
-        self.tell_over(id);
+        self.tell_finished(id);
         self.forget_waits(arrival)
     }
 
     /// Notifies a listener if the task, which just began to wait, is available.
     fn waits(&mut self, due: i64) {
         if due <= self.now() && !self.row.paused {
-            self.row.news = self.row.news.saturating_add(1);
+            self.row.wakeups = self.row.wakeups.saturating_add(1);
         }
     }
 
@@ -374,14 +373,15 @@ impl Queue<'_, '_> {
         self.note(at, id, || TaskChange::Requeued { attempt: run.attempts });
         self.step.exec(sql!("queue/end", "remove"), [run.arrival])?;
         self.forget_waits(run.arrival)?;
-        let newcomer = self.step.row(sql!("queue/end", "newcomer"), (self.row.id, id), |row| {
-            Ok((row.get(0)?, read_line(row, 1)?, row.get(3)?))
-        })?;
+        let pending_replacement =
+            self.step.row(sql!("queue/end", "pending_replacement"), (self.row.id, id), |row| {
+                Ok((row.get(0)?, read_line(row, 1)?, row.get(3)?))
+            })?;
         let place = self.next_place();
         self.step.exec(sql!("queue/end", "promote"), (self.row.id, id, place, self.gives_way()))?;
         let arrival = self.step.inserted();
         self.step.exec(sql!("queue/end", "forget_newcomer"), (self.row.id, id))?;
-        let (due, line, deadline) = newcomer.unwrap_or_default();
+        let (due, line, deadline) = pending_replacement.unwrap_or_default();
         self.waits_until(deadline);
         self.stand(arrival, line, due)?;
         self.run_ended(&run.line)
@@ -465,7 +465,7 @@ pub(crate) fn set_paused(step: &mut Step<'_>, queue: &QueueName, paused: bool) -
         queue.row.changed = true;
         if !paused {
             // The number of due tasks is unknown here, so all listeners are notified.
-            queue.row.news = usize::MAX;
+            queue.row.wakeups = usize::MAX;
         }
         Ok(())
     })

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use rushgate_core::{
-    Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Rate,
-    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+    AdmissionSchedule, Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined,
+    Rate, RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
 };
 use rusqlite::Row;
 
@@ -20,7 +20,7 @@ struct Room {
     no: i64,
     rules: RoomRules,
     opened: Timestamp,
-    pace: Option<Pace>,
+    pace: Option<AdmissionSchedule>,
     joined: u64,
     admitted: u64,
     secret: DrawSecret,
@@ -132,7 +132,7 @@ fn read_room(row: &Row<'_>) -> rusqlite::Result<Room> {
         no: row.get(0)?,
         rules: RoomRules { rate, pass: duration(3)?, order, from: optional_time(row, 5)? },
         opened: time(row, 6)?,
-        pace: optional_time(row, 8)?.map(|since| Pace { rate, base, since }),
+        pace: optional_time(row, 8)?.map(|since| AdmissionSchedule { rate, base, since }),
         joined: whole(row, 9)?,
         admitted: whole(row, 10)?,
         secret,
@@ -151,8 +151,8 @@ fn load(reader: &Reader<'_>, sale: &SaleId) -> Result<Option<Room>> {
 }
 
 /// The initial pace: when the first position is served.
-fn first_pace(now: Timestamp, rules: &RoomRules) -> Pace {
-    Pace::from(rules.rate, now.max(rules.from.unwrap_or_default()))
+fn first_pace(now: Timestamp, rules: &RoomRules) -> AdmissionSchedule {
+    AdmissionSchedule::from(rules.rate, now.max(rules.from.unwrap_or_default()))
 }
 
 pub(crate) fn set(

@@ -1,11 +1,10 @@
 //! The sale methods, each one step.
 
 pub(crate) mod attempts;
-pub(crate) mod books;
 pub(crate) mod orders;
 pub(crate) mod rebuild;
 pub(crate) mod reserve;
-pub(crate) mod row;
+pub(crate) mod snapshot;
 pub(crate) mod stock;
 mod units;
 
@@ -22,7 +21,7 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{coded, micros, optional_time, parsed, stored, time, unreadable};
 
-use row::{SaleRow, SkuRow, read_sale, read_skus, with_skus};
+use crate::rows::sale::{SaleRow, SkuRow, read_sale, read_skus, with_skus};
 use units::Units;
 
 /// Value of `part` for the sale itself.
@@ -56,7 +55,7 @@ impl SaleRow {
             ];
             step.exec(sql!("sale/row", "store_sale"), params)?;
         }
-        if self.has_news {
+        if self.has_events {
             step.tell_events(Log::Sale(self.spec.id.clone()), self.seq);
         }
         for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
@@ -202,7 +201,7 @@ impl Sale<'_, '_> {
 
     fn append(&mut self, kind: EventKind, of: Option<ReservationId>, units: &Units) -> Result<u64> {
         self.row.seq += 1;
-        (self.row.changed, self.row.has_news) = (true, true);
+        (self.row.changed, self.row.has_events) = (true, true);
         let seq = self.row.seq;
         let of = of.map(ReservationId::to_bytes);
         let params = (self.row.no, seq.cast_signed(), self.step.now_us(), kind.code(), of, units.write());

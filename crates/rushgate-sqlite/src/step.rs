@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{Log, Notice, Op, QueueName, SaleId, Timestamp, Token};
+use rushgate_core::{Log, Notification, Op, QueueName, SaleId, Timestamp, Token};
 use rusqlite::{Connection, Params};
 
 use crate::fault::{Result, Stop};
-use crate::queue::row::QueueRow;
 use crate::read::Reader;
-use crate::sale::row::SaleRow;
+use crate::rows::queue::QueueRow;
+use crate::rows::sale::SaleRow;
 use crate::wake::Listeners;
 
 /// State shared by the calls of a group: the transaction, its time, cached rows, and the notifications to send after
@@ -25,7 +25,7 @@ pub(crate) struct Step<'w> {
     pub(crate) queues: HashMap<QueueName, QueueRow>,
     pub(crate) sales: HashMap<SaleId, SaleRow>,
     pub(crate) replays: &'w mut Replays,
-    news: Vec<News>,
+    wakeups: Vec<Wakeup>,
     fresh: Vec<(Op, Remembered)>,
 }
 
@@ -38,11 +38,11 @@ impl<'w> Deref for Step<'w> {
 }
 
 /// A notification for listeners, sent after the commit.
-pub(crate) enum News {
-    Token(Token, Notice),
+pub(crate) enum Wakeup {
+    Token(Token, Notification),
     Queue(QueueName, usize),
     /// A task of the queue has finished, or any of its tasks may have if there is no ID.
-    Over(QueueName, Option<String>),
+    Finished(QueueName, Option<String>),
     /// The number of a log's latest event.
     Events(Log, u64),
 }
@@ -60,7 +60,7 @@ impl<'w> Step<'w> {
             queues: HashMap::new(),
             sales: HashMap::new(),
             replays,
-            news: Vec::new(),
+            wakeups: Vec::new(),
             fresh: Vec::new(),
         }
     }
@@ -81,28 +81,28 @@ impl<'w> Step<'w> {
     }
 
     /// Notifies the token's listener after the commit.
-    pub(crate) fn tell_token(&mut self, token: Token, notice: Notice) {
-        self.news.push(News::Token(token, notice));
+    pub(crate) fn tell_token(&mut self, token: Token, notification: Notification) {
+        self.wakeups.push(Wakeup::Token(token, notification));
     }
 
     /// Notifies up to `tasks` listeners of the queue after the commit.
     pub(crate) fn tell_queue(&mut self, queue: &QueueName, tasks: usize) {
-        self.news.push(News::Queue(queue.clone(), tasks));
+        self.wakeups.push(Wakeup::Queue(queue.clone(), tasks));
     }
 
     /// Notifies listeners for the end of a task after the commit.
-    pub(crate) fn tell_over(&mut self, queue: &QueueName, id: &str) {
-        self.news.push(News::Over(queue.clone(), Some(id.to_owned())));
+    pub(crate) fn tell_finished(&mut self, queue: &QueueName, id: &str) {
+        self.wakeups.push(Wakeup::Finished(queue.clone(), Some(id.to_owned())));
     }
 
     /// Notifies followers of the log after the commit.
     pub(crate) fn tell_events(&mut self, log: Log, last: u64) {
-        self.news.push(News::Events(log, last));
+        self.wakeups.push(Wakeup::Events(log, last));
     }
 
     /// Notifies listeners for the end of any task of the queue after the commit.
-    pub(crate) fn tell_all_over(&mut self, queue: &QueueName) {
-        self.news.push(News::Over(queue.clone(), None));
+    pub(crate) fn tell_all_finished(&mut self, queue: &QueueName) {
+        self.wakeups.push(Wakeup::Finished(queue.clone(), None));
     }
 
     /// Returns the earlier answer to `op`. If there is none, calls `run` and remembers its answer under `op`.
@@ -129,20 +129,20 @@ impl<'w> Step<'w> {
     }
 
     /// Remembers the answers and returns the notifications to send. Call it after the commit.
-    pub(crate) fn committed(self) -> Vec<News> {
+    pub(crate) fn committed(self) -> Vec<Wakeup> {
         for (op, answer) in self.fresh {
             self.replays.remember(op, answer);
         }
-        self.news
+        self.wakeups
     }
 }
 
-impl News {
+impl Wakeup {
     pub(crate) fn tell(self, listeners: &Listeners) {
         match self {
-            Self::Token(token, notice) => listeners.tell_token(token, notice),
+            Self::Token(token, notification) => listeners.tell_token(token, notification),
             Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
-            Self::Over(queue, id) => listeners.tell_over(&queue, id.as_deref()),
+            Self::Finished(queue, id) => listeners.tell_finished(&queue, id.as_deref()),
             Self::Events(log, last) => listeners.tell_events(&log, last),
         }
     }

@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rushgate_core::{
-    Answer, Durability, Error, Log, Notice, QueueName, Reply, Request, Store, StoreCalls, StoreInfo,
+    Answer, Durability, Error, Log, Notification, QueueName, Reply, Request, Store, StoreCalls, StoreInfo,
     Timestamp, Topic,
 };
 use tokio::sync::oneshot;
@@ -52,7 +52,7 @@ struct Inner {
 ///
 /// use rushgate_sqlite::{Options, SqliteStore};
 ///
-/// let options = Options::new().patience(Duration::from_secs(1)).max_bytes(1 << 30);
+/// let options = Options::new().busy_timeout(Duration::from_secs(1)).max_bytes(1 << 30);
 /// let store = SqliteStore::open_with("sqlite::memory:", options)?;
 /// # drop(store);
 /// # Ok(())
@@ -64,9 +64,9 @@ pub struct Options {
 }
 
 impl Options {
-    /// Creates the default options: the machine's clock, a patience of 5 s, and no size limit.
+    /// Creates the default options: the machine's clock, a busy timeout of 5 s, and no size limit.
     pub fn new() -> Self {
-        let limits = Limits { patience: Duration::from_secs(5), max_bytes: None };
+        let limits = Limits { busy_timeout: Duration::from_secs(5), max_bytes: None };
         Self { clock: clock::system(), limits }
     }
 
@@ -81,8 +81,8 @@ impl Options {
     /// Sets how long a call waits while another process has the file locked. Default: 5 s. Then the call fails with
     /// [`is_unavailable`](Error::is_unavailable). Processes lock the file for a few milliseconds at a time.
     #[must_use]
-    pub fn patience(mut self, patience: Duration) -> Self {
-        self.limits.patience = patience;
+    pub fn busy_timeout(mut self, busy_timeout: Duration) -> Self {
+        self.limits.busy_timeout = busy_timeout;
         self
     }
 
@@ -116,7 +116,7 @@ impl SqliteStore {
     /// - [`is_corrupt`](Error::is_corrupt): a file that is not a database, or damaged.
     /// - [`is_full`](Error::is_full): the disk is full.
     /// - [`is_unavailable`](Error::is_unavailable): another process kept the file locked for too long
-    ///   ([`Options::patience`]), or the disk failed.
+    ///   ([`Options::busy_timeout`]), or the disk failed.
     ///
     /// None of them changes the file.
     pub fn open(url: &str) -> Result<Self, Error> {
@@ -146,7 +146,7 @@ impl SqliteStore {
             conn,
             path: location.shown(),
             file: SameFile::of(&location)?,
-            patience: limits.patience,
+            busy_timeout: limits.busy_timeout,
             companions,
             clock: Arc::clone(&clock),
             listeners: Arc::clone(&listeners),
@@ -304,12 +304,12 @@ impl Store for SqliteStore {
         self.carry(request)
     }
 
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>> {
         let (listening, told) = self.inner.listeners.listen(topic.clone());
         // Whether there is something to wait for.
         let waits = match topic {
             Topic::Token(_) | Topic::Ready(_) => None,
-            Topic::Over(queue, id) => {
+            Topic::Finished(queue, id) => {
                 let of = queue.clone();
                 Some(self.read_queue(queue, move |reader| queue::kept::is_awaited(reader, &of, &id)))
             }

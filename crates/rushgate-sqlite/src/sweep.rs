@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::Timestamp;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
-use crate::busy::patiently;
+use crate::busy::retry_while_busy;
 use crate::counters::Counters;
 use crate::sql::sql;
 
@@ -21,7 +21,7 @@ const TICKETS: usize = 20_000;
 /// One round of deletions.
 pub(crate) struct Sweep<'c> {
     pub(crate) conn: &'c Connection,
-    pub(crate) patience: Duration,
+    pub(crate) busy_timeout: Duration,
     pub(crate) now: Timestamp,
     pub(crate) counters: &'c Counters,
 }
@@ -34,7 +34,7 @@ impl<'c> Sweep<'c> {
     }
 
     fn transaction(&self, work: impl FnOnce() -> rusqlite::Result<()>) -> rusqlite::Result<()> {
-        patiently(self.patience, || self.conn.execute_batch("BEGIN IMMEDIATE"))?;
+        retry_while_busy(self.busy_timeout, || self.conn.execute_batch("BEGIN IMMEDIATE"))?;
         // BEGIN and COMMIT.
         self.counters.count_statements(2);
         work()?;
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     fn sweep<'c>(conn: &'c Connection, counters: &'c Counters, now: u64) -> Sweep<'c> {
-        Sweep { conn, patience: Duration::ZERO, now: Timestamp::from_micros(now), counters }
+        Sweep { conn, busy_timeout: Duration::ZERO, now: Timestamp::from_micros(now), counters }
     }
 
     fn sweep_at(conn: &Connection, counters: &Counters) {

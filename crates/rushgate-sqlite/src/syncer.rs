@@ -15,13 +15,13 @@ use rushgate_core::Error;
 
 use crate::job::Job;
 use crate::open::Log;
-use crate::step::News;
+use crate::step::Wakeup;
 use crate::wake::Listeners;
 
 /// A committed group, to be answered once commit `number` is on disk.
 pub(crate) struct Committed {
     pub(crate) group: Vec<Box<dyn Job>>,
-    pub(crate) news: Vec<News>,
+    pub(crate) wakeups: Vec<Wakeup>,
     pub(crate) number: u64,
 }
 
@@ -146,7 +146,7 @@ impl Shared {
         for commit in commits {
             commit.group.into_iter().for_each(|job| job.answer(failed.as_ref()));
             if failed.is_none() {
-                commit.news.into_iter().for_each(|news| news.tell(&self.listeners));
+                commit.wakeups.into_iter().for_each(|wakeups| wakeups.tell(&self.listeners));
             }
         }
     }
@@ -193,7 +193,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let unchanged = || {
             let group: Vec<Box<dyn Job>> = vec![Box::new(Asked(tell.clone()))];
-            vec![Committed { group, news: Vec::new(), number: 0 }]
+            vec![Committed { group, wakeups: Vec::new(), number: 0 }]
         };
         shared.finish(unchanged());
         assert_eq!(told.recv().unwrap(), None);

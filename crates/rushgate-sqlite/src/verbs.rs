@@ -154,7 +154,7 @@ impl SqliteStore {
             Request::Sales(v) => self.look(v, |reader, v| sale::sales(reader, &v.page)),
             Request::Reservation(v) => self.look(v, |reader, v| sale::reservation(reader, &v.sale, v.id)),
             Request::Events(v) => self.look(v, |reader, v| sale::events(reader, &v.sale, &v.page)),
-            Request::Books(v) => self.look(v, |reader, v| sale::books::books(reader, &v.sale)),
+            Request::Snapshot(v) => self.look(v, |reader, v| sale::snapshot::snapshot(reader, &v.sale)),
             // Waiting rooms
             Request::SetRoom(v) => self.change(v, |step, v| room::set(step, &v.sale, v.rules, v.secret)),
             Request::Room(v) => self.look(v, |reader, v| room::show(reader, &v.sale)),

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use rushgate_core::{Log, Notice, QueueName, TaskId, Token, Topic};
+use rushgate_core::{Log, Notification, QueueName, TaskId, Token, Topic};
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
@@ -29,7 +29,7 @@ struct Inner {
     next: u64,
 }
 
-type Tell = oneshot::Sender<Option<Notice>>;
+type Tell = oneshot::Sender<Option<Notification>>;
 
 /// A registered listener. Dropping it unregisters it.
 pub(crate) struct Listening {
@@ -61,7 +61,10 @@ impl Listeners {
     }
 
     /// Registers a listener under a new number, and wakes the watcher.
-    pub(crate) fn listen(self: &Arc<Self>, topic: Topic) -> (Listening, oneshot::Receiver<Option<Notice>>) {
+    pub(crate) fn listen(
+        self: &Arc<Self>,
+        topic: Topic,
+    ) -> (Listening, oneshot::Receiver<Option<Notification>>) {
         let (topic, after) = match topic {
             Topic::Event(log, after) => (Topic::Event(log, 0), after),
             topic => (topic, 0),
@@ -81,12 +84,18 @@ impl Listeners {
 
     /// Notifies up to `most` listeners of a topic, the longest waiting first. `must` selects them by the event
     /// that they know.
-    fn tell(&self, topic: &Topic, notice: Option<Notice>, most: usize, must: impl Fn(u64) -> bool) {
+    fn tell(
+        &self,
+        topic: &Topic,
+        notification: Option<Notification>,
+        most: usize,
+        must: impl Fn(u64) -> bool,
+    ) {
         let mut inner = self.lock();
         let Some(of_topic) = inner.topics.get_mut(topic) else { return };
         for (_, (_, tell)) in of_topic.extract_if(.., |_, (after, _)| must(*after)).take(most) {
             // A listener may be gone.
-            let _ = tell.send(notice);
+            let _ = tell.send(notification);
         }
         if of_topic.is_empty() {
             inner.topics.remove(topic);
@@ -99,11 +108,11 @@ impl Listeners {
     }
 
     /// Notifies listeners for the end of the task, or of any task of the queue.
-    pub(crate) fn tell_over(&self, queue: &QueueName, id: Option<&str>) {
+    pub(crate) fn tell_finished(&self, queue: &QueueName, id: Option<&str>) {
         let Some(id) = id else {
             let mut inner = self.lock();
             let of_queue =
-                inner.topics.extract_if(|topic, _| matches!(topic, Topic::Over(of, _) if of == queue));
+                inner.topics.extract_if(|topic, _| matches!(topic, Topic::Finished(of, _) if of == queue));
             for (_, tell) in of_queue.flat_map(|(_, of_task)| of_task.into_values()) {
                 let _ = tell.send(None);
             }
@@ -112,7 +121,7 @@ impl Listeners {
         if !self.lock().topics.is_empty()
             && let Ok(id) = TaskId::as_stored(id)
         {
-            self.tell(&Topic::Over(queue.clone(), id), None, usize::MAX, |_| true);
+            self.tell(&Topic::Finished(queue.clone(), id), None, usize::MAX, |_| true);
         }
     }
 
@@ -123,8 +132,8 @@ impl Listeners {
         of_token.is_some_and(|of_token| of_token.values().any(|(_, tell)| !tell.is_closed()))
     }
 
-    pub(crate) fn tell_token(&self, token: Token, notice: Notice) {
-        self.tell(&Topic::Token(token), Some(notice), usize::MAX, |_| true);
+    pub(crate) fn tell_token(&self, token: Token, notification: Notification) {
+        self.tell(&Topic::Token(token), Some(notification), usize::MAX, |_| true);
     }
 
     /// Notifies up to `tasks` listeners of the queue.
@@ -214,14 +223,14 @@ impl Watcher {
         let client =
             |topic: &Topic| if let Topic::Token(token) = topic { Some(token.client()) } else { None };
         for client in topics.iter().filter_map(client).collect::<BTreeSet<_>>() {
-            let mut notices = self.conn.prepare_cached(sql!("lock/notice", "pending"))?;
-            let rows = notices.query_map([client.as_u64().cast_signed()], |row| {
+            let mut notifications = self.conn.prepare_cached(sql!("lock/notification", "pending"))?;
+            let rows = notifications.query_map([client.as_u64().cast_signed()], |row| {
                 Ok((Token::from_bytes(row.get(0)?), row.get::<_, i64>(1)?))
             })?;
             for row in rows {
                 let (token, kind) = row?;
-                let notice = if kind == 1 { Notice::Revoked } else { Notice::Ask };
-                self.listeners.tell_token(token, notice);
+                let notification = if kind == 1 { Notification::Revoked } else { Notification::Ask };
+                self.listeners.tell_token(token, notification);
             }
         }
         Ok(())
@@ -229,7 +238,7 @@ impl Watcher {
 
     fn look_for_ends(&self, topics: &[Topic]) -> rusqlite::Result<()> {
         for topic in topics {
-            let Topic::Over(queue, id) = topic else { continue };
+            let Topic::Finished(queue, id) = topic else { continue };
             let mut live = self.conn.prepare_cached(sql!("queue/finish", "awaited"))?;
             if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
                 self.listeners.tell(topic, None, usize::MAX, |_| true);

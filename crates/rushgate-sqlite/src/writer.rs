@@ -13,7 +13,7 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use tokio::sync::oneshot;
 
-use crate::busy::patiently;
+use crate::busy::retry_while_busy;
 use crate::clock::Clock;
 use crate::counters::Counters;
 use crate::fault::{Result, explain, is_damaged_file, translate, translate_commit};
@@ -21,7 +21,7 @@ use crate::job::{Call, Job};
 use crate::open::SameFile;
 use crate::queue;
 use crate::sale;
-use crate::step::{News, Replays, Step};
+use crate::step::{Replays, Step, Wakeup};
 use crate::sweep::Sweep;
 use crate::syncer::{Committed, Horizon, Syncer};
 use crate::wake::Listeners;
@@ -67,7 +67,7 @@ pub(crate) struct Writer {
     /// `None` for a store in memory.
     pub(crate) file: Option<SameFile>,
     /// How long to retry while other processes have the file locked.
-    pub(crate) patience: Duration,
+    pub(crate) busy_timeout: Duration,
     /// The other threads with connections to the file.
     pub(crate) companions: Vec<JoinHandle<()>>,
     pub(crate) clock: Clock,
@@ -130,12 +130,12 @@ impl Writer {
         self.counters.count_calls(group.len() as u64);
         let number = self.horizon.latest();
         match done {
-            Ok(news) => {
-                self.syncer.see_to(Committed { group, news, number });
+            Ok(wakeups) => {
+                self.syncer.see_to(Committed { group, wakeups, number });
             }
             Err(failed) => {
                 // Readers need not wait for this commit.
-                self.syncer.see_to(Committed { group: Vec::new(), news: Vec::new(), number });
+                self.syncer.see_to(Committed { group: Vec::new(), wakeups: Vec::new(), number });
                 let error = failed.into_error();
                 group.into_iter().for_each(|job| job.answer(Some(&error)));
             }
@@ -143,7 +143,7 @@ impl Writer {
     }
 
     /// Executes a group and returns the notifications to send once the commit is on disk.
-    fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<Vec<News>, Failed> {
+    fn transaction(&mut self, group: &mut [Box<dyn Job>]) -> std::result::Result<Vec<Wakeup>, Failed> {
         self.heed_failed_sync();
         if let Some(error) = &self.broken {
             return Err(Failed::Known(error.duplicate()));
@@ -180,7 +180,9 @@ impl Writer {
     }
 
     fn begin(&self) -> rusqlite::Result<()> {
-        patiently(self.patience, || self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop))
+        retry_while_busy(self.busy_timeout, || {
+            self.conn.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
+        })
     }
 
     /// Rolls back. Stops all writes if the file is damaged or the outcome of a commit is unknown.
@@ -227,8 +229,8 @@ impl Writer {
     }
 
     fn sweep_stretch(&mut self) -> rusqlite::Result<()> {
-        let (now, patience) = ((self.clock)(), self.patience);
-        let sweep = Sweep { conn: &self.conn, patience, now, counters: &self.counters };
+        let (now, busy_timeout) = ((self.clock)(), self.busy_timeout);
+        let sweep = Sweep { conn: &self.conn, busy_timeout, now, counters: &self.counters };
         sweep.locks(&mut self.sweep_from)?;
         sweep.periods()?;
         sweep.room()

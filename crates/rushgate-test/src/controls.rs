@@ -7,17 +7,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, Event, EventKind, HoldState, HoldTime, LedgerBooks, LedgerOrder, LedgerSku,
-    Line, OrderIntent, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku,
-    SkuCounters, SkuSpec, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
+    BuyerCount, BuyerId, Event, EventKind, HoldState, HoldTime, LedgerOrder, LedgerSku, LedgerSnapshot, Line,
+    OrderIntent, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku, SkuCounters,
+    SkuSpec, Snapshot, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
 };
 
 /// Data left by a run of a wrong design.
 pub struct Wreck {
     /// Snapshot of its store.
-    pub books: Books,
+    pub snapshot: Snapshot,
     /// Snapshot of its ledger.
-    pub ledger: LedgerBooks,
+    pub ledger: LedgerSnapshot,
 }
 
 /// Runs buyers of two steps each. A buyer's second step runs after the first steps of `overlap` later buyers.
@@ -72,7 +72,7 @@ impl ReadCompareWrite {
     fn wreck(self) -> Wreck {
         let sales = &self.sales;
         let free = UnitRange::new(self.sold + 1, self.units);
-        Wreck { books: books(self.units, free, self.sold, sales), ledger: ledger(self.units, sales) }
+        Wreck { snapshot: snapshot(self.units, free, self.sold, sales), ledger: ledger(self.units, sales) }
     }
 }
 
@@ -120,7 +120,7 @@ impl DecrementThenPublish {
         let free = UnitRange::new(self.units - self.left + 1, self.units);
         let orders = &self.published;
         let sold = self.units - self.left;
-        Wreck { books: books(self.units, free, sold, orders), ledger: ledger(self.units, orders) }
+        Wreck { snapshot: snapshot(self.units, free, sold, orders), ledger: ledger(self.units, orders) }
     }
 }
 
@@ -137,7 +137,7 @@ fn reservation(buyer: u32) -> ReservationId {
 }
 
 /// The snapshot of such a shop: each sale reserved and confirmed, and its own counter of sold units.
-fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Books {
+fn snapshot(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, UnitNumber)]) -> Snapshot {
     let event = |seq, kind, (buyer, unit): (u32, UnitNumber)| Event {
         seq,
         at: Timestamp::from_micros(seq),
@@ -177,7 +177,7 @@ fn books(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, Uni
         withdrawn_count: 0,
         per_buyer: 1,
     };
-    Books {
+    Snapshot {
         status: SaleStatus::Created,
         generation: 1,
         seq: events.len() as u64,
@@ -216,7 +216,7 @@ fn spec(total: u32) -> SaleSpec {
     }
 }
 
-fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerBooks {
+fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerSnapshot {
     let order = |(n, (by, unit)): (usize, &(u32, UnitNumber))| LedgerOrder {
         id: reservation(*by),
         buyer: buyer(*by),
@@ -226,11 +226,11 @@ fn ledger(total: u32, sales: &[(u32, UnitNumber)]) -> LedgerBooks {
         units: vec![(sku(), *unit)],
         returned: Vec::new(),
     };
-    LedgerBooks {
+    LedgerSnapshot {
         generation: 1,
         spec: Some(spec(total)),
         skus: vec![LedgerSku { sku: sku(), total, withdrawn: Vec::new(), per_buyer: 1 }],
         orders: sales.iter().enumerate().map(order).collect(),
-        ..LedgerBooks::default()
+        ..LedgerSnapshot::default()
     }
 }

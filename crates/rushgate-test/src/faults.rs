@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Answer, Effect, Error, Notice, Reply, Request, Store, StoreCalls, StoreInfo, Topic, Verb, Warning,
+    Answer, Effect, Error, Notification, Reply, Request, Store, StoreCalls, StoreInfo, Topic, Verb, Warning,
 };
 
 /// Failure rates of the network, per thousand calls.
@@ -177,7 +177,7 @@ impl<S: Store + 'static> Store for Faulty<S> {
     }
 
     /// A notification is a hint: a bad network can only lose it.
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>> {
         let heard = self.store.listen(topic);
         match self.fault(false) {
             Fault::None => heard,

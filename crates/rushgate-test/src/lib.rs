@@ -9,8 +9,8 @@
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> rushgate::Result<()> {
 //! let store = MemoryStore::new();
-//! let gate = Rushgate::with_store(Arc::new(store.clone()));
-//! let mail = gate.queue_of::<String>("mail")?;
+//! let client = Rushgate::with_store(Arc::new(store.clone()));
+//! let mail = client.queue_of::<String>("mail")?;
 //! mail.enqueue("order:42", "Thank you".to_owned()).delay(Duration::from_secs(3600)).send().await?;
 //! assert!(mail.claim(1, Duration::from_secs(30)).await?.is_empty());
 //!

@@ -15,8 +15,8 @@ async fn send_code(code: String, State(sent): State<UnboundedSender<String>>) {
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let codes = gate.queue_of::<String>("codes")?;
+    let client = Rushgate::connect(&store).await?;
+    let codes = client.queue_of::<String>("codes")?;
     let put = |id, code: &str, time| codes.enqueue(id, code.to_owned()).kind("code").deadline(time).send();
 
     put("login:ann", "491-207", Duration::from_millis(20)).await?;
@@ -44,5 +44,5 @@ async fn main() -> rushgate::Result<()> {
 
     shutdown.cancel();
     assert_eq!(worker.await.expect("the worker does not panic")?.done, 1);
-    gate.close().await
+    client.close().await
 }

@@ -24,8 +24,8 @@ async fn bind(
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let books = gate.queue_of::<String>("books")?;
+    let client = Rushgate::connect(&store).await?;
+    let books = client.queue_of::<String>("books")?;
 
     // The batch stays open while its members are enqueued.
     books.enqueue("haiku", "Haiku".to_owned()).kind("bind").held_open().send().await?;
@@ -45,5 +45,5 @@ async fn main() -> rushgate::Result<()> {
 
     shutdown.cancel();
     assert_eq!(worker.await.expect("the worker does not panic")?.done, 4);
-    gate.close().await
+    client.close().await
 }

@@ -54,8 +54,8 @@ async fn pay(payment: Payment, id: TaskId, attempt: Attempt, State(bank): State<
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("pay.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
-    let payments = gate.queue_of::<Payment>("payments")?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let payments = client.queue_of::<Payment>("payments")?;
     payments.enqueue("order:1", Payment { cents: 995 }).kind("pay").max_attempts(10).send().await?;
     payments.enqueue("order:2", Payment { cents: 0 }).kind("pay").priority(9).send().await?;
 
@@ -77,5 +77,5 @@ async fn main() -> rushgate::Result<()> {
     assert_eq!(report.dead, 1);
     assert!(report.retried >= 1);
     assert_eq!(payments.dead(Page::first(10)).await?[0].error, "the bank refuses it");
-    gate.close().await
+    client.close().await
 }

@@ -10,9 +10,9 @@ use rushgate::{RunOutcome, Rushgate};
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("shop.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
 
-    let order = gate.lock("order:42")?.lease(Duration::from_secs(15));
+    let order = client.lock("order:42")?.lease(Duration::from_secs(15));
     let ann = order.acquire().await?.held().expect("nobody else has it");
     println!("Ann works on the order, with fence {}.", ann.fence());
     let bob = order.clone().on_busy(BusyPolicy::Fail).run(async |_| "shipped").await?;
@@ -23,5 +23,5 @@ async fn main() -> rushgate::Result<()> {
     let bob = order.run(async |held| format!("shipped with fence {}", held.fence())).await?;
     assert!(matches!(bob, RunOutcome::Done(_)));
     println!("Ann is done, so Bob's work is: {bob:?}.");
-    gate.close().await
+    client.close().await
 }

@@ -19,12 +19,12 @@ async fn main() -> rushgate::Result<()> {
     let shutdown = CancellationToken::new();
     let mut fleet = Vec::new();
     for _ in 0..3 {
-        let gate = Rushgate::connect(&url).await?;
-        let queue = gate.queue_of::<String>("reports")?;
+        let client = Rushgate::connect(&url).await?;
+        let queue = client.queue_of::<String>("reports")?;
         let nightly = Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?.missed(Missed::Once);
         queue.schedule("sales", "sales of the day".to_owned(), nightly).kind("report").save().await?;
         let worker = Worker::new(&queue).state(written.clone()).register("report", report);
-        fleet.push((gate, tokio::spawn(worker.run(shutdown.clone()))));
+        fleet.push((client, tokio::spawn(worker.run(shutdown.clone()))));
     }
 
     // Enqueue one now instead of waiting for the night.
@@ -39,9 +39,9 @@ async fn main() -> rushgate::Result<()> {
 
     shutdown.cancel();
     let mut written = 0;
-    for (gate, worker) in fleet {
+    for (client, worker) in fleet {
         written += worker.await.expect("the worker does not panic")?.done;
-        gate.close().await?;
+        client.close().await?;
     }
     assert_eq!(written, 1, "one of the three has written it");
     Ok(())

@@ -17,8 +17,8 @@ async fn report(shop: String, State(written): State<UnboundedSender<String>>) {
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let reports = gate.queue_of::<String>("reports")?;
+    let client = Rushgate::connect(&store).await?;
+    let reports = client.queue_of::<String>("reports")?;
     let (written, mut desk) = unbounded_channel();
     let shutdown = CancellationToken::new();
     let worker = Worker::new(&reports).state(written).register("report", report);
@@ -44,5 +44,5 @@ async fn main() -> rushgate::Result<()> {
 
     shutdown.cancel();
     assert_eq!(worker.await.expect("the worker does not panic")?.done, 2);
-    gate.close().await
+    client.close().await
 }

@@ -44,8 +44,8 @@ async fn main() -> rushgate::Result<()> {
     shop.execute_batch("CREATE TABLE orders (id INTEGER PRIMARY KEY, buyer TEXT)").expect("a table");
 
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let mail = gate.queue_of::<String>("mail")?;
+    let client = Rushgate::connect(&store).await?;
+    let mail = client.queue_of::<String>("mail")?;
     let outbox = Outbox::open(&format!("sqlite:{}", path.display())).await?;
     for (n, (buyer, pays)) in [("ann", true), ("bob", false), ("cem", true)].into_iter().enumerate() {
         let letter = mail.new_task(format!("thank:{n}"), buyer.to_owned())?;
@@ -54,7 +54,7 @@ async fn main() -> rushgate::Result<()> {
 
     let (letters, mut written) = unbounded_channel();
     let shutdown = CancellationToken::new();
-    let relay = tokio::spawn(OutboxRelay::new(&gate, outbox.clone()).run(shutdown.clone()));
+    let relay = tokio::spawn(OutboxRelay::new(&client, outbox.clone()).run(shutdown.clone()));
     let worker = Worker::new(&mail).state(letters).register("*", thank);
     let worker = tokio::spawn(worker.run(shutdown.clone()));
     for _ in 0..2 {
@@ -65,5 +65,5 @@ async fn main() -> rushgate::Result<()> {
     worker.await.expect("the worker does not panic")?;
     assert_eq!(moved, 2, "bob did not pay, so there was never a letter");
     assert_eq!(outbox.stats().await?.waiting, 0);
-    gate.close().await
+    client.close().await
 }

@@ -7,8 +7,8 @@ use rushgate::{Enqueued, Rushgate};
 #[expect(clippy::print_stdout, reason = "an example tells its story")]
 async fn main() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let samples = gate.queue_of::<u32>("samples")?;
+    let client = Rushgate::connect(&store).await?;
+    let samples = client.queue_of::<u32>("samples")?;
     let at_most = |bound, overflow| QueueLimits { bound: Some(bound), overflow, ..QueueLimits::default() };
 
     samples.limit(at_most(3, Overflow::DropOldest)).await?;
@@ -23,14 +23,14 @@ async fn main() -> rushgate::Result<()> {
     assert_eq!(newest, [8, 9, 10]);
 
     // Tasks that must not be lost: the queue refuses, and the client retries later.
-    let orders = gate.queue_of::<u32>("orders")?;
+    let orders = client.queue_of::<u32>("orders")?;
     orders.limit(at_most(1, Overflow::Refuse)).await?;
     orders.enqueue("order:1", 1).send().await?;
     assert_eq!(orders.enqueue("order:2", 2).send().await?, Enqueued::Full { bound: 1 });
     println!("order:2 waits outside");
 
     // Tasks that are worthless when late: the queue drops the new one.
-    let pings = gate.queue_of::<u32>("pings")?;
+    let pings = client.queue_of::<u32>("pings")?;
     pings.limit(at_most(1, Overflow::DropNew)).await?;
     pings.enqueue("ping:1", 1).send().await?;
     assert_eq!(pings.enqueue("ping:2", 2).send().await?, Enqueued::Dropped { bound: 1 });
@@ -39,5 +39,5 @@ async fn main() -> rushgate::Result<()> {
         pings.stats().await?.dropped,
         samples.stats().await?.dropped
     );
-    gate.close().await
+    client.close().await
 }

@@ -25,8 +25,8 @@ fn shrink(picture: Payload, queue: QueueName, cancel: CancellationToken) -> Resu
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("pictures.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
-    let (urgent, backlog) = (gate.queue("urgent")?, gate.queue("backlog")?);
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let (urgent, backlog) = (client.queue("urgent")?, client.queue("backlog")?);
     let picture = |n: u8| Payload::new("image/x-raw".parse()?, vec![n; 4_096]);
     for n in 0..10 {
         backlog.enqueue(format!("picture:{n}"), picture(n)?).kind("shrink").send().await?;
@@ -47,5 +47,5 @@ async fn main() -> rushgate::Result<()> {
     }
     shutdown.cancel();
     assert_eq!(working.await.expect("the worker does not panic")?.done, 11);
-    gate.close().await
+    client.close().await
 }

@@ -29,9 +29,9 @@ async fn send(job: Job<Mail>) -> Outcome {
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("mail.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
 
-    let mail = gate.queue_of::<Mail>("mail")?;
+    let mail = client.queue_of::<Mail>("mail")?;
     for to in ["ann", "bob", "nobody"] {
         mail.enqueue(format!("welcome:{to}"), Mail { to: to.to_owned() }).send().await?;
     }
@@ -55,5 +55,5 @@ async fn main() -> rushgate::Result<()> {
     for letter in mail.dead(Page::first(10)).await? {
         println!("dead letter {}: {}", letter.id, letter.error);
     }
-    gate.close().await
+    client.close().await
 }

@@ -7,10 +7,10 @@ use rushgate::Rushgate;
 async fn main() -> rushgate::Result<()> {
     // Or `sqlite:shop.db`, `redis://127.0.0.1:6379`, `redis+cluster://…`.
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let lock = gate.lock("nightly-report")?;
+    let client = Rushgate::connect(&store).await?;
+    let lock = client.lock("nightly-report")?;
     // Waits for the lock, renews it while the work runs, and stops the work if the lock is lost.
     let outcome = lock.run(async |held| format!("report written, fence {}", held.fence())).await?;
     println!("{outcome:?}");
-    gate.close().await
+    client.close().await
 }

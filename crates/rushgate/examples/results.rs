@@ -20,8 +20,8 @@ async fn sum(numbers: Vec<u64>, progress: Progress) -> Output<u64> {
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("results.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
-    let sums = gate.queue_of::<Vec<u64>>("sums")?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let sums = client.queue_of::<Vec<u64>>("sums")?;
     // Results are kept for one hour, and at most the latest 10,000.
     let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
     sums.limit(QueueLimits { retention, ..QueueLimits::default() }).await?;
@@ -38,5 +38,5 @@ async fn main() -> rushgate::Result<()> {
     let total: Option<u64> = over?.map(|over| over.result()).transpose()?.flatten();
     println!("the sum is {total:?}");
     assert_eq!(total, Some(6));
-    gate.close().await
+    client.close().await
 }

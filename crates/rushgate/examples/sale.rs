@@ -14,12 +14,12 @@ use tokio::task::JoinSet;
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the stores");
     let file = format!("sqlite:{}", dir.path().join("shop.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let file = format!("sqlite:{}", dir.path().join("orders.db").display());
     let ledger = connect_ledger(&std::env::var("RUSHGATE_ORDERS").unwrap_or(file))?;
 
-    gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
-    let sale = gate.sale("phones")?;
+    client.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
+    let sale = client.sale("phones")?;
     sale.open().await?;
     let shutdown = CancellationToken::new();
     let clerk = tokio::spawn(OrderWorker::new(sale.clone(), Arc::clone(&ledger)).run(shutdown.clone()));
@@ -53,11 +53,11 @@ async fn main() -> rushgate::Result<()> {
         println!("phone no. {unit} belongs to {buyer}");
     }
     assert_eq!(phones.len(), 10);
-    println!("{:?}", sale.gate_stats());
+    println!("{:?}", sale.admission_stats());
     let audit = sale.audit(Some(&*ledger)).await?;
     for check in &audit.checks {
         println!("{} {}: {}", if check.ok { "ok  " } else { "FAIL" }, check.claim, check.figures);
     }
     assert!(audit.ok);
-    gate.close().await
+    client.close().await
 }

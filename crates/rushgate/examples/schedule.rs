@@ -17,8 +17,8 @@ async fn main() -> rushgate::Result<()> {
 
     let mut fleet = Vec::new();
     for machine in ["one", "two", "three"] {
-        let gate = Rushgate::connect(&url).await?;
-        let queue = gate.queue_of::<String>("reports")?;
+        let client = Rushgate::connect(&url).await?;
+        let queue = client.queue_of::<String>("reports")?;
         // All three save the same schedule at startup. A nightly one would be
         // `Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin")?`.
         let each_second = Recurrence::every(Duration::from_secs(1))?.missed(Missed::All);
@@ -31,7 +31,7 @@ async fn main() -> rushgate::Result<()> {
         };
         let worker = Worker::new(&queue).register("*", handler);
         let worker = worker.run(shutdown.clone());
-        fleet.push((gate, tokio::spawn(worker)));
+        fleet.push((client, tokio::spawn(worker)));
     }
 
     let mut ids = Vec::new();
@@ -41,9 +41,9 @@ async fn main() -> rushgate::Result<()> {
         ids.push(id);
     }
     shutdown.cancel();
-    for (gate, worker) in fleet {
+    for (client, worker) in fleet {
         worker.await.expect("the worker does not panic")?;
-        gate.close().await?;
+        client.close().await?;
     }
     ids.sort();
     ids.dedup();

@@ -21,8 +21,8 @@ async fn rebuild(_page: u32, id: TaskId, tenant: Option<TaskKey>, State(log): St
 async fn main() -> rushgate::Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("tenants.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
-    let pages = gate.queue_of::<u32>("pages")?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let pages = client.queue_of::<u32>("pages")?;
     // Per tenant: one at a time, in order, at most 100 per second. Whole queue: at most 1,000 per second.
     pages
         .limit(QueueLimits {
@@ -54,5 +54,5 @@ async fn main() -> rushgate::Result<()> {
     assert!(place("globex:1") < place("acme:10"), "one tenant with much to do does not starve another");
     let of_acme: Vec<_> = log.iter().filter(|id| id.starts_with("acme:")).cloned().collect();
     assert_eq!(of_acme, (1..=50).map(|page| format!("acme:{page}")).collect::<Vec<_>>());
-    gate.close().await
+    client.close().await
 }

@@ -103,15 +103,15 @@ async fn bake(pizza: String, State(done): State<CancellationToken>) {
 /// Enqueues a task within a span, and runs a worker until it is done.
 async fn order_a_pizza() -> rushgate::Result<()> {
     let store = std::env::var("RUSHGATE_STORE").unwrap_or("sqlite::memory:".into());
-    let gate = Rushgate::connect(&store).await?;
-    let orders = gate.queue_of::<String>("orders")?;
+    let client = Rushgate::connect(&store).await?;
+    let orders = client.queue_of::<String>("orders")?;
     // The task carries the span in which `enqueue` is called.
     let order = async { orders.enqueue("order:1", "quattro stagioni".to_owned()).kind("bake").send().await };
     order.instrument(info_span!("checkout")).await?;
     let done = CancellationToken::new();
     let worker = Worker::new(&orders).state(done.clone()).register("bake", bake);
     worker.run(done).await?;
-    gate.close().await
+    client.close().await
 }
 
 /// A collector that answers every request with 200, until it has received spans with all these names.

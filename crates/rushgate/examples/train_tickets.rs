@@ -28,10 +28,10 @@ async fn book(train: &Sale, passenger: &str, segments: &[&str]) -> Result<Option
 async fn main() -> Result<()> {
     let dir = tempfile::tempdir().expect("a place for the store");
     let file = format!("sqlite:{}", dir.path().join("train.db").display());
-    let gate = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
+    let client = Rushgate::connect(&std::env::var("RUSHGATE_STORE").unwrap_or(file)).await?;
     let seats = SEGMENTS.iter().fold(SaleBuilder::new("train-1"), |sale, segment| sale.sku(*segment, 3, 1));
-    gate.create_sale(seats).await?;
-    let train = gate.sale("train-1")?;
+    client.create_sale(seats).await?;
+    let train = client.sale("train-1")?;
     train.open().await?;
 
     let mut tickets = Vec::new();
@@ -54,5 +54,5 @@ async fn main() -> Result<()> {
     // get none.
     assert_eq!(tickets, [Some(1), Some(2), Some(1), Some(3), None, None]);
     assert!(train.audit(None).await?.ok);
-    gate.close().await
+    client.close().await
 }

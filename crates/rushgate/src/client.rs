@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Waker};
 
 use rushgate_core::{
-    Answer, ClientId, ListedSale, LockName, LockState, Op, Owner, Page, QueueName, Result, Store, StoreCalls,
-    StoreInfo, Token, Verbs, Warning,
+    Answer, ClientId, Holder, ListedSale, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleId,
+    Store, StoreCalls, StoreInfo, Token, Verbs, Warning,
 };
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::lock::LostReason;
-use crate::lock::renewal::Renewals;
-use crate::patience::{PATIENCE, ask};
-use crate::sale::Sales;
+use crate::cache::{SaleCache, Sales};
+use crate::held::LostReason;
+use crate::renewal::Renewals;
+use crate::retry::{RETRY_BUDGET, ask};
 
 /// A client of one store: entry point to its locks, queues and sales.
 ///
@@ -30,9 +30,9 @@ use crate::sale::Sales;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// assert_eq!(gate.info().durability, rushgate::store::Durability::D0);
-/// gate.close().await
+/// let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// assert_eq!(client.info().durability, rushgate::store::Durability::D0);
+/// client.close().await
 /// # }
 /// ```
 #[derive(Clone)]
@@ -151,7 +151,7 @@ impl Rushgate {
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a bad name. Otherwise the store could not answer;
     /// [`may_have_happened`](crate::Error::may_have_happened) says whether the lock may have been released.
-    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<crate::lock::Holder>> {
+    pub async fn force_release(&self, name: impl AsRef<str>) -> Result<Option<Holder>> {
         let name = LockName::new(name)?;
         self.store().force_release(&name).await
     }
@@ -201,8 +201,8 @@ impl Rushgate {
         &self.shared.renewals
     }
 
-    pub(crate) fn shared_sales(&self) -> &Sales {
-        &self.shared.sales
+    pub(crate) fn sale_cache(&self, id: &SaleId) -> Arc<SaleCache> {
+        self.shared.sales.of(id)
     }
 
     /// Shared notifier of this process's listeners on one queue.
@@ -236,9 +236,9 @@ impl Rushgate {
         &self.shared.closing
     }
 
-    /// Retries the call with the same token while its outcome is unknown, for up to [`PATIENCE`].
+    /// Retries the call with the same token while its outcome is unknown, for up to [`RETRY_BUDGET`].
     pub(crate) fn ask<'a, T>(&self, call: impl FnMut() -> Answer<'a, T>) -> impl Future<Output = Result<T>> {
-        ask(Instant::now() + PATIENCE, self.closing(), call)
+        ask(Instant::now() + RETRY_BUDGET, self.closing(), call)
     }
 
     /// Sends the first request of `work` now and continues in the background. Never blocks, never panics, and

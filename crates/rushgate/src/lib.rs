@@ -13,20 +13,20 @@
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> rushgate::Result<()> {
-//! let gate = Rushgate::connect("sqlite::memory:").await?;
+//! let client = Rushgate::connect("sqlite::memory:").await?;
 //!
 //! // A lock: hold, run, release on every path out.
-//! let outcome = gate.lock("order:42")?.run(|held| async move { held.fence() }).await?;
+//! let outcome = client.lock("order:42")?.run(|held| async move { held.fence() }).await?;
 //! assert!(matches!(outcome, RunOutcome::Done(_)));
 //!
 //! // A queue: one record per ID, however often it is enqueued.
-//! let mail = gate.queue_of::<String>("mail")?;
+//! let mail = client.queue_of::<String>("mail")?;
 //! mail.enqueue("order:42", "Thank you".to_owned()).delay(Duration::from_secs(60)).send().await?;
 //! assert_eq!(mail.stats().await?.scheduled, 1);
 //!
 //! // A sale: two phones, one for each buyer.
-//! gate.create_sale(SaleBuilder::new("phones").sku("phone", 2, 1)).await?;
-//! let sale = gate.sale("phones")?;
+//! client.create_sale(SaleBuilder::new("phones").sku("phone", 2, 1)).await?;
+//! let sale = client.sale("phones")?;
 //! sale.open().await?;
 //! let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
 //! let key = IdempotencyKey::new("click-1")?;
@@ -37,7 +37,7 @@
 //!     }
 //! }
 //! assert!(sale.audit(None).await?.ok);
-//! gate.close().await
+//! client.close().await
 //! # }
 //! ```
 //!
@@ -58,12 +58,15 @@
 //! The crate runs on [Tokio](https://tokio.rs) with timers enabled. Dropping a guard never blocks and needs
 //! no runtime.
 
+mod cache;
 mod client;
 mod clock;
 mod connect;
 mod counters;
+mod held;
 mod passed_on;
-mod patience;
+mod renewal;
+mod retry;
 
 pub mod lock;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

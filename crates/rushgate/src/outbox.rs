@@ -47,8 +47,8 @@
 //!     COMMIT;
 //! ").unwrap();
 //!
-//! let gate = Rushgate::connect("sqlite::memory:").await?;
-//! let relay = OutboxRelay::new(&gate, outbox);
+//! let client = Rushgate::connect("sqlite::memory:").await?;
+//! let relay = OutboxRelay::new(&client, outbox);
 //! let (metrics, shutdown) = (relay.metrics(), CancellationToken::new());
 //! let running = tokio::spawn(relay.run(shutdown.clone()));
 //! while metrics.moved() < 1 {
@@ -56,8 +56,8 @@
 //! }
 //! shutdown.cancel();
 //! assert_eq!(running.await.unwrap().moved, 1);
-//! assert_eq!(gate.queue("mail")?.stats().await?.ready, 1);
-//! # gate.close().await
+//! assert_eq!(client.queue("mail")?.stats().await?.ready, 1);
+//! # client.close().await
 //! # }
 //! ```
 
@@ -76,7 +76,7 @@ use rushgate_ledger::{OutboxBatches, OutboxLead, OutboxTask, OutboxTurn};
 
 use crate::Rushgate;
 use crate::counters::count;
-use crate::patience::Pauses;
+use crate::retry::Pauses;
 
 /// Longest pause between two reads. Notifications are reliable; this is a fallback.
 const LOOK_EVERY: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// Run any number, in any number of processes: one is active, and the others take over if it ends or dies.
 #[derive(Clone, Debug)]
 pub struct OutboxRelay {
-    gate: Rushgate,
+    client: Rushgate,
     outbox: Outbox,
     metrics: OutboxMetrics,
 }
@@ -160,8 +160,8 @@ pub struct OutboxReport {
 
 impl OutboxRelay {
     /// A relay from `outbox` into the queues of the client's store.
-    pub fn new(gate: &Rushgate, outbox: Outbox) -> Self {
-        Self { gate: gate.clone(), outbox, metrics: OutboxMetrics::default() }
+    pub fn new(client: &Rushgate, outbox: Outbox) -> Self {
+        Self { client: client.clone(), outbox, metrics: OutboxMetrics::default() }
     }
 
     /// Live counters, to watch while it runs.
@@ -192,7 +192,7 @@ impl OutboxRelay {
     }
 
     fn is_over(&self, shutdown: &CancellationToken) -> bool {
-        shutdown.is_cancelled() || self.gate.closing().is_cancelled()
+        shutdown.is_cancelled() || self.client.closing().is_cancelled()
     }
 
     async fn lead(&self, shutdown: &CancellationToken) -> Result<()> {
@@ -254,7 +254,7 @@ impl Work<'_> {
             tokio::select! {
                 waited = self.lead.wait(at_most.unwrap_or(LOOK_EVERY).max(SHORTEST)) => waited?,
                 () = shutdown.cancelled() => {}
-                () = self.relay.gate.closing().cancelled() => {}
+                () = self.relay.client.closing().cancelled() => {}
             }
         }
     }
@@ -316,8 +316,8 @@ impl Work<'_> {
                 continue;
             }
             let question = Relay { outbox: self.lead.id().clone(), tasks: Vec::new() };
-            let store = self.relay.gate.store();
-            match self.relay.gate.ask(|| store.relay(queue, question.clone())).await {
+            let store = self.relay.client.store();
+            match self.relay.client.ask(|| store.relay(queue, question.clone())).await {
                 Ok(relayed) => {
                     self.marks.insert(queue.clone(), relayed.upto);
                     has_asked = true;
@@ -359,7 +359,7 @@ impl OutboxRelay {
             }
             // None was enqueued. Sending them separately shows which one failed.
             Err(error) if error.is_invalid() && !error.may_have_happened() => {
-                self.send_one_by_one(queue, batch, tasks).await
+                self.send_separately(queue, batch, tasks).await
             }
             Err(error) => {
                 self.note_outage(queue, &error);
@@ -368,7 +368,7 @@ impl OutboxRelay {
         }
     }
 
-    async fn send_one_by_one(&self, queue: &QueueName, batch: Relay, tasks: &[OutboxTask]) -> Sent {
+    async fn send_separately(&self, queue: &QueueName, batch: Relay, tasks: &[OutboxTask]) -> Sent {
         let mut sent = Sent::default();
         // Set the first refused task aside before sending the next: a queue that has a later number would
         // count this one as received.
@@ -394,10 +394,10 @@ impl OutboxRelay {
     }
 
     async fn put(&self, queue: &QueueName, batch: Relay) -> Result<u64> {
-        let relayed = self.gate.ask(|| self.gate.store().relay(queue, batch.clone())).await?;
+        let relayed = self.client.ask(|| self.client.store().relay(queue, batch.clone())).await?;
         count(&self.metrics.0.batches, 1);
         if batch.tasks.iter().any(|(_, task)| task.due != Due::Now) {
-            self.gate.next_due_changed(queue);
+            self.client.next_due_changed(queue);
         }
         Ok(relayed.upto)
     }

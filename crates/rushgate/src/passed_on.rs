@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Due, NewTask, Notice, QueueName, Reply, Request, Result, Topic, Verbs, verb};
+use rushgate_core::{Due, NewTask, Notification, QueueName, Reply, Request, Result, Topic, Verbs, verb};
 
 use crate::Rushgate;
 use crate::queue::Ready;
@@ -30,7 +30,10 @@ impl Rushgate {
     ///
     /// # Errors
     /// The store cannot notify. Nothing was changed.
-    pub fn listen(&self, topic: Topic) -> impl Future<Output = Result<Option<Notice>>> + Send + 'static {
+    pub fn listen(
+        &self,
+        topic: Topic,
+    ) -> impl Future<Output = Result<Option<Notification>>> + Send + 'static {
         // Of the listeners of a process, the store wakes one. This one shares that turn with the others.
         let heard = match topic {
             Topic::Ready(queue) => Err(Ready::listen(self, &queue)),

@@ -3,6 +3,6 @@
 
 #[doc(inline)]
 pub use rushgate_core::{
-    ClientId, Durability, Effect, Log, Op, Page, Reply, Request, Spoken, Store, StoreCalls, StoreInfo, Topic,
-    WIRE_VERSION, Warning, hex, normalized, verb,
+    ClientId, Durability, Effect, HumanDuration, Log, Op, Page, Reply, Request, Store, StoreCalls, StoreInfo,
+    Topic, WIRE_VERSION, Warning, hex, normalized, verb,
 };

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_indented_is_wrapped_anew() {
+    fn unindented_lines_are_wrapped_again() {
         let long = "word ".repeat(20);
         let text = reflowed(&format!("Example:\n  rushgate {long}\n\n{long}\nmore\nExit status: 1"));
         let words = |n| vec!["word"; n].join(" ");

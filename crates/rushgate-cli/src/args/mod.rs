@@ -2,9 +2,11 @@
 
 mod help;
 pub(crate) mod lock;
+pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod queue;
 pub(crate) mod room;
+pub(crate) mod rush;
 pub(crate) mod sale;
 pub(crate) mod serve;
 pub(crate) mod tools;
@@ -14,7 +16,6 @@ pub(crate) mod work;
 use clap::{Parser, Subcommand};
 
 use crate::output::OutputArgs;
-use crate::rush;
 
 pub(crate) use help::command;
 

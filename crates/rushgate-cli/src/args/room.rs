@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use rushgate::Timestamp;
 use rushgate::queue::Rate;
 
-use super::sale::OfSale;
+use super::names::OfSale;
 use crate::{duration, moments};
 
 /// Manage the waiting room of a sale.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{ArgAction, Args, Subcommand};
 use rushgate::Timestamp;
 
+use super::names::OfSale;
 use super::room::{DrawVerb, RoomVerb};
 use crate::{duration, moments};
 
@@ -79,13 +80,6 @@ impl SaleVerb {
             _ => matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_)),
         }
     }
-}
-
-/// A sale.
-#[derive(Debug, Args)]
-pub(crate) struct OfSale {
-    /// ID of the sale.
-    pub(crate) id: String,
 }
 
 /// Create a sale without opening it.

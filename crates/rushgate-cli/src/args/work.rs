@@ -19,7 +19,7 @@ use crate::duration;
 /// attempt. With a secret (RUSHGATE_WEBHOOK_SECRET or --secret-file) requests are signed by the Standard Webhooks
 /// specification.
 #[derive(Debug, Args)]
-#[command(group(ArgGroup::new("hands").args(["exec", "webhook"]).required(true)), after_help = "\
+#[command(group(ArgGroup::new("runner").args(["exec", "webhook"]).required(true)), after_help = "\
 Examples:
   rushgate work mail --exec ./send-mail.sh
   rushgate work mail --concurrency 8 --until-empty \\

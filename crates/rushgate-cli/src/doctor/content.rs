@@ -7,7 +7,7 @@ use rushgate::sale::{DamagedSale, HaltReason, ListedSale, SaleState, SaleStatus}
 use rushgate::store::Page;
 use rushgate::{Result, Rushgate};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::output::{counted, word};
 use crate::queue::all_queues;
 
@@ -16,9 +16,9 @@ const UNATTENDED: Duration = Duration::from_secs(60);
 
 /// Returns the open sales. A failed read is a finding. All reads run concurrently, because each may take long
 /// to fail.
-pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleState> {
+pub(super) async fn look(client: &Rushgate, findings: &mut Findings) -> Vec<SaleState> {
     let page = || Page::first(10_000);
-    let (queues, locks, sales) = tokio::join!(queues(gate), gate.locks(page()), gate.sales(page()));
+    let (queues, locks, sales) = tokio::join!(queues(client), client.locks(page()), client.sales(page()));
     let queues = read("queues", queues, findings);
     findings.queues = queues.len();
     queues.iter().for_each(|(name, stats)| look_at_queue(name, stats, findings));
@@ -45,10 +45,10 @@ pub(super) async fn look(gate: &Rushgate, findings: &mut Findings) -> Vec<SaleSt
     sales
 }
 
-async fn queues(gate: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
+async fn queues(client: &Rushgate) -> Result<Vec<(QueueName, QueueStats)>> {
     let mut queues = Vec::new();
-    for name in all_queues(gate).await? {
-        let stats = gate.queue(&name)?.stats().await?;
+    for name in all_queues(client).await? {
+        let stats = client.queue(&name)?.stats().await?;
         queues.push((name, stats));
     }
     Ok(queues)

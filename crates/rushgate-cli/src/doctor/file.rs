@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rustix::fs::{statfs, statvfs};
 
-use super::{Findings, bytes};
+use super::findings::{Findings, bytes};
 
 /// Below this, the disk may soon be full.
 const FREE_MIN: u64 = 256 << 20;

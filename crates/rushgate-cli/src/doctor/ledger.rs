@@ -4,7 +4,7 @@ use anyhow::Result;
 use rushgate::Ledger;
 use rushgate::sale::SaleState;
 
-use super::Findings;
+use super::findings::Findings;
 use crate::globals::Globals;
 
 pub(super) async fn look(globals: &Globals, open: &[SaleState], findings: &mut Findings) {

@@ -2,80 +2,33 @@
 
 mod content;
 mod file;
+mod findings;
 mod ledger;
 mod server;
 mod write;
 
-use std::fmt;
-use std::path::PathBuf;
-
-use anyhow::{Error, Result};
+use anyhow::Result;
 use rushgate::store::{Durability, StoreInfo, Warning};
 use rushgate_redis::UNSEEN_SETTINGS;
-use serde::Serialize;
 
 use crate::args::tools::DoctorArgs;
-use crate::exit::{Exit, Verdict};
+use crate::exit::Exit;
 use crate::globals::{Globals, file_of, is_http};
 use crate::output::{Output, Paint, counted};
-
-/// A failed check and its fix.
-#[derive(Serialize)]
-struct Finding {
-    what: String,
-    fix: String,
-}
-
-/// The findings.
-#[derive(Default, Serialize)]
-struct Findings {
-    store: String,
-    server: String,
-    durability: String,
-    promise: &'static str,
-    schema: Option<u32>,
-    file: Option<PathBuf>,
-    file_bytes: Option<u64>,
-    log_bytes: Option<u64>,
-    free_bytes: Option<u64>,
-    queues: usize,
-    tasks: u64,
-    dead_letters: u64,
-    locks_held: usize,
-    locks_waited_for: usize,
-    sales: usize,
-    ledger: Option<String>,
-    ledger_server: Option<String>,
-    functions: Option<&'static str>,
-    #[serde(skip)]
-    functions_in_words: Option<String>,
-    warnings: Vec<Finding>,
-}
-
-impl Findings {
-    fn warn(&mut self, what: impl Into<String>, fix: impl Into<String>) {
-        self.warnings.push(Finding { what: what.into(), fix: fix.into() });
-    }
-
-    /// Adds a finding for a failed step. `fix` is used if the error has no hint of its own.
-    fn failed(&mut self, what: impl fmt::Display, error: &Error, fix: &str) {
-        let Verdict { message, hint, .. } = Verdict::of(error);
-        self.warn(format!("{what}: {message}"), hint.unwrap_or_else(|| fix.to_owned()));
-    }
-}
+use findings::{Finding, Findings, bytes};
 
 pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
     let file = file_of(globals.store_url());
     globals
-        .with_gate(async |gate| {
-            let warnings = gate.warnings();
-            let mut findings = findings(&gate.info(), warnings.contains(&UNSEEN_SETTINGS));
+        .with_client(async |client| {
+            let warnings = client.warnings();
+            let mut findings = findings(&client.info(), warnings.contains(&UNSEEN_SETTINGS));
             for Warning { what, fix } in warnings {
                 findings.warn(what, fix);
             }
-            write::attempt(&gate, &mut findings).await;
-            let sales = content::look(&gate, &mut findings).await;
+            write::attempt(&client, &mut findings).await;
+            let sales = content::look(&client, &mut findings).await;
             ledger::look(globals, &sales, &mut findings).await;
             match file {
                 Some(file) => file::look(&file, &mut findings),
@@ -125,15 +78,6 @@ fn promise(durability: Durability) -> &'static str {
         Durability::D1 => "a process crash, but not a power failure",
         Durability::D2 => "a power failure of this machine",
         Durability::D3 => "the loss of a machine",
-    }
-}
-
-fn bytes(n: u64) -> String {
-    match n {
-        0..=9_999 => format!("{n} bytes"),
-        10_000..=9_999_999 => format!("{} KiB", n >> 10),
-        10_000_000..=9_999_999_999 => format!("{} MiB", n >> 20),
-        _ => format!("{} GiB", n >> 30),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use rushgate_redis::functions::{Functions, State};
 use rushgate_server::{TokenFile, check_certificate};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::files;
 use crate::functions::what;
 use crate::globals::is_http;

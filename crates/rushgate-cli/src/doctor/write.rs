@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use rushgate::{LockOutcome, Rushgate};
 
-use super::Findings;
+use super::findings::Findings;
 
 /// Lock that the check acquires and releases.
 const LOCK: &str = "rushgate:doctor";
@@ -13,14 +13,14 @@ const LOCK: &str = "rushgate:doctor";
 const LEASE: Duration = Duration::from_secs(1);
 
 /// A readable store may still refuse writes: full disk, no memory, too few replicas.
-pub(super) async fn attempt(gate: &Rushgate, findings: &mut Findings) {
-    if let Err(error) = write(gate).await {
+pub(super) async fn attempt(client: &Rushgate, findings: &mut Findings) {
+    if let Err(error) = write(client).await {
         findings.failed("a test write failed", &error, "check the server log");
     }
 }
 
-async fn write(gate: &Rushgate) -> Result<()> {
-    let lock = gate.lock(LOCK)?.lease(LEASE).label("rushgate doctor");
+async fn write(client: &Rushgate) -> Result<()> {
+    let lock = client.lock(LOCK)?.lease(LEASE).label("rushgate doctor");
     // Otherwise another `doctor` holds the lock, so the store accepts writes.
     if let LockOutcome::Held(guard) = lock.try_acquire().await? {
         guard.release().await?;

@@ -12,9 +12,9 @@ use crate::output::{Output, Table, moment};
 /// Head of the table of locks.
 pub(crate) const HEAD: [&str; 5] = ["LOCK", "HOLDER", "SINCE", "WAITING", "LABEL"];
 
-pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
+pub(super) async fn ls(client: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
-    let locks = gate.locks(page).await?;
+    let locks = client.locks(page).await?;
     if locks.is_empty() {
         output.remark(if is_first { "no locks are held or waited for" } else { "no more locks" });
     }
@@ -33,8 +33,8 @@ pub(crate) fn row(lock: &LockState) -> [String; 5] {
     ]
 }
 
-pub(super) async fn show(gate: &Rushgate, args: OfLock, output: Output) -> Result<Exit> {
-    let state = gate.lock(&args.name)?.state().await?;
+pub(super) async fn show(client: &Rushgate, args: OfLock, output: Output) -> Result<Exit> {
+    let state = client.lock(&args.name)?.state().await?;
     output.data(&state, text(&state))
 }
 

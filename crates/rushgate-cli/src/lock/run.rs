@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rushgate::lock::{Busy, LostReason, Released};
-use rushgate::store::Spoken;
+use rushgate::store::HumanDuration;
 use rushgate::{Error, Lock, LockGuard, LockOutcome, Rushgate};
 use rustix::process::Signal;
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
@@ -25,10 +25,10 @@ const LABEL_MAX: usize = 200;
 /// Minimum time for a release.
 const RELEASE_MIN: Duration = Duration::from_secs(1);
 
-pub(super) async fn run(gate: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
+pub(super) async fn run(client: &Rushgate, args: RunArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let label = args.label.clone().unwrap_or_else(|| label(&args.command));
-    let lock = gate.lock(&args.name)?.lease(args.lease).wait(args.wait).label(label);
+    let lock = client.lock(&args.name)?.lease(args.lease).wait(args.wait).label(label);
     // A signal drops the acquisition, which leaves the wait queue.
     let guard = tokio::select! {
         outcome = lock.acquire() => match outcome? {
@@ -54,7 +54,7 @@ async fn refusal(lock: &Lock, busy: Busy, wait: Duration) -> Fault {
         0 => String::new(),
         ahead => format!("; {} ahead", counted(ahead, "waiter")),
     };
-    let message = format!("cannot acquire `{}` within {}: {holder}{line}", lock.name(), Spoken(wait));
+    let message = format!("cannot acquire `{}` within {}: {holder}{line}", lock.name(), HumanDuration(wait));
     Fault::refused("busy", message)
         .hint("pass a longer --wait, or see `rushgate lock show` and `rushgate lock force-release`")
 }
@@ -262,7 +262,7 @@ async fn release(
         output.warn(format_args!(
             "the store cannot be reached; trying to release `{}` until its lease ends, for up to {}",
             lock.name(),
-            Spoken(left)
+            HumanDuration(left)
         ));
     }
     while released.as_ref().is_err_and(Error::is_unavailable) {

@@ -25,7 +25,7 @@ struct Answered<'a, O> {
     outcome: &'a O,
 }
 
-pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
+pub(super) async fn complete(client: &Rushgate, args: CompleteArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
     let result = args.result.as_ref().map(|text| content(text.clone().into_bytes(), &args.content_type));
     let result = result.transpose()?;
@@ -34,11 +34,11 @@ pub(super) async fn complete(gate: &Rushgate, args: CompleteArgs, output: Output
         result: result.clone(),
         discarded: args.discarded,
     };
-    let outcomes = gate.queue(&args.tickets.queue)?.complete(tickets.iter().map(done).collect()).await?;
+    let outcomes = client.queue(&args.tickets.queue)?.complete(tickets.iter().map(done).collect()).await?;
     show(&tickets, &outcomes, |outcome| *outcome != Completed::Stale, output)
 }
 
-pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> Result<Exit> {
+pub(super) async fn retry(client: &Rushgate, args: RetryArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
     let failed = tickets.iter().map(|ticket| Retry {
         ticket: ticket.clone(),
@@ -46,53 +46,53 @@ pub(super) async fn retry(gate: &Rushgate, args: RetryArgs, output: Output) -> R
         error: args.error.clone(),
         give_up: args.give_up,
     });
-    let outcomes = gate.queue(&args.tickets.queue)?.retry(failed.collect()).await?;
+    let outcomes = client.queue(&args.tickets.queue)?.retry(failed.collect()).await?;
     show(&tickets, &outcomes, |outcome| *outcome != Retried::Stale, output)
 }
 
-pub(super) async fn release(gate: &Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
+pub(super) async fn release(client: &Rushgate, args: ReleaseArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
     let delay = args.delay.unwrap_or_default();
     let releases = tickets.iter().map(|ticket| TaskRelease { ticket: ticket.clone(), delay });
-    let outcomes = gate.queue(&args.tickets.queue)?.release(releases.collect()).await?;
+    let outcomes = client.queue(&args.tickets.queue)?.release(releases.collect()).await?;
     show(&tickets, &outcomes, |outcome| *outcome != TaskReleased::Stale, output)
 }
 
-pub(super) async fn extend(gate: &Rushgate, args: ExtendArgs, output: Output) -> Result<Exit> {
+pub(super) async fn extend(client: &Rushgate, args: ExtendArgs, output: Output) -> Result<Exit> {
     let tickets = read(&args.tickets)?;
     let said = args.percent.is_some() || args.note.is_some();
     let progress = said.then(|| TaskProgress { percent: args.percent, note: args.note.unwrap_or_default() });
     let beat = |ticket: &Ticket| Heartbeat { ticket: ticket.clone(), progress: progress.clone() };
     let beats = tickets.iter().map(beat).collect();
-    let outcomes = gate.queue(&args.tickets.queue)?.extend(beats, args.lease).await?;
+    let outcomes = client.queue(&args.tickets.queue)?.extend(beats, args.lease).await?;
     show(&tickets, &outcomes, |outcome| *outcome == TaskExtended::Extended, output)
 }
 
-pub(super) async fn dequeue(gate: &Rushgate, args: DequeueArgs, output: Output) -> Result<Exit> {
+pub(super) async fn dequeue(client: &Rushgate, args: DequeueArgs, output: Output) -> Result<Exit> {
     let ticket: Ticket = args.ticket.parse()?;
-    let outcome = gate.queue(&args.queue)?.dequeue(ticket.clone()).await?;
+    let outcome = client.queue(&args.queue)?.dequeue(ticket.clone()).await?;
     show_one(ticket.id.as_str(), &outcome, outcome == Dequeued::Removed, output)
 }
 
-pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
-    let Some(id) = &args.id else { return bulk::cancel(gate, args, output).await };
-    let outcome = gate.queue(&args.queue)?.cancel(id).await?;
+pub(super) async fn cancel(client: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
+    let Some(id) = &args.id else { return bulk::cancel(client, args, output).await };
+    let outcome = client.queue(&args.queue)?.cancel(id).await?;
     show_one(id, &outcome, outcome != Cancelled::NotFound, output)
 }
 
-pub(super) async fn reschedule(gate: &Rushgate, args: RescheduleArgs, output: Output) -> Result<Exit> {
+pub(super) async fn reschedule(client: &Rushgate, args: RescheduleArgs, output: Output) -> Result<Exit> {
     let due = args.delay.map(Due::After).or(args.at.map(Due::At)).unwrap_or(Due::Now);
-    let outcome = gate.queue(&args.queue)?.reschedule(&args.id, due).await?;
+    let outcome = client.queue(&args.queue)?.reschedule(&args.id, due).await?;
     show_one(&args.id, &outcome, matches!(outcome, Rescheduled::Rescheduled { .. }), output)
 }
 
-pub(super) async fn clear_unique(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
-    let outcome = gate.queue(&args.queue)?.clear_unique(&args.id).await?;
+pub(super) async fn clear_unique(client: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
+    let outcome = client.queue(&args.queue)?.clear_unique(&args.id).await?;
     show_one(&args.id, &outcome, outcome != UniqueCleared::NotFound, output)
 }
 
-pub(super) async fn close_batch(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
-    let answer = gate.queue(&args.queue)?.close_batch(&args.id).await?;
+pub(super) async fn close_batch(client: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
+    let answer = client.queue(&args.queue)?.close_batch(&args.id).await?;
     let id = &args.id;
     let words = match answer {
         Closed::Closed { left: 0 } => format!("closed {id}: no members left"),

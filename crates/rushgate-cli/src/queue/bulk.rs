@@ -33,8 +33,8 @@ pub(super) struct Tally {
     dry_run: bool,
 }
 
-pub(super) async fn cancel(gate: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn cancel(client: &Rushgate, args: CancelArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let (mut tally, mut progress) =
         (Tally { dry_run: args.dry_run, ..Tally::default() }, Progress::new(output));
     for state in args.state.as_ref().map_or(&UNFINISHED[..], std::slice::from_ref) {
@@ -112,8 +112,8 @@ struct DeadTally {
     dry_run: bool,
 }
 
-pub(super) async fn dead(gate: &Rushgate, verb: Dead, which: &Which, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&which.queue)?;
+pub(super) async fn dead(client: &Rushgate, verb: Dead, which: &Which, output: Output) -> Result<Exit> {
+    let queue = client.queue(&which.queue)?;
     let mut chosen = Chosen::new(&queue, &which.filter, None);
     let (mut tally, mut progress) =
         (DeadTally { dry_run: which.dry_run, ..DeadTally::default() }, Progress::new(output));

@@ -16,21 +16,21 @@ use crate::log;
 use crate::output::{Output, Table, counted, moment, word};
 use crate::signals::Signals;
 
-pub(super) async fn run(gate: &Rushgate, verb: CronVerb, output: Output) -> Result<Exit> {
+pub(super) async fn run(client: &Rushgate, verb: CronVerb, output: Output) -> Result<Exit> {
     match verb {
-        CronVerb::Add(args) => add(gate, args, output).await,
-        CronVerb::Ls(args) => ls(gate, args, output).await,
+        CronVerb::Add(args) => add(client, args, output).await,
+        CronVerb::Ls(args) => ls(client, args, output).await,
         CronVerb::Next(args) => next(&args, output),
-        CronVerb::Run(which) => run_now(gate, which, output).await,
-        CronVerb::Pause(which) => pause(gate, which, true, output).await,
-        CronVerb::Resume(which) => pause(gate, which, false, output).await,
-        CronVerb::Rm(which) => rm(gate, which, output).await,
-        CronVerb::Tend(args) => tend(gate, args, output).await,
+        CronVerb::Run(which) => run_now(client, which, output).await,
+        CronVerb::Pause(which) => pause(client, which, true, output).await,
+        CronVerb::Resume(which) => pause(client, which, false, output).await,
+        CronVerb::Rm(which) => rm(client, which, output).await,
+        CronVerb::Tend(args) => tend(client, args, output).await,
     }
 }
 
-async fn add(gate: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+async fn add(client: &Rushgate, args: CronAddArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let mut schedule = queue
         .schedule(&args.id, payload(&args.content)?, recurrence(&args.when)?)
         .priority(args.priority)
@@ -57,9 +57,9 @@ fn recurrence(when: &WhenArgs) -> Result<Recurrence> {
     Ok(Recurrence::try_from(spec)?)
 }
 
-async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
+async fn ls(client: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     let page = Page::after(args.after, args.n);
-    let schedules = gate.queue(&args.queue)?.schedules(page).await?;
+    let schedules = client.queue(&args.queue)?.schedules(page).await?;
     let none = format_args!("no schedules in `{}`", args.queue);
     output.page_end(&schedules, args.n, |of| &of.id, none);
     let rows = schedules.iter().map(|of| {
@@ -83,22 +83,22 @@ pub(super) fn next(args: &CronNextArgs, output: Output) -> Result<Exit> {
     output.data(&json!({ "recurrence": recurrence, "next_us": micros }), lines)
 }
 
-async fn run_now(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
-    let answer = gate.queue(&which.queue)?.run_schedule(&which.id).await?;
+async fn run_now(client: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
+    let answer = client.queue(&which.queue)?.run_schedule(&which.id).await?;
     let Some(answer) = answer else { return none(&which, output) };
     output.line(&answer, enqueue::words(&answer))?;
     Ok(Exit::done_if(!matches!(answer, Enqueued::Full { .. })))
 }
 
-async fn pause(gate: &Rushgate, which: WhichSchedule, paused: bool, output: Output) -> Result<Exit> {
-    match gate.queue(&which.queue)?.pause_schedule(&which.id, paused).await? {
+async fn pause(client: &Rushgate, which: WhichSchedule, paused: bool, output: Output) -> Result<Exit> {
+    match client.queue(&which.queue)?.pause_schedule(&which.id, paused).await? {
         true => output.line(&json!({ "paused": paused }), if paused { "paused" } else { "resumed" }),
         false => none(&which, output),
     }
 }
 
-async fn rm(gate: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
-    match gate.queue(&which.queue)?.unschedule(&which.id).await? {
+async fn rm(client: &Rushgate, which: WhichSchedule, output: Output) -> Result<Exit> {
+    match client.queue(&which.queue)?.unschedule(&which.id).await? {
         true => output.line(&json!({ "removed": true }), "removed"),
         false => none(&which, output),
     }
@@ -110,9 +110,9 @@ fn none(which: &WhichSchedule, output: Output) -> Result<Exit> {
     Ok(Exit::Refused)
 }
 
-async fn tend(gate: &Rushgate, args: OfQueue, output: Output) -> Result<Exit> {
+async fn tend(client: &Rushgate, args: OfQueue, output: Output) -> Result<Exit> {
     log::show(output);
-    let queue: Queue = gate.queue(&args.queue)?;
+    let queue: Queue = client.queue(&args.queue)?;
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
     output.remark(format_args!("running the schedules of `{}`; stop with Ctrl-C or SIGTERM", args.queue));
     let report = tokio::select! {

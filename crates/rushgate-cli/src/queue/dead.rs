@@ -12,18 +12,18 @@ use crate::args::queue::{PageArgs, Which};
 use crate::exit::Exit;
 use crate::output::Output;
 
-pub(super) async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
-    let letters = gate.queue(&args.queue)?.dead(Page::after(args.after, args.n)).await?;
+pub(super) async fn ls(client: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
+    let letters = client.queue(&args.queue)?.dead(Page::after(args.after, args.n)).await?;
     let none = format_args!("no dead letters in `{}`", args.queue);
     output.page_end(&letters, args.n, |letter| &letter.id, none);
     output.data(&letters, dead(&letters))
 }
 
-pub(super) async fn requeue(gate: &Rushgate, which: Which, output: Output) -> Result<Exit> {
+pub(super) async fn requeue(client: &Rushgate, which: Which, output: Output) -> Result<Exit> {
     if which.is_filtered() {
-        return bulk::dead(gate, Dead::Requeue, &which, output).await;
+        return bulk::dead(client, Dead::Requeue, &which, output).await;
     }
-    let requeued = gate.queue(&which.queue)?.requeue_dead(selection(&which)?).await?;
+    let requeued = client.queue(&which.queue)?.requeue_dead(selection(&which)?).await?;
     let kept = match requeued.kept {
         0 => String::new(),
         kept => format!(", kept {kept} whose ID is live or for which the queue is full"),
@@ -32,11 +32,11 @@ pub(super) async fn requeue(gate: &Rushgate, which: Which, output: Output) -> Re
     Ok(exit(&which, requeued.requeued))
 }
 
-pub(super) async fn delete(gate: &Rushgate, which: Which, output: Output) -> Result<Exit> {
+pub(super) async fn delete(client: &Rushgate, which: Which, output: Output) -> Result<Exit> {
     if which.is_filtered() {
-        return bulk::dead(gate, Dead::Delete, &which, output).await;
+        return bulk::dead(client, Dead::Delete, &which, output).await;
     }
-    let deleted = gate.queue(&which.queue)?.delete_dead(selection(&which)?).await?;
+    let deleted = client.queue(&which.queue)?.delete_dead(selection(&which)?).await?;
     output.line(&json!({ "deleted": deleted }), format_args!("deleted {deleted}"))?;
     Ok(exit(&which, deleted))
 }

@@ -25,8 +25,8 @@ struct Deleted {
     dry_run: bool,
 }
 
-pub(super) async fn delete(gate: &Rushgate, args: DeleteArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn delete(client: &Rushgate, args: DeleteArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let stats = queue.stats().await?;
     if stats.leased > 0 && !args.force {
         let why = format_args!("{} running in `{}`", are(stats.leased), args.queue);
@@ -36,7 +36,7 @@ pub(super) async fn delete(gate: &Rushgate, args: DeleteArgs, output: Output) ->
     }
     let schedules = schedules(&queue).await?;
     let deleted = match args.dry_run {
-        true => foreseen(&stats, schedules.len()),
+        true => estimate(&stats, schedules.len()),
         false => carry_out(&queue, &stats, schedules, output).await?,
     };
     let Deleted { removed, marked, dead, schedules, .. } = deleted;
@@ -54,7 +54,7 @@ fn are(leased: u64) -> String {
     format!("{} {}", counted(leased, "task"), if leased == 1 { "is" } else { "are" })
 }
 
-fn foreseen(stats: &QueueStats, schedules: usize) -> Deleted {
+fn estimate(stats: &QueueStats, schedules: usize) -> Deleted {
     let removed = stats.ready + stats.scheduled + stats.blocked + stats.done;
     Deleted { removed, marked: stats.leased, dead: stats.dead, schedules, dry_run: true }
 }

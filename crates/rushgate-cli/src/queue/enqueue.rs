@@ -13,8 +13,8 @@ use crate::args::queue::{ContentArgs, EnqueueArgs};
 use crate::exit::{Exit, Fault};
 use crate::output::{Output, moment, word};
 
-pub(super) async fn enqueue(gate: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn enqueue(client: &Rushgate, args: EnqueueArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     if let Some(id) = &args.id {
         let refused =
             |error: Error| error.hint("the second argument is the ID; pass the payload with --payload");

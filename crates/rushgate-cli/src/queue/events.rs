@@ -14,8 +14,8 @@ use crate::signals::Signals;
 /// Maximum length of an error on a line, in characters.
 const ERROR_MAX: usize = 80;
 
-pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn events(client: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let mut after = args.after.unwrap_or_default();
     if queue.stats().await?.limits.events.is_none() {
         output.warn(format_args!(
@@ -40,13 +40,13 @@ pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) ->
             break;
         }
     }
-    if args.follow { follow(gate, &args.queue, after, output).await } else { Ok(Exit::Done) }
+    if args.follow { follow(client, &args.queue, after, output).await } else { Ok(Exit::Done) }
 }
 
 /// Prints events after number `after`, until a signal comes.
-async fn follow(gate: &Rushgate, queue: &str, after: u64, output: Output) -> Result<Exit> {
+async fn follow(client: &Rushgate, queue: &str, after: u64, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
-    let mut events = gate.queue(queue)?.follow().after(after);
+    let mut events = client.queue(queue)?.follow().after(after);
     loop {
         tokio::select! {
             _ = signals.next() => return Ok(Exit::Done),

@@ -20,8 +20,8 @@ const BATCH: usize = 500;
 /// Maximum length of a line. A line with the largest content, fully escaped, is shorter.
 const LINE_MAX: u64 = 8 << 20;
 
-pub(super) async fn export(gate: &Rushgate, args: ExportArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn export(client: &Rushgate, args: ExportArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let mut chosen = Chosen::new(&queue, &args.filter, args.state);
     let (mut written, mut left_out, mut progress) = (0, 0, Progress::new(output));
     loop {
@@ -76,8 +76,8 @@ struct Tally {
     recent: Option<u64>,
 }
 
-pub(super) async fn import(gate: &Rushgate, args: ImportArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn import(client: &Rushgate, args: ImportArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let mut import =
         Import { queue, tally: Tally::default(), waiting: Vec::new(), progress: Progress::new(output) };
     let ended = match args.file.as_path() {
@@ -121,20 +121,20 @@ impl Import {
             match task {
                 Ok(task) => self.waiting.push(task),
                 Err(error) => {
-                    self.put_in().await?;
+                    self.enqueue_waiting().await?;
                     return Err(Fault::usage(format_args!("line {number}: {error}"))
                         .hint("fix this line and import again; earlier lines were imported, and live tasks are skipped")
                         .into());
                 }
             }
             if self.waiting.len() == BATCH {
-                self.put_in().await?;
+                self.enqueue_waiting().await?;
             }
         }
-        self.put_in().await
+        self.enqueue_waiting().await
     }
 
-    async fn put_in(&mut self) -> Result<()> {
+    async fn enqueue_waiting(&mut self) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
         }

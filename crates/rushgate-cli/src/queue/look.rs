@@ -36,13 +36,13 @@ fn waits_line(waits: &Waits) -> String {
 }
 
 /// The names of all queues.
-pub(crate) async fn all_queues(gate: &Rushgate) -> rushgate::Result<Vec<QueueName>> {
-    Page::default().read_all(|page| gate.queues(page), QueueName::as_str).await
+pub(crate) async fn all_queues(client: &Rushgate) -> rushgate::Result<Vec<QueueName>> {
+    Page::default().read_all(|page| client.queues(page), QueueName::as_str).await
 }
 
-pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
+pub(super) async fn ls(client: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let Some(queue) = args.queue else {
-        let queues = all_queues(gate).await?;
+        let queues = all_queues(client).await?;
         let text: String = queues.iter().map(|queue| format!("{queue}\n")).collect();
         if queues.is_empty() {
             output.remark("no queues");
@@ -51,7 +51,7 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
     };
     let state = args.state;
     let filtered = state.is_some() || !args.after.is_empty();
-    let (of, listing) = (gate.queue(&queue)?, Listing::new(state, Page::after(args.after, args.n)));
+    let (of, listing) = (client.queue(&queue)?, Listing::new(state, Page::after(args.after, args.n)));
     let TaskPage { tasks, next } = listing.fill(|listing| of.tasks(listing)).await?;
     output.more(next);
     if tasks.is_empty() {
@@ -61,8 +61,8 @@ pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<
 }
 
 /// Shows the live task, or else its end.
-pub(super) async fn show(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn show(client: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let (info, letter) = (queue.task(&args.id).await?, queue.dead_letter(&args.id).await?);
     let live = info.as_ref().is_some_and(|info| info.state != TaskState::Done);
     let died_at = letter.as_ref().filter(|_| !live).map(|letter| letter.died_at);
@@ -87,9 +87,9 @@ pub(super) async fn show(gate: &Rushgate, args: OfTask, output: Output) -> Resul
     }
 }
 
-pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
+pub(super) async fn stats(client: &Rushgate, args: StatsArgs, output: Output) -> Result<Exit> {
     let one = args.queue.is_some();
-    let known = all_queues(gate).await?;
+    let known = all_queues(client).await?;
     let asked = args.queue.map(QueueName::new).transpose()?;
     let unknown = asked.as_ref().is_some_and(|queue| !known.contains(queue));
     if let Some(queue) = asked.as_ref().filter(|_| unknown) {
@@ -97,7 +97,7 @@ pub(super) async fn stats(gate: &Rushgate, args: StatsArgs, output: Output) -> R
     }
     let mut all = Vec::new();
     for queue in asked.map_or(known, |queue| vec![queue]) {
-        let stats = gate.queue(queue.as_str())?.stats().await?;
+        let stats = client.queue(queue.as_str())?.stats().await?;
         all.push(QueueReport { queue, stats });
     }
     match all.first().filter(|_| one) {

@@ -11,8 +11,8 @@ use crate::exit::Exit;
 use crate::output::Output;
 
 /// Pauses a queue, or resumes it.
-pub(super) async fn pause(gate: &Rushgate, args: OfQueue, paused: bool, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn pause(client: &Rushgate, args: OfQueue, paused: bool, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     if paused {
         queue.pause().await?
     } else {
@@ -23,8 +23,8 @@ pub(super) async fn pause(gate: &Rushgate, args: OfQueue, paused: bool, output: 
 }
 
 /// Sets the given limits, and prints all.
-pub(super) async fn limit(gate: &Rushgate, args: LimitArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn limit(client: &Rushgate, args: LimitArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let old = queue.stats().await?.limits;
     let limits = changed(old, &args);
     if limits != old {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rushgate::queue::{
     DeadLetter, Finish, Finished, PastEnd, PastRun, Payload, Task, TaskInfo, TaskKey, TaskProgress, TaskState,
 };
-use rushgate::store::Spoken;
+use rushgate::store::HumanDuration;
 
 use crate::output::{Table, moment};
 
@@ -206,9 +206,9 @@ pub(crate) fn printable(text: &str, most: usize) -> String {
 }
 
 /// A duration for display: whole seconds, or whole milliseconds below one second.
-pub(crate) fn rounded(of: Duration) -> Spoken {
+pub(crate) fn rounded(of: Duration) -> HumanDuration {
     let step = if of < Duration::from_secs(1) { 1_000 } else { 1_000_000 };
-    Spoken(Duration::from_micros(of.as_micros() as u64 / step * step))
+    HumanDuration(Duration::from_micros(of.as_micros() as u64 / step * step))
 }
 
 #[cfg(test)]

@@ -14,16 +14,16 @@ use crate::output::{Output, counted, unwritten};
 /// Lease of popped tasks while they are written.
 const POP_LEASE: Duration = Duration::from_secs(60);
 
-pub(super) async fn top(gate: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
-    let due = gate.queue(&args.queue)?.top(args.n).await?;
+pub(super) async fn top(client: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
+    let due = client.queue(&args.queue)?.top(args.n).await?;
     if due.is_empty() {
         output.note("no task is due");
     }
     output.data(&due, tasks(&due))
 }
 
-pub(super) async fn pop(gate: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn pop(client: &Rushgate, args: TakeArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let taken = queue.claim(args.n, POP_LEASE).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
     hand_over(&queue, &taken, output).await?;
@@ -33,8 +33,8 @@ pub(super) async fn pop(gate: &Rushgate, args: TakeArgs, output: Output) -> Resu
     Ok(Exit::Done)
 }
 
-pub(super) async fn claim(gate: &Rushgate, args: ClaimArgs, output: Output) -> Result<Exit> {
-    let queue = gate.queue(&args.queue)?;
+pub(super) async fn claim(client: &Rushgate, args: ClaimArgs, output: Output) -> Result<Exit> {
+    let queue = client.queue(&args.queue)?;
     let taken = queue.claim_wait(args.n, args.lease, args.wait).await?;
     say_if_none(&queue, &args.queue, &taken, output).await?;
     hand_over(&queue, &taken, output).await

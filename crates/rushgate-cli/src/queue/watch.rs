@@ -55,7 +55,7 @@ struct Run {
 /// Previous snapshot of each queue.
 type Before = BTreeMap<QueueName, (Instant, QueueStats)>;
 
-pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
+pub(super) async fn watch(client: &Rushgate, args: WatchArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let screen = Screen::open(output, args.n.is_some())?;
     let (mut before, mut ticks) = (Before::new(), interval(args.every.max(Duration::from_millis(10))));
@@ -66,7 +66,7 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
             _ = signals.next() => return Ok(Exit::Done),
             _ = ticks.tick() => {}
         }
-        match look_at_all(gate, &args.queues, &mut before).await {
+        match look_at_all(client, &args.queues, &mut before).await {
             Ok(looks) => screen.show(&looks)?,
             // Keep watching: the store may come back.
             Err(error) if error.is_unavailable() => output.warn(format_args!("{error}")),
@@ -79,20 +79,24 @@ pub(super) async fn watch(gate: &Rushgate, args: WatchArgs, output: Output) -> R
     }
 }
 
-async fn look_at_all(gate: &Rushgate, queues: &[String], before: &mut Before) -> rushgate::Result<Vec<Look>> {
+async fn look_at_all(
+    client: &Rushgate,
+    queues: &[String],
+    before: &mut Before,
+) -> rushgate::Result<Vec<Look>> {
     let names = match queues {
-        [] => super::all_queues(gate).await?,
+        [] => super::all_queues(client).await?,
         named => named.iter().map(QueueName::new).collect::<rushgate::Result<_>>()?,
     };
     let mut looks = Vec::with_capacity(names.len());
     for name in names {
-        looks.push(look_at(gate, name, before).await?);
+        looks.push(look_at(client, name, before).await?);
     }
     Ok(looks)
 }
 
-async fn look_at(gate: &Rushgate, name: QueueName, before: &mut Before) -> rushgate::Result<Look> {
-    let queue = gate.queue(&name)?;
+async fn look_at(client: &Rushgate, name: QueueName, before: &mut Before) -> rushgate::Result<Look> {
+    let queue = client.queue(&name)?;
     let stats = queue.stats().await?;
     let now = Instant::now();
     let (mut workers, mut progress) = (BTreeMap::new(), Vec::new());

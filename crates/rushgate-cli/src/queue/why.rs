@@ -15,8 +15,8 @@ use crate::output::{Output, counted, moment, word};
 /// After this time without a claim, a ready task of an idle queue probably has no worker.
 const NOBODY_AFTER: Duration = Duration::from_secs(2);
 
-pub(super) async fn why(gate: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
-    let reasons = gate.queue(&args.queue)?.why(&args.id).await?;
+pub(super) async fn why(client: &Rushgate, args: OfTask, output: Output) -> Result<Exit> {
+    let reasons = client.queue(&args.queue)?.why(&args.id).await?;
     let known = !reasons.contains(&Why::Unknown);
     let lines: String = reasons.iter().map(|reason| format!("{}\n", words(reason, &args))).collect();
     output.data(&json!({ "id": args.id, "reasons": reasons }), lines)?;

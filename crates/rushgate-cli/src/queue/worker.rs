@@ -10,15 +10,15 @@ use crate::args::queue::{PageArgs, SetWorkerArgs, WorkerVerb};
 use crate::exit::Exit;
 use crate::output::{Output, Table, moment, word};
 
-pub(super) async fn run(gate: &Rushgate, verb: WorkerVerb, output: Output) -> Result<Exit> {
+pub(super) async fn run(client: &Rushgate, verb: WorkerVerb, output: Output) -> Result<Exit> {
     match verb {
-        WorkerVerb::Ls(args) => ls(gate, args, output).await,
-        WorkerVerb::Set(args) => set(gate, args, output).await,
+        WorkerVerb::Ls(args) => ls(client, args, output).await,
+        WorkerVerb::Set(args) => set(client, args, output).await,
     }
 }
 
-async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
-    let workers = gate.queue(&args.queue)?.workers(Page::after(args.after, args.n)).await?;
+async fn ls(client: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
+    let workers = client.queue(&args.queue)?.workers(Page::after(args.after, args.n)).await?;
     output.page_end(&workers, args.n, |worker| &worker.id, format_args!("no workers at `{}`", args.queue));
     let rows = workers.iter().map(|worker| {
         let WorkerInfo { id, name, version, concurrency, running, since, mode, .. } = worker;
@@ -29,9 +29,9 @@ async fn ls(gate: &Rushgate, args: PageArgs, output: Output) -> Result<Exit> {
     output.data(&workers, table)
 }
 
-async fn set(gate: &Rushgate, args: SetWorkerArgs, output: Output) -> Result<Exit> {
+async fn set(client: &Rushgate, args: SetWorkerArgs, output: Output) -> Result<Exit> {
     let SetWorkerArgs { queue, worker, mode } = args;
-    if gate.queue(&queue)?.set_worker(&WorkerId::new(&worker)?, mode).await? {
+    if client.queue(&queue)?.set_worker(&WorkerId::new(&worker)?, mode).await? {
         return output.line(&json!({ "worker": worker, "mode": mode }), word(&mode));
     }
     let text = format_args!("no worker `{worker}` at `{queue}`");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use rushgate::sale::{Decision, Hold, ReservationId};
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Sale};
 
-use super::patiently;
+use super::retry::with_retries;
 use super::tally::Told;
 
 /// A buyer's connection to the sale. Clones share it.
@@ -97,8 +97,8 @@ impl Connection for Sale {
 
     async fn decide(&self, id: ReservationId, choice: Choice) -> Decided {
         match choice {
-            Choice::Confirm => patiently(|| self.confirm(id)).await.into(),
-            Choice::Cancel => patiently(|| self.cancel(id)).await.into(),
+            Choice::Confirm => with_retries(|| self.confirm(id)).await.into(),
+            Choice::Cancel => with_retries(|| self.cancel(id)).await.into(),
         }
     }
 }

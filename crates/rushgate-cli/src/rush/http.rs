@@ -20,8 +20,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
-use super::OUTAGE_MAX;
 use super::connection::{Answer, Choice, Connection, Decided};
+use super::retry::OUTAGE_MAX;
 use super::tally::Told;
 use crate::exit::chain;
 

@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use anyhow::Result;
 use hdrhistogram::Histogram;
-use rushgate::sale::{Audit, Books, Check, HoldState, ReservationId, SaleState, SkuCounters, UnitRange};
+use rushgate::sale::{Audit, Check, HoldState, ReservationId, SaleState, SkuCounters, Snapshot, UnitRange};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::crowd::Wave;
+use super::load::Wave;
+use super::simulation::{OrdersLeft, SKU, Simulation, Workers};
 use super::stage::{Site, Stage, offered};
 use super::tally::{Tally, Told, per_second};
 use super::tickets::{Stands, Ticket};
-use super::{OrdersLeft, Rush, SKU, Workers};
 use crate::exit::Exit;
 use crate::output::word;
 use crate::sale::audit_text;
 
 /// Result of a simulation.
 pub(super) struct Report<'a> {
-    pub(super) rush: &'a Rush,
+    pub(super) rush: &'a Simulation,
     pub(super) stage: &'a Stage,
     pub(super) tally: &'a Tally,
     pub(super) wave: Wave,
@@ -133,18 +133,18 @@ impl Report<'_> {
             "audit": audit,
         });
         // These URLs contain no password.
-        let info = stage.gate.info();
+        let info = stage.client.info();
         let more = match &stage.site {
             Site::Store { ledger } => {
                 json["payments"]["expired"] = workers.sweeps.expired.into();
-                let (store, gate) = (stage.gate.calls(), stage.sale.gate_stats());
+                let (store, client) = (stage.client.calls(), stage.sale.admission_stats());
                 let orders = ledger.as_ref().map(|ledger| (ledger.info().url, ledger.counters()));
                 let (orders, counters) = orders.unwrap_or_default();
                 json!({
                     "store": info.url,
                     "orders": orders,
                     "files": self.files(),
-                    "from_memory": gate.from_memory,
+                    "from_memory": client.from_memory,
                     "from_memory_per_second": per_second(wave.from_memory, wave.took),
                     "lost_writes": workers.orders.lost_writes,
                     "rebuilds": workers.orders.rebuilds,
@@ -186,7 +186,7 @@ impl fmt::Display for Report<'_> {
             }
             Site::Store { .. } => Default::default(),
             Site::Server { .. } => (
-                format!(" at {}", stage.gate.info().url),
+                format!(" at {}", stage.client.info().url),
                 format!(" over {}", many(rush.args.concurrency.into(), "connection")),
             ),
         };
@@ -256,7 +256,7 @@ impl fmt::Display for Report<'_> {
         let [latency, served] = self.latency();
         match &stage.site {
             Site::Store { ledger } => {
-                let (store, gate) = (stage.gate.calls(), stage.sale.gate_stats());
+                let (store, client) = (stage.client.calls(), stage.sale.admission_stats());
                 let orders = ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default();
                 writeln!(f, "  Latency     {latency}")?;
                 writeln!(
@@ -265,7 +265,7 @@ impl fmt::Display for Report<'_> {
                     many(store.calls, "call"),
                     many(store.transactions, "write transaction"),
                     many(store.statements, "statement"),
-                    many(gate.from_memory, "answer")
+                    many(client.from_memory, "answer")
                 )?;
                 writeln!(
                     f,
@@ -294,9 +294,9 @@ impl fmt::Display for Report<'_> {
 
 /// Compares the buyers' answers with the store. In a rebuilt sale, canceled and expired holds are not expected, and
 /// lost ones were reported.
-pub(super) fn kept_promises(tickets: &[Ticket], books: &Books, rebuilt: bool) -> [Check; 2] {
+pub(super) fn kept_promises(tickets: &[Ticket], snapshot: &Snapshot, rebuilt: bool) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
-        books.reservations.iter().map(|row| (row.id, row.state)).collect();
+        snapshot.reservations.iter().map(|row| (row.id, row.state)).collect();
     let wanted = |ticket: &&Ticket| !rebuilt || matches!(ticket.stands, Stands::Held | Stands::Paid);
     let missing = tickets.iter().filter(wanted).filter(|ticket| !rows.contains_key(&ticket.id)).count();
     let sold =

@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use rushgate::sale::{Audit, Created, SaleId, SaleState, SkuState};
-use rushgate::store::Spoken;
+use rushgate::store::HumanDuration;
 use rushgate::{Ledger, Rushgate, Sale, SaleBuilder};
 use rushgate_http::Client;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::http::{Http, sale_path};
-use super::{Rush, RushArgs, SKU, patiently, retry};
+use super::retry::{retry, with_retries};
+use super::simulation::{SKU, Simulation};
+use crate::args::rush::RushArgs;
 use crate::exit::Fault;
 use crate::files;
 use crate::globals::{is_http, open_ledger};
@@ -22,7 +24,7 @@ use crate::output::Output;
 const FIRST_ANSWER: Duration = Duration::from_secs(5);
 
 pub(super) struct Stage {
-    pub(super) gate: Rushgate,
+    pub(super) client: Rushgate,
     pub(super) sale: Sale,
     pub(super) site: Site,
     /// Number of units in the sale.
@@ -44,21 +46,21 @@ pub(super) enum Site {
 
 impl Stage {
     /// Opens store and ledger, and creates the sale unless it is joined and exists.
-    pub(super) async fn set(rush: &Rush) -> Result<Self> {
+    pub(super) async fn set(rush: &Simulation) -> Result<Self> {
         let url = &rush.place.store_url;
-        let patience = if is_http(url) { FIRST_ANSWER } else { Duration::ZERO };
-        let gate = retry(patience, || Rushgate::connect(url)).await?;
-        let set = Self::on(&gate, rush).await;
+        let retry_budget = if is_http(url) { FIRST_ANSWER } else { Duration::ZERO };
+        let client = retry(retry_budget, || Rushgate::connect(url)).await?;
+        let set = Self::on(&client, rush).await;
         if set.is_err() {
             // Report the original failure.
-            let _ = gate.close().await;
+            let _ = client.close().await;
         }
         set
     }
 
-    async fn on(gate: &Rushgate, rush: &Rush) -> Result<Self> {
-        let Rush { args, name, .. } = rush;
-        let sale = gate.sale(name)?;
+    async fn on(client: &Rushgate, rush: &Simulation) -> Result<Self> {
+        let Simulation { args, name, .. } = rush;
+        let sale = client.sale(name)?;
         // Check everything before a sale is created or opened.
         let found = found(&sale).await?;
         if let Some(state) = &found {
@@ -67,19 +69,19 @@ impl Stage {
         let site = Site::of(rush, found.as_ref()).await?;
         let is_new = match &site {
             // If several processes join at the same time, one creates the sale.
-            Site::Store { .. } => gate.create_sale(spec(args, name)).await? == Created::Created,
-            Site::Server { client, .. } => found.is_none() && create(client, args, &sale).await?,
+            Site::Store { .. } => client.create_sale(spec(args, name)).await? == Created::Created,
+            Site::Server { client: http, .. } => found.is_none() && create(http, args, &sale).await?,
         };
-        let state = patiently(|| sale.state()).await?;
+        let state = with_retries(|| sale.state()).await?;
         let offered = offered(&state)?;
         if !is_new {
             warn_of_differences(args, &state, offered, rush.globals.output());
         }
-        patiently(|| sale.open()).await?;
+        with_retries(|| sale.open()).await?;
         let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);
         let has_ledger = state.spec.ledger;
-        let gate = gate.clone();
-        Ok(Self { gate, sale, site, stock, hold, generation, has_ledger })
+        let client = client.clone();
+        Ok(Self { client, sale, site, stock, hold, generation, has_ledger })
     }
 
     /// The ledger, if this process writes it.
@@ -93,17 +95,17 @@ impl Stage {
     /// The sale's audit, by the process that has the ledger.
     pub(super) async fn audit(&self) -> Result<Audit> {
         Ok(match &self.site {
-            Site::Store { ledger } => patiently(|| self.sale.audit(ledger.as_deref())).await?,
+            Site::Store { ledger } => with_retries(|| self.sale.audit(ledger.as_deref())).await?,
             Site::Server { client, .. } => {
                 let path = format!("{}/audit", sale_path(self.sale.id()));
-                patiently(|| client.get(&path)).await?
+                with_retries(|| client.get(&path)).await?
             }
         })
     }
 
     /// Closes everything.
     pub(super) async fn strike(self) -> Result<()> {
-        self.gate.close().await?;
+        self.client.close().await?;
         if let Some(ledger) = self.ledger() {
             ledger.close().await?;
         }
@@ -112,7 +114,7 @@ impl Stage {
 }
 
 impl Site {
-    async fn of(rush: &Rush, found: Option<&SaleState>) -> Result<Self> {
+    async fn of(rush: &Simulation, found: Option<&SaleState>) -> Result<Self> {
         let url = &rush.place.store_url;
         if is_http(url) {
             files::raise_limit();
@@ -135,7 +137,7 @@ async fn create(client: &Client, args: &RushArgs, sale: &Sale) -> Result<bool> {
         "skus": [{ "sku": SKU, "units": args.stock(), "per_buyer": args.per_buyer() }],
         "hold_ms": args.hold().as_millis() as u64,
     });
-    match patiently(|| client.post::<IgnoredAny>("/v1/sales", &body)).await {
+    match with_retries(|| client.post::<IgnoredAny>("/v1/sales", &body)).await {
         Ok(_) => Ok(true),
         Err(_) if found(sale).await?.is_some() => Ok(false),
         Err(error) => Err(error.into()),
@@ -148,7 +150,7 @@ fn spec(args: &RushArgs, name: &SaleId) -> SaleBuilder {
 
 /// The sale, if it exists.
 async fn found(sale: &Sale) -> Result<Option<SaleState>> {
-    match patiently(|| sale.state()).await {
+    match with_retries(|| sale.state()).await {
         Ok(state) => Ok(Some(state)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error.into()),
@@ -180,7 +182,7 @@ fn warn_of_differences(args: &RushArgs, state: &SaleState, offered: &SkuState, o
     }
     let hold: Duration = state.spec.hold.get();
     if let Some(wanted) = args.hold.filter(|wanted| *wanted != hold) {
-        differences.push(format!("holds of {}, not {}", Spoken(hold), Spoken(wanted)));
+        differences.push(format!("holds of {}, not {}", HumanDuration(hold), HumanDuration(wanted)));
     }
     if !differences.is_empty() {
         output.warn(format_args!("sale `{}` already exists with {}", state.spec.id, differences.join(", ")));

@@ -69,12 +69,12 @@ impl From<&Reserved> for Told {
 /// Counters of one thread, in their own cache lines, so that counting causes no contention.
 #[derive(Default)]
 #[repr(align(128))]
-pub(super) struct Desk {
+pub(super) struct ThreadCounters {
     answers: [AtomicU64; Told::ALL.len()],
     pub(super) tickets: Tickets,
 }
 
-impl Desk {
+impl ThreadCounters {
     pub(super) fn count(&self, told: Told) {
         // Only the owning thread writes.
         let counter = &self.answers[told as usize];
@@ -84,7 +84,7 @@ impl Desk {
 
 /// Counters of all threads.
 pub(super) struct Tally {
-    desks: Vec<Desk>,
+    threads: Vec<ThreadCounters>,
     /// Holds restored from receipts.
     restored: AtomicU64,
     sum: Mutex<Sum>,
@@ -107,22 +107,22 @@ pub(super) fn histogram() -> Histogram<u64> {
 
 impl Tally {
     pub(super) fn new(members: usize) -> Self {
-        let desks = std::iter::repeat_with(Desk::default).take(members).collect();
+        let threads = std::iter::repeat_with(ThreadCounters::default).take(members).collect();
         let sum = Sum { served: histogram(), latency: histogram(), first_error: None };
-        Self { desks, restored: AtomicU64::new(0), sum: Mutex::new(sum) }
+        Self { threads, restored: AtomicU64::new(0), sum: Mutex::new(sum) }
     }
 
-    pub(super) fn desk(&self, member: usize) -> &Desk {
-        &self.desks[member]
+    pub(super) fn counters(&self, member: usize) -> &ThreadCounters {
+        &self.threads[member]
     }
 
-    pub(super) fn desks(&self) -> usize {
-        self.desks.len()
+    pub(super) fn threads(&self) -> usize {
+        self.threads.len()
     }
 
     /// All recorded reservations.
     pub(super) fn tickets(&self) -> Vec<Ticket> {
-        self.desks.iter().flat_map(|desk| desk.tickets.all()).collect()
+        self.threads.iter().flat_map(|counters| counters.tickets.all()).collect()
     }
 
     pub(super) fn ticket(&self, at: Place) -> Ticket {
@@ -139,16 +139,16 @@ impl Tally {
     }
 
     fn change<T>(&self, at: Place, change: impl FnOnce(&mut Ticket) -> T) -> T {
-        self.desk(at.desk).tickets.with(|tickets| change(&mut tickets[at.number]))
+        self.counters(at.counters).tickets.with(|tickets| change(&mut tickets[at.number]))
     }
 
     /// Reservations that would be missed after a loss, in the order in which they were made.
     pub(super) fn at_stake(&self) -> Vec<Place> {
         let mut places = Vec::new();
-        for desk in 0..self.desks() {
-            let tickets = self.desk(desk).tickets.all().into_iter().enumerate();
+        for counters in 0..self.threads() {
+            let tickets = self.counters(counters).tickets.all().into_iter().enumerate();
             let at_stake = tickets.filter(|(_, ticket)| matches!(ticket.stands, Stands::Held | Stands::Paid));
-            places.extend(at_stake.map(|(number, of)| (of.generation, of.seq, Place { desk, number })));
+            places.extend(at_stake.map(|(number, of)| (of.generation, of.seq, Place { counters, number })));
         }
         places.sort_unstable_by_key(|(generation, seq, _)| (*generation, *seq));
         places.into_iter().map(|(.., at)| at).collect()
@@ -177,7 +177,7 @@ impl Tally {
     }
 
     pub(super) fn count(&self, told: Told) -> u64 {
-        self.desks.iter().map(|desk| desk.answers[told as usize].load(Ordering::Relaxed)).sum()
+        self.threads.iter().map(|counters| counters.answers[told as usize].load(Ordering::Relaxed)).sum()
     }
 
     pub(super) fn attempts(&self) -> u64 {

@@ -58,7 +58,7 @@ impl Ticket {
 /// Position of a reservation: the thread that recorded it, and its index there.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) desk: usize,
+    pub(super) counters: usize,
     pub(super) number: usize,
 }
 

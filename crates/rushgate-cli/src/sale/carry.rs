@@ -23,10 +23,10 @@ const FAILED_MAX: u32 = 1_000;
 /// Time after a rebuild during which only receipts are honored.
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
-pub(super) async fn work(gate: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
+pub(super) async fn work(client: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
     log::show(output);
-    let sale = gate.sale(&args.id)?;
+    let sale = client.sale(&args.id)?;
     let state = sale.state().await?;
     tell_halted(&state, output);
     let has_ledger = state.spec.ledger;

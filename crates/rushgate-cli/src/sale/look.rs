@@ -3,15 +3,16 @@
 use anyhow::Result;
 use rushgate::Rushgate;
 use rushgate::sale::{DamagedSale, Event, ListedSale, OrdersState, SaleState, SaleStatus, SkuState};
-use rushgate::store::{Page, Spoken};
+use rushgate::store::{HumanDuration, Page};
 
-use crate::args::sale::{EventsArgs, LsArgs, OfSale};
+use crate::args::names::OfSale;
+use crate::args::sale::{EventsArgs, LsArgs};
 use crate::exit::Exit;
 use crate::output::{Output, Table, counted, moment, word};
 use crate::queue::rounded;
 
-pub(super) async fn show(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let state = gate.sale(&args.id)?.state().await?;
+pub(super) async fn show(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let state = client.sale(&args.id)?.state().await?;
     output.data(&state, text(&state))
 }
 
@@ -33,7 +34,7 @@ fn text(state: &SaleState) -> String {
         // The moments say that it is halted.
         if state.halted.is_some() { word(&state.status) } else { standing(state) },
         moments.collect::<String>(),
-        Spoken(spec.hold.get()),
+        HumanDuration(spec.hold.get()),
         state.generation,
         counted(state.seq, "event"),
         state.orders.map(|orders| delivery(state, orders)).unwrap_or_default(),
@@ -71,9 +72,9 @@ pub(super) fn stock(skus: &[SkuState]) -> Table<7> {
     Table::new(head, skus.iter().map(row))
 }
 
-pub(super) async fn ls(gate: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
+pub(super) async fn ls(client: &Rushgate, args: LsArgs, output: Output) -> Result<Exit> {
     let (is_first, page) = (args.after.is_empty(), Page::after(args.after, args.n));
-    let sales = gate.sales(page).await?;
+    let sales = client.sales(page).await?;
     if sales.is_empty() {
         output.remark(if is_first { "no sales" } else { "no more sales" });
     }
@@ -118,8 +119,8 @@ pub(crate) fn standing(state: &SaleState) -> String {
     }
 }
 
-pub(super) async fn events(gate: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
-    let events = gate.sale(&args.id)?.events(Page::after(args.after, args.n)).await?;
+pub(super) async fn events(client: &Rushgate, args: EventsArgs, output: Output) -> Result<Exit> {
+    let events = client.sale(&args.id)?.events(Page::after(args.after, args.n)).await?;
     output.more(events.last().filter(|_| events.len() == args.n as usize).map(|last| last.seq));
     let row = |event: &Event| {
         let units: Vec<_> = event.units.iter().map(|(sku, range)| format!("{sku}#{range}")).collect();

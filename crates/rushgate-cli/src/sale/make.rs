@@ -7,7 +7,8 @@ use rushgate_http::Client;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::args::sale::{CreateArgs, OfSale};
+use crate::args::names::OfSale;
+use crate::args::sale::CreateArgs;
 use crate::exit::{Exit, Fault};
 use crate::globals::{Globals, is_http};
 use crate::moments::still_to_come;
@@ -16,7 +17,7 @@ use crate::output::{Output, word};
 /// Holds expired per call.
 const BATCH: u32 = 1_000;
 
-pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
+pub(super) async fn create(client: &Rushgate, args: CreateArgs, globals: &Globals) -> Result<Exit> {
     let has_ledger = match args.ledger {
         Some(wanted) => wanted,
         None => is_ledger_known(globals).await?,
@@ -40,7 +41,7 @@ pub(super) async fn create(gate: &Rushgate, args: CreateArgs, globals: &Globals)
         let unreadable = |error| Fault::usage(format_args!("cannot read `{}`: {error}", file.display()));
         sale = sale.metadata(text.map_err(unreadable)?);
     }
-    let created = gate.create_sale(sale).await?;
+    let created = client.create_sale(sale).await?;
     let text = match created {
         Created::Created => format!("created {}; open it with: rushgate sale open {}", args.id, args.id),
         Created::Exists => format!("sale `{}` already exists; nothing was changed", args.id),
@@ -63,19 +64,19 @@ async fn is_ledger_known(globals: &Globals) -> Result<bool> {
     Ok(ready.ledger != "none")
 }
 
-pub(super) async fn open(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let status = gate.sale(&args.id)?.open().await?;
+pub(super) async fn open(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let status = client.sale(&args.id)?.open().await?;
     output.line(&json!({ "sale": args.id, "status": status }), word(&status))?;
     Ok(Exit::done_if(status == SaleStatus::Open))
 }
 
-pub(super) async fn end(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let status = gate.sale(&args.id)?.end().await?;
+pub(super) async fn end(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let status = client.sale(&args.id)?.end().await?;
     output.line(&json!({ "sale": args.id, "status": status }), word(&status))
 }
 
-pub(super) async fn expire(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let expired = sweep(&gate.sale(&args.id)?).await?;
+pub(super) async fn expire(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let expired = sweep(&client.sale(&args.id)?).await?;
     output.line(&json!({ "sale": args.id, "expired": expired }), format_args!("expired {expired}"))
 }
 

@@ -27,27 +27,27 @@ pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
         return draw::verify(&args, out);
     }
     globals
-        .with_gate(async |gate| match verb {
-            SaleVerb::Create(args) => make::create(&gate, args, globals).await,
-            SaleVerb::Open(args) => make::open(&gate, args, out).await,
-            SaleVerb::Show(args) => look::show(&gate, args, out).await,
-            SaleVerb::Reserve(args) => reserve::reserve(&gate, args, out).await,
-            SaleVerb::Confirm(args) => reserve::confirm(&gate, args, out).await,
-            SaleVerb::Cancel(args) => reserve::cancel(&gate, args, out).await,
-            SaleVerb::Restore(args) => rebuild::restore(&gate, args, out).await,
-            SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&gate, args, out).await,
-            SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&gate, args, out).await,
-            SaleVerb::Room(verb) => room::run(&gate, verb, out).await,
+        .with_client(async |client| match verb {
+            SaleVerb::Create(args) => make::create(&client, args, globals).await,
+            SaleVerb::Open(args) => make::open(&client, args, out).await,
+            SaleVerb::Show(args) => look::show(&client, args, out).await,
+            SaleVerb::Reserve(args) => reserve::reserve(&client, args, out).await,
+            SaleVerb::Confirm(args) => reserve::confirm(&client, args, out).await,
+            SaleVerb::Cancel(args) => reserve::cancel(&client, args, out).await,
+            SaleVerb::Restore(args) => rebuild::restore(&client, args, out).await,
+            SaleVerb::Stock(StockVerb::Add(args)) => stock::add(&client, args, out).await,
+            SaleVerb::Stock(StockVerb::Withdraw(args)) => stock::withdraw(&client, args, out).await,
+            SaleVerb::Room(verb) => room::run(&client, verb, out).await,
             SaleVerb::Draw(DrawVerb::Verify(args)) => draw::verify(&args, out),
-            SaleVerb::End(args) => make::end(&gate, args, out).await,
-            SaleVerb::Expire(args) => make::expire(&gate, args, out).await,
-            SaleVerb::Events(args) => look::events(&gate, args, out).await,
-            SaleVerb::Work(args) => carry::work(&gate, args, globals).await,
-            SaleVerb::Orders(verb) => orders::run(&gate, verb, out).await,
-            SaleVerb::Halt(args) => rebuild::halt(&gate, args, out).await,
-            SaleVerb::Rebuild(args) => rebuild::rebuild(&gate, args, globals).await,
-            SaleVerb::Audit(args) => audit::audit(&gate, args, globals).await,
-            SaleVerb::Ls(args) => look::ls(&gate, args, out).await,
+            SaleVerb::End(args) => make::end(&client, args, out).await,
+            SaleVerb::Expire(args) => make::expire(&client, args, out).await,
+            SaleVerb::Events(args) => look::events(&client, args, out).await,
+            SaleVerb::Work(args) => carry::work(&client, args, globals).await,
+            SaleVerb::Orders(verb) => orders::run(&client, verb, out).await,
+            SaleVerb::Halt(args) => rebuild::halt(&client, args, out).await,
+            SaleVerb::Rebuild(args) => rebuild::rebuild(&client, args, globals).await,
+            SaleVerb::Audit(args) => audit::audit(&client, args, globals).await,
+            SaleVerb::Ls(args) => look::ls(&client, args, out).await,
         })
         .await
 }

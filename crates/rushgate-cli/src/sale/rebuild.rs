@@ -6,20 +6,21 @@ use rushgate::sale::{Rebuild, RebuildOutcome, RebuildReport, Restored};
 use serde_json::json;
 
 use super::reserve::held;
-use crate::args::sale::{OfSale, RebuildArgs, RestoreArgs};
+use crate::args::names::OfSale;
+use crate::args::sale::{RebuildArgs, RestoreArgs};
 use crate::exit::Exit;
 use crate::globals::Globals;
 use crate::output::{Output, counted, moment, word};
 
-pub(super) async fn halt(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let halted = gate.sale(&args.id)?.halt().await?;
+pub(super) async fn halt(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let halted = client.sale(&args.id)?.halt().await?;
     let text = format!("{} is halted; resume it with: rushgate sale rebuild {}", args.id, args.id);
     output.line(&json!({ "sale": args.id, "halted": halted }), text)?;
     Ok(Exit::done_if(halted))
 }
 
-pub(super) async fn rebuild(gate: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
-    let sale = gate.sale(&args.id)?;
+pub(super) async fn rebuild(client: &Rushgate, args: RebuildArgs, globals: &Globals) -> Result<Exit> {
+    let sale = client.sale(&args.id)?;
     // Open an existing ledger only: a mistyped path must not create one.
     let ledger = if args.new_ledger { globals.ledger().await? } else { globals.ledger_to_look_at().await? };
     let rebuild = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first);
@@ -54,8 +55,8 @@ fn told(sale: &str, report: &RebuildReport) -> String {
     )
 }
 
-pub(super) async fn restore(gate: &Rushgate, args: RestoreArgs, output: Output) -> Result<Exit> {
-    let answer = gate.sale(&args.id)?.restore(&args.receipt).await?;
+pub(super) async fn restore(client: &Rushgate, args: RestoreArgs, output: Output) -> Result<Exit> {
+    let answer = client.sale(&args.id)?.restore(&args.receipt).await?;
     let text = match &answer {
         Restored::Restored(hold) | Restored::Known(hold) => held(&word(&answer), hold),
         Restored::Expired => "the hold of this receipt has expired".to_owned(),

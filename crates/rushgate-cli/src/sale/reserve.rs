@@ -12,13 +12,13 @@ use crate::args::sale::{DecideArgs, ReserveArgs};
 use crate::exit::Exit;
 use crate::output::{Output, moment, word};
 
-pub(super) async fn reserve(gate: &Rushgate, args: ReserveArgs, output: Output) -> Result<Exit> {
+pub(super) async fn reserve(client: &Rushgate, args: ReserveArgs, output: Output) -> Result<Exit> {
     let (buyer, key) = (BuyerId::new(&args.buyer)?, IdempotencyKey::new(&args.key)?);
     let line =
         |line: &crate::args::sale::LineArg| Ok(Line { sku: Sku::new(&line.sku)?, quantity: line.quantity });
     let lines: Vec<_> = args.lines.iter().map(line).collect::<rushgate::Result<_>>()?;
     let choice = if args.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
-    let sale = gate.sale(&args.id)?;
+    let sale = client.sale(&args.id)?;
     let answer = as_it_stands(&sale, sale.reserve_units(&buyer, &lines, choice, &key).await?).await?;
     let (mut json, mut text) = (json!(answer), told(&answer, &lines));
     let stands = stands(&answer);
@@ -96,14 +96,14 @@ fn from(words: &str, at: Option<Timestamp>) -> String {
     at.map_or(String::new(), |at| format!("{words} {}", moment(at)))
 }
 
-pub(super) async fn confirm(gate: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
-    let (sale, id) = (gate.sale(&args.id)?, reservation(&args.reservation)?);
+pub(super) async fn confirm(client: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
+    let (sale, id) = (client.sale(&args.id)?, reservation(&args.reservation)?);
     let decision = sale.confirm(id).await?;
     decided(&sale, decision, HoldState::Confirmed, args.wait, output).await
 }
 
-pub(super) async fn cancel(gate: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
-    let (sale, id) = (gate.sale(&args.id)?, reservation(&args.reservation)?);
+pub(super) async fn cancel(client: &Rushgate, args: DecideArgs, output: Output) -> Result<Exit> {
+    let (sale, id) = (client.sale(&args.id)?, reservation(&args.reservation)?);
     let decision = sale.cancel(id).await?;
     decided(&sale, decision, HoldState::Cancelled, args.wait, output).await
 }

@@ -3,31 +3,31 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use rushgate::sale::{Beacon, Draw, RoomOrder, RoomRules, RoomState, Turn};
-use rushgate::store::Spoken;
+use rushgate::sale::{Admission, Beacon, Draw, RoomOrder, RoomRules, RoomState};
+use rushgate::store::HumanDuration;
 use rushgate::wire::RoomReport;
 use rushgate::{BuyerId, Rushgate, Sale};
 use serde_json::json;
 
+use crate::args::names::OfSale;
 use crate::args::room::{RoomDrawArgs, RoomEnterArgs, RoomJoinArgs, RoomSetArgs, RoomVerb};
-use crate::args::sale::OfSale;
 use crate::exit::Exit;
 use crate::output::{Output, counted, moment, word};
 
-pub(super) async fn run(gate: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
+pub(super) async fn run(client: &Rushgate, verb: RoomVerb, output: Output) -> Result<Exit> {
     match verb {
-        RoomVerb::Set(args) => set(gate, args, output).await,
-        RoomVerb::Show(args) => show(gate, args, output).await,
-        RoomVerb::Join(args) => join(gate, args, output).await,
-        RoomVerb::Enter(args) => enter(gate, args, output).await,
-        RoomVerb::CloseEntry(args) => close_entry(gate, args, output).await,
-        RoomVerb::Draw(args) => draw(gate, args, output).await,
-        RoomVerb::Close(args) => close(gate, args, output).await,
+        RoomVerb::Set(args) => set(client, args, output).await,
+        RoomVerb::Show(args) => show(client, args, output).await,
+        RoomVerb::Join(args) => join(client, args, output).await,
+        RoomVerb::Enter(args) => enter(client, args, output).await,
+        RoomVerb::CloseEntry(args) => close_entry(client, args, output).await,
+        RoomVerb::Draw(args) => draw(client, args, output).await,
+        RoomVerb::Close(args) => close(client, args, output).await,
     }
 }
 
-async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
-    let sale = gate.sale(&args.id)?;
+async fn set(client: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit> {
+    let sale = client.sale(&args.id)?;
     let room = sale.room();
     let said = RoomRules {
         from: args.from,
@@ -44,8 +44,8 @@ async fn set(gate: &Rushgate, args: RoomSetArgs, output: Output) -> Result<Exit>
     tell(&sale, &room.set(rules).await?, output)
 }
 
-async fn show(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let sale = gate.sale(&args.id)?;
+async fn show(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let sale = client.sale(&args.id)?;
     let Some(room) = sale.room().state().await? else { return no_room(&args.id, output) };
     tell(&sale, &room, output)
 }
@@ -61,20 +61,21 @@ fn no_room(sale: &str, output: Output) -> Result<Exit> {
     Ok(Exit::Refused)
 }
 
-async fn join(gate: &Rushgate, args: RoomJoinArgs, output: Output) -> Result<Exit> {
-    let ticket = gate.sale(&args.id)?.room().join(&BuyerId::new(&args.buyer)?).await?;
-    output.line(&ticket.turn, told_turn(&ticket.turn))?;
-    Ok(Exit::done_if(!matches!(ticket.turn, Turn::Closed)))
+async fn join(client: &Rushgate, args: RoomJoinArgs, output: Output) -> Result<Exit> {
+    let ticket = client.sale(&args.id)?.room().join(&BuyerId::new(&args.buyer)?).await?;
+    output.line(&ticket.admission, told_admission(&ticket.admission))?;
+    Ok(Exit::done_if(!matches!(ticket.admission, Admission::Closed)))
 }
 
-async fn enter(gate: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<Exit> {
-    let turn = gate.sale(&args.id)?.room().enter_within(&BuyerId::new(&args.buyer)?, args.wait).await?;
-    output.line(&turn, told_turn(&turn))?;
-    Ok(Exit::done_if(matches!(turn, Turn::Admitted { .. } | Turn::NoRoom)))
+async fn enter(client: &Rushgate, args: RoomEnterArgs, output: Output) -> Result<Exit> {
+    let admission =
+        client.sale(&args.id)?.room().enter_within(&BuyerId::new(&args.buyer)?, args.wait).await?;
+    output.line(&admission, told_admission(&admission))?;
+    Ok(Exit::done_if(matches!(admission, Admission::Admitted { .. } | Admission::NoRoom)))
 }
 
-async fn close_entry(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let sale = gate.sale(&args.id)?;
+async fn close_entry(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let sale = client.sale(&args.id)?;
     let Some(room) = sale.room().close_entry().await? else { return no_room(&args.id, output) };
     tell(&sale, &room, output)
 }
@@ -89,9 +90,9 @@ fn entry_open(sale: &str, room: &RoomState, output: Output) -> Result<Exit> {
     Ok(Exit::Refused)
 }
 
-async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exit> {
+async fn draw(client: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exit> {
     let beacon: Beacon = args.beacon.parse()?;
-    let sale = gate.sale(&args.id)?;
+    let sale = client.sale(&args.id)?;
     let room = match sale.room().draw(beacon.clone()).await? {
         Some(Draw::Drawn(room)) => room,
         Some(Draw::EntryOpen(room)) => return entry_open(&args.id, &room, output),
@@ -103,8 +104,8 @@ async fn draw(gate: &Rushgate, args: RoomDrawArgs, output: Output) -> Result<Exi
     Ok(Exit::done_if(by_this))
 }
 
-async fn close(gate: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
-    let closed = gate.sale(&args.id)?.room().close().await?;
+async fn close(client: &Rushgate, args: OfSale, output: Output) -> Result<Exit> {
+    let closed = client.sale(&args.id)?.room().close().await?;
     let text = if closed { "closed; all buyers may reserve" } else { "the sale has no waiting room" };
     output.line(&json!({ "sale": args.id, "closed": closed }), text)?;
     Ok(Exit::done_if(closed))
@@ -118,8 +119,8 @@ fn told(room: &RoomState) -> String {
         room.served,
         room.admitted,
         rate.n,
-        Spoken(rate.per),
-        Spoken(pass),
+        HumanDuration(rate.per),
+        HumanDuration(pass),
     );
     if let Some(from) = from.filter(|from| room.now < *from) {
         text.push_str(&format!("admission starts at {}\n", moment(from)));
@@ -147,14 +148,16 @@ fn told(room: &RoomState) -> String {
 }
 
 /// State of a buyer in words.
-fn told_turn(turn: &Turn) -> String {
-    match turn {
-        Turn::NoRoom => "the sale has no waiting room: all buyers may reserve".to_owned(),
-        Turn::NotIn => "not in the waiting room; join with: rushgate sale room join".to_owned(),
-        Turn::Waiting { serial, ahead, .. } => waiting(*serial, *ahead, turn.wait()),
-        Turn::Admitted { pass, until, .. } => format!("admitted until {}\n{pass}", moment(*until)),
-        Turn::Missed { until } => format!("the admission token expired at {}; join again", moment(*until)),
-        Turn::Closed => "the sale has ended or is sold out".to_owned(),
+fn told_admission(admission: &Admission) -> String {
+    match admission {
+        Admission::NoRoom => "the sale has no waiting room: all buyers may reserve".to_owned(),
+        Admission::NotIn => "not in the waiting room; join with: rushgate sale room join".to_owned(),
+        Admission::Waiting { serial, ahead, .. } => waiting(*serial, *ahead, admission.wait()),
+        Admission::Admitted { pass, until, .. } => format!("admitted until {}\n{pass}", moment(*until)),
+        Admission::Missed { until } => {
+            format!("the admission token expired at {}; join again", moment(*until))
+        }
+        Admission::Closed => "the sale has ended or is sold out".to_owned(),
         other => word(other),
     }
 }
@@ -165,7 +168,7 @@ fn waiting(serial: u64, ahead: Option<u64>, wait: Option<Duration>) -> String {
         (Some(ahead), None) => format!("{ahead} ahead, in the order of the draw"),
         (Some(ahead), Some(wait)) => {
             let wait = Duration::from_secs(wait.as_secs_f64().ceil() as u64);
-            format!("{ahead} ahead, about {} to wait", Spoken(wait))
+            format!("{ahead} ahead, about {} to wait", HumanDuration(wait))
         }
     }
 }

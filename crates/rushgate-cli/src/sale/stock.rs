@@ -9,13 +9,13 @@ use crate::args::sale::StockArgs;
 use crate::exit::{Exit, Fault};
 use crate::output::Output;
 
-pub(super) async fn add(gate: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
-    let changed = gate.sale(&args.id)?.add_stock(&Sku::new(&args.sku)?, args.n).await?;
+pub(super) async fn add(client: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
+    let changed = client.sale(&args.id)?.add_stock(&Sku::new(&args.sku)?, args.n).await?;
     show(&args, changed, output)
 }
 
-pub(super) async fn withdraw(gate: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
-    let changed = gate.sale(&args.id)?.withdraw_stock(&Sku::new(&args.sku)?, args.n).await?;
+pub(super) async fn withdraw(client: &Rushgate, args: StockArgs, output: Output) -> Result<Exit> {
+    let changed = client.sale(&args.id)?.withdraw_stock(&Sku::new(&args.sku)?, args.n).await?;
     show(&args, changed, output)
 }
 

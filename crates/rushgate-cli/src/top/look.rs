@@ -29,14 +29,17 @@ pub(super) struct Look {
 
 impl Look {
     /// Reads the store. The reads run concurrently, because a store may be far away.
-    pub(super) async fn at(gate: &Rushgate) -> Result<Self> {
-        let (names, locks, sales) =
-            tokio::join!(all_queues(gate), gate.locks(Page::first(PAGE)), gate.sales(Page::first(PAGE)));
+    pub(super) async fn at(client: &Rushgate) -> Result<Self> {
+        let (names, locks, sales) = tokio::join!(
+            all_queues(client),
+            client.locks(Page::first(PAGE)),
+            client.sales(Page::first(PAGE))
+        );
         let names = names?;
         let queues_all = names.len();
         let mut reads = JoinSet::new();
         for name in names.into_iter().take(QUEUES_MAX) {
-            let queue = gate.queue(&name)?;
+            let queue = client.queue(&name)?;
             reads.spawn(async move { queue.stats().await.map(|stats| (name, stats)) });
         }
         let mut queues = BTreeMap::new();

@@ -31,16 +31,16 @@ pub(crate) async fn run(args: TopArgs, globals: &Globals) -> Result<Exit> {
             .hint("for programs there are `queue watch --json`, `lock ls --json` and `sale ls --json`")
             .into());
     }
-    globals.with_gate(async |gate| watch(&gate, args, output).await).await
+    globals.with_client(async |client| watch(&client, args, output).await).await
 }
 
-async fn watch(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
+async fn watch(client: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
     let mut signals = Signals::listen().context("cannot listen for signals")?;
     let mut ticks = interval(args.every.max(EVERY_MIN));
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut screen = Screen::open()?;
     let mut keys = keys();
-    let mut view = View::new(gate.info(), output.is_colored());
+    let mut view = View::new(client.info(), output.is_colored());
     loop {
         tokio::select! {
             _ = signals.next() => return Ok(Exit::Done),
@@ -50,7 +50,7 @@ async fn watch(gate: &Rushgate, args: TopArgs, output: Output) -> Result<Exit> {
                 Some(Action::Next) => view.next_panel(),
                 Some(Action::Redraw) => {}
             },
-            _ = ticks.tick() => match Look::at(gate).await {
+            _ = ticks.tick() => match Look::at(client).await {
                 Ok(look) => view.update(look),
                 // Keep watching: the store may come back.
                 Err(error) if error.is_unavailable() => view.fails(&error),

@@ -16,8 +16,8 @@ use tokio::process::Command;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
-use super::Stop;
 use super::line::Line;
+use super::stop::Stop;
 use super::tail::Tail;
 use crate::args;
 use crate::args::work::WorkArgs;
@@ -47,7 +47,7 @@ pub(super) fn warn_of_lost_options(exec: &[OsString], output: Output) {
 }
 
 /// State shared by the commands.
-pub(super) struct Shop {
+pub(super) struct Executor {
     exec: Vec<OsString>,
     output: Output,
     /// Media type of a command's output, if the output is the task's result.
@@ -57,7 +57,7 @@ pub(super) struct Shop {
     fault: Stop,
 }
 
-impl Shop {
+impl Executor {
     pub(super) fn new(args: &WorkArgs, output: Output, fault: Stop) -> Self {
         let (exec, kept) = (args.exec.clone(), args.keep_output.clone());
         Self { exec, output, kept, lease: args.lease, fault }

@@ -3,11 +3,12 @@
 mod exec;
 mod line;
 mod metrics;
+mod stop;
 mod tail;
 mod webhook;
 
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,6 +23,7 @@ use crate::globals::Globals;
 use crate::log;
 use crate::output::{Output, counted};
 use crate::signals::Signals;
+use stop::Stop;
 
 /// Interval for checking whether the queues are empty.
 const EMPTY_CHECK: Duration = Duration::from_millis(50);
@@ -32,49 +34,31 @@ pub(crate) async fn run(args: WorkArgs, globals: &Globals) -> Result<Exit> {
     let output = globals.output();
     let telemetry = log::start(output)?;
     exec::warn_of_lost_options(&args.exec, output);
-    let worked = globals.with_gate(async |gate| work(&gate, args, output).await).await;
+    let worked = globals.with_client(async |client| work(&client, args, output).await).await;
     telemetry.end().await;
     worked
 }
 
 /// How tasks are handled.
 #[derive(Clone)]
-enum Hands {
-    Exec(Arc<exec::Shop>),
+enum TaskRunner {
+    Exec(Arc<exec::Executor>),
     Webhook(Arc<webhook::Webhook>),
 }
 
-/// Stops the worker on an error that would affect every task.
-#[derive(Clone, Default)]
-struct Stop {
-    first: Arc<Mutex<Option<anyhow::Error>>>,
-    stop: CancellationToken,
-}
-
-impl Stop {
-    fn is(&self, error: anyhow::Error) {
-        *self.first.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-        self.stop.cancel();
-    }
-
-    fn taken(&self) -> Result<()> {
-        self.first.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
-    }
-}
-
-async fn work(gate: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
-    let queues = args.queues.iter().map(|queue| Ok((gate.queue(&queue.name)?, queue.weight)));
+async fn work(client: &Rushgate, args: WorkArgs, output: Output) -> Result<Exit> {
+    let queues = args.queues.iter().map(|queue| Ok((client.queue(&queue.name)?, queue.weight)));
     let queues = queues.collect::<Result<Vec<_>>>()?;
     let (shutdown, second_signal) = Signals::listen().context("cannot listen for signals")?.cancels();
-    let fault = Stop { stop: shutdown.clone(), ..Stop::default() };
-    let hands = match &args.webhook {
-        Some(url) => Hands::Webhook(Arc::new(webhook::Webhook::new(url, &args, output)?)),
-        None => Hands::Exec(Arc::new(exec::Shop::new(&args, output, fault.clone()))),
+    let fault = Stop::new(shutdown.clone());
+    let runner = match &args.webhook {
+        Some(url) => TaskRunner::Webhook(Arc::new(webhook::Webhook::new(url, &args, output)?)),
+        None => TaskRunner::Exec(Arc::new(exec::Executor::new(&args, output, fault.clone()))),
     };
     if args.keep_output.is_some() {
         check_they_keep(&queues).await?;
     }
-    let worker = worker(&queues, &args)?.register("*", move |job: Job| carry_out(hands.clone(), job));
+    let worker = worker(&queues, &args)?.register("*", move |job: Job| carry_out(runner.clone(), job));
     let page = match args.metrics {
         Some(address) => Some(metrics::Page::bind(address, worker.metrics()).await?),
         None => None,
@@ -109,10 +93,10 @@ async fn check_they_keep(queues: &[(Queue, u32)]) -> Result<()> {
     Ok(())
 }
 
-async fn carry_out(hands: Hands, job: Job) -> Outcome {
-    match hands {
-        Hands::Exec(shop) => shop.carry_out(job).await,
-        Hands::Webhook(webhook) => webhook.carry_out(job).await,
+async fn carry_out(runner: TaskRunner, job: Job) -> Outcome {
+    match runner {
+        TaskRunner::Exec(executor) => executor.carry_out(job).await,
+        TaskRunner::Webhook(webhook) => webhook.carry_out(job).await,
     }
 }
 

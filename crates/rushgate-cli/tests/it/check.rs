@@ -49,7 +49,7 @@ fn question(reader: &mut impl BufRead) -> Option<Seen> {
 }
 
 /// A server with a bot check, a sale `phones` of two units, and tokens for the callers.
-struct Desk {
+struct Fixture {
     shop: Shop,
     running: Running,
     address: String,
@@ -58,7 +58,7 @@ struct Desk {
     seen: Arc<Mutex<Vec<Seen>>>,
 }
 
-impl Desk {
+impl Fixture {
     fn new(more: &[&str]) -> Self {
         let shop = Shop::new();
         let token = |role| {
@@ -131,13 +131,13 @@ fn refused(status: u16, code: &str) -> (u16, Value) {
 
 #[test]
 fn a_buyer_is_asked_about_by_a_signed_post_and_remembered() {
-    let desk = Desk::new(&["--check-page", "https://shop.example/prove"]);
-    let (status, said) = desk.join("ann", Some("200-x"));
+    let fixture = Fixture::new(&["--check-page", "https://shop.example/prove"]);
+    let (status, said) = fixture.join("ann", Some("200-x"));
     assert_eq!((status, said["code"].as_str()), (404, Some("not_found")), "there is no room to join");
-    assert_eq!(desk.reserve("ann", None), refused(403, "proof_needed"));
-    assert!(desk.asked().is_empty(), "without a proof the service is not asked");
-    assert_eq!(desk.reserve("ann", Some("200-proof-of-ann")).0, 202);
-    let asked = desk.asked();
+    assert_eq!(fixture.reserve("ann", None), refused(403, "proof_needed"));
+    assert!(fixture.asked().is_empty(), "without a proof the service is not asked");
+    assert_eq!(fixture.reserve("ann", Some("200-proof-of-ann")).0, 202);
+    let asked = fixture.asked();
     let [seen] = &asked[..] else { panic!("{} questions", asked.len()) };
     assert_eq!(
         seen.body,
@@ -146,110 +146,111 @@ fn a_buyer_is_asked_about_by_a_signed_post_and_remembered() {
     assert!(seen.headers["webhook-id"].starts_with("check_"));
     assert!(seen.headers["webhook-signature"].starts_with("v1,"));
     assert!(seen.headers["webhook-timestamp"].parse::<u64>().unwrap() > 1_700_000_000);
-    assert_eq!(desk.reserve("ann", None).0, 200, "the verdict is cached, and this is a replay");
-    assert!(desk.asked().is_empty());
-    let (_, said) = desk.ask(
+    assert_eq!(fixture.reserve("ann", None).0, 200, "the verdict is cached, and this is a replay");
+    assert!(fixture.asked().is_empty());
+    let (_, said) = fixture.ask(
         "POST",
         "/v1/sales/phones/reservations",
-        &Desk::headers(&desk.buyer, "k", None),
+        &Fixture::headers(&fixture.buyer, "k", None),
         &json!({ "buyer": "bob", "lines": [{ "sku": "phone" }] }),
     );
     assert_eq!(said["prove_at"], "https://shop.example/prove");
     assert!(said["hint"].as_str().unwrap().contains("Rushgate-Proof"), "{said}");
-    desk.end();
+    fixture.end();
 }
 
 #[test]
-fn whoever_is_refused_gets_nothing_and_the_same_proof_is_not_asked_about_again() {
-    let desk = Desk::new(&[]);
-    assert_eq!(desk.reserve("bob", Some("403-proof-of-bob")), refused(403, "proof_refused"));
-    assert_eq!(desk.reserve("bob", Some("403-proof-of-bob")), refused(403, "proof_refused"));
-    assert_eq!(desk.asked().len(), 1);
-    assert_eq!(desk.reserve("bob", Some("two words")), refused(422, "invalid"));
-    assert_eq!(desk.reserve("bob", Some(&"x".repeat(8_193))), refused(422, "invalid"));
-    assert!(desk.asked().is_empty());
-    assert_eq!(desk.shop.json(&["sale", "show", "phones"])["skus"][0]["free"], 2);
-    assert_eq!(desk.reserve("bob", Some("200-another")).0, 202, "another proof is checked again");
-    desk.end();
+fn a_refused_buyer_gets_nothing_and_the_same_proof_is_not_checked_again() {
+    let fixture = Fixture::new(&[]);
+    assert_eq!(fixture.reserve("bob", Some("403-proof-of-bob")), refused(403, "proof_refused"));
+    assert_eq!(fixture.reserve("bob", Some("403-proof-of-bob")), refused(403, "proof_refused"));
+    assert_eq!(fixture.asked().len(), 1);
+    assert_eq!(fixture.reserve("bob", Some("two words")), refused(422, "invalid"));
+    assert_eq!(fixture.reserve("bob", Some(&"x".repeat(8_193))), refused(422, "invalid"));
+    assert!(fixture.asked().is_empty());
+    assert_eq!(fixture.shop.json(&["sale", "show", "phones"])["skus"][0]["free"], 2);
+    assert_eq!(fixture.reserve("bob", Some("200-another")).0, 202, "another proof is checked again");
+    fixture.end();
 }
 
 #[test]
-fn nobody_is_asked_about_in_vain_or_on_behalf_of_whoever_sells() {
-    let desk = Desk::new(&[]);
+fn the_bot_check_is_skipped_for_futile_requests_and_for_sellers() {
+    let fixture = Fixture::new(&[]);
     let body = |buyer: &str| json!({ "buyer": buyer, "lines": [{ "sku": "phone" }] });
     let path = "/v1/sales/phones/reservations";
     for buyer in ["ann", "bob"] {
-        let headers = Desk::headers(&desk.operator, "k", None);
-        assert_eq!(desk.ask("POST", path, &headers, &body(buyer)).0, 202, "operators are not checked");
+        let headers = Fixture::headers(&fixture.operator, "k", None);
+        assert_eq!(fixture.ask("POST", path, &headers, &body(buyer)).0, 202, "operators are not checked");
     }
-    assert_eq!(desk.reserve("cid", Some("200-cid")), refused(409, "all_held"));
-    assert_eq!(desk.asked().len(), 1, "the server did not know yet that nothing is free");
+    assert_eq!(fixture.reserve("cid", Some("200-cid")), refused(409, "all_held"));
+    assert_eq!(fixture.asked().len(), 1, "the server did not know yet that nothing is free");
     for n in 0..50 {
-        assert_eq!(desk.reserve(&format!("bot{n}"), Some("403-bot")), refused(409, "all_held"));
+        assert_eq!(fixture.reserve(&format!("bot{n}"), Some("403-bot")), refused(409, "all_held"));
     }
-    assert!(desk.asked().is_empty(), "a known refusal skips the check");
-    assert_eq!(desk.reserve("ann", None).0, 200, "a replay returns the reservation");
-    desk.end();
+    assert!(fixture.asked().is_empty(), "a known refusal skips the check");
+    assert_eq!(fixture.reserve("ann", None).0, 200, "a replay returns the reservation");
+    fixture.end();
 }
 
 #[test]
-fn in_front_of_a_room_whoever_joins_is_asked_about_and_whoever_has_a_pass_is_not() {
-    let desk = Desk::new(&[]);
-    desk.shop.ok(&["sale", "room", "set", "phones", "--rate", "100/1s"]);
-    desk.shop.until(&["sale", "room", "show", "phones"], |room| room["joined"] == 0);
-    let until_known = || desk.join("eve", Some("403-eve")).1["code"] == "proof_refused";
+fn the_bot_check_of_a_sale_with_a_room_is_at_the_room() {
+    let fixture = Fixture::new(&[]);
+    fixture.shop.ok(&["sale", "room", "set", "phones", "--rate", "100/1s"]);
+    fixture.shop.until(&["sale", "room", "show", "phones"], |room| room["joined"] == 0);
+    let until_known = || fixture.join("eve", Some("403-eve")).1["code"] == "proof_refused";
     while !until_known() {
         thread::yield_now();
     }
-    desk.asked();
-    assert_eq!(desk.join("ann", None).1["code"], "proof_needed");
-    assert_eq!(desk.join("ann", Some("204-ann")).0, 201);
-    assert_eq!(desk.asked().len(), 1);
-    let headers = format!("{}Prefer: wait=10\r\n", Desk::headers(&desk.buyer, "k", None));
-    let (status, said) = desk.ask("POST", "/v1/sales/phones/passes", &headers, &json!({ "buyer": "ann" }));
+    fixture.asked();
+    assert_eq!(fixture.join("ann", None).1["code"], "proof_needed");
+    assert_eq!(fixture.join("ann", Some("204-ann")).0, 201);
+    assert_eq!(fixture.asked().len(), 1);
+    let headers = format!("{}Prefer: wait=10\r\n", Fixture::headers(&fixture.buyer, "k", None));
+    let (status, said) = fixture.ask("POST", "/v1/sales/phones/passes", &headers, &json!({ "buyer": "ann" }));
     assert_eq!(status, 201, "{said}");
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "phone" }], "pass": said["pass"] });
-    let headers = Desk::headers(&desk.buyer, "k", None);
-    assert_eq!(desk.ask("POST", "/v1/sales/phones/reservations", &headers, &body).0, 202);
-    assert!(desk.asked().is_empty());
-    desk.shop.ok(&["sale", "end", "phones"]);
-    while desk.join("dan", None).1["code"] != "room_closed" {
+    let headers = Fixture::headers(&fixture.buyer, "k", None);
+    assert_eq!(fixture.ask("POST", "/v1/sales/phones/reservations", &headers, &body).0, 202);
+    assert!(fixture.asked().is_empty());
+    fixture.shop.ok(&["sale", "end", "phones"]);
+    while fixture.join("dan", None).1["code"] != "room_closed" {
         thread::yield_now();
     }
-    assert!(desk.asked().is_empty(), "a closed room skips the check");
-    desk.end();
+    assert!(fixture.asked().is_empty(), "a closed room skips the check");
+    fixture.end();
 }
 
 #[test]
 fn a_service_that_is_away_lets_nobody_in_unless_it_is_told_to() {
-    let desk = Desk::new(&["--check-timeout", "200ms"]);
+    let fixture = Fixture::new(&["--check-timeout", "200ms"]);
     for proof in ["500-x", "302-x", "429-x", "silence-x"] {
-        assert_eq!(desk.reserve("ann", Some(proof)), refused(503, "check_unavailable"), "{proof}");
+        assert_eq!(fixture.reserve("ann", Some(proof)), refused(503, "check_unavailable"), "{proof}");
     }
-    assert_eq!(desk.shop.json(&["sale", "show", "phones"])["skus"][0]["free"], 2);
-    desk.end();
-    let desk = Desk::new(&["--check-timeout", "200ms", "--check-open"]);
-    assert_eq!(desk.reserve("ann", Some("silence-x")).0, 202);
+    assert_eq!(fixture.shop.json(&["sale", "show", "phones"])["skus"][0]["free"], 2);
+    fixture.end();
+    let fixture = Fixture::new(&["--check-timeout", "200ms", "--check-open"]);
+    assert_eq!(fixture.reserve("ann", Some("silence-x")).0, 202);
     assert_eq!(
-        desk.reserve("bob", Some("403-x")),
+        fixture.reserve("bob", Some("403-x")),
         refused(403, "proof_refused"),
         "a clear refusal stays a refusal"
     );
-    assert_eq!(desk.reserve("bob", None), refused(403, "proof_needed"));
-    desk.end();
+    assert_eq!(fixture.reserve("bob", None), refused(403, "proof_needed"));
+    fixture.end();
 }
 
 #[test]
 fn many_who_ask_at_once_with_one_proof_are_one_question() {
-    let desk = Desk::new(&[]);
+    let fixture = Fixture::new(&[]);
     thread::scope(|scope| {
-        let same: Vec<_> = (0..8).map(|_| scope.spawn(|| desk.reserve("ann", Some("200-once")).0)).collect();
+        let same: Vec<_> =
+            (0..8).map(|_| scope.spawn(|| fixture.reserve("ann", Some("200-once")).0)).collect();
         let mut statuses: Vec<_> = same.into_iter().map(|one| one.join().unwrap()).collect();
         statuses.sort_unstable();
         assert_eq!(statuses, [200, 200, 200, 200, 200, 200, 200, 202]);
     });
-    assert_eq!(desk.asked().len(), 1);
-    desk.end();
+    assert_eq!(fixture.asked().len(), 1);
+    fixture.end();
 }
 
 #[test]

@@ -18,7 +18,7 @@ const ROUNDS: u32 = 8;
 const UNITS: u32 = 30;
 /// Longer than the default leases. A task whose claim was lost with the server is available only after its
 /// lease.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RETRY_BUDGET: Duration = Duration::from_secs(120);
 
 /// One request on a connection of its own; `None` without an answer.
 fn try_ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> Option<(u16, Value)> {
@@ -40,7 +40,7 @@ fn try_ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> 
 /// Repeats a request with its key, if it has one, until there is a final answer, as an API client would.
 fn ask(address: &str, method: &str, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let start = Instant::now();
-    while start.elapsed() < PATIENCE {
+    while start.elapsed() < RETRY_BUDGET {
         match try_ask(address, method, path, key, body) {
             Some((status, said)) if status < 500 && said["retryable"] != true => return (status, said),
             _ => thread::yield_now(),
@@ -63,7 +63,7 @@ impl Progress {
     fn wait_for(&self, steps: u32) {
         let start = Instant::now();
         while self.steps.load(Ordering::Relaxed) < steps {
-            assert!(start.elapsed() < PATIENCE, "the clients make no progress");
+            assert!(start.elapsed() < RETRY_BUDGET, "the clients make no progress");
             thread::yield_now();
         }
     }
@@ -171,7 +171,7 @@ fn defaults_survive_a_kill(store: &[&str]) {
         while is_left() {
             let (_, claimed) = ask(address, "POST", "/v1/queues/mail/claim", "", &json!({}));
             claimed["tasks"].as_array().unwrap().iter().for_each(|task| complete(address, task));
-            assert!(start.elapsed() < PATIENCE, "a task is left");
+            assert!(start.elapsed() < RETRY_BUDGET, "a task is left");
         }
         second.signal(Signal::TERM);
         assert_eq!(second.end().status, 0);

@@ -32,7 +32,7 @@ const REPLICATED: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-m
 const SALE: &str = "launch";
 const STOCK: u32 = 3_000;
 /// Timeout for anything that is expected to happen.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_BUDGET: Duration = Duration::from_secs(60);
 /// Sentinel promotes no replica that has been disconnected for much longer.
 const GAP_MAX: Duration = Duration::from_secs(4);
 const LOOK_EVERY: Duration = Duration::from_millis(2);
@@ -167,7 +167,7 @@ impl Death {
     /// Kills the primary after it has acknowledged writes that no replica has.
     fn alone(self, group: &mut SentinelGroup, primary: usize, ledger: &mut PostgresServer) -> usize {
         // On a busy machine it may be silent, and is not to be replaced while it is alone.
-        group.set_down_after(2 * PATIENCE);
+        group.set_down_after(2 * RETRY_BUDGET);
         group.cut_off_replicas();
         let (since, alone) = (Instant::now(), Looker::new(&group.servers[primary].url()));
         // The replicas have at most this.
@@ -200,7 +200,7 @@ fn have_worker_die(worker: &mut Member, looker: &Looker) {
     let mut begin = worker.stdin.take().expect("stdin is piped");
     begin.write_all(b"\n").expect("it waits for this");
     // With a time limit: it never commits if another disaster left the ledger down.
-    let end = Instant::now() + 2 * PATIENCE;
+    let end = Instant::now() + 2 * RETRY_BUDGET;
     loop {
         if let Some(status) = worker.try_wait().expect("it is a child") {
             assert_eq!(status.signal(), Some(9), "it died after the commit");
@@ -266,7 +266,7 @@ impl Looker {
     }
 
     fn until(&self, is_so: impl Fn(&SaleState) -> bool) -> SaleState {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + RETRY_BUDGET;
         loop {
             match self.runtime.block_on(self.store.sale(&sale())) {
                 Ok(state) if is_so(&state) => return state,
@@ -314,12 +314,12 @@ fn doomed_worker(store: &str, orders: &str, hold: Duration) -> Member {
 #[ignore = "a part: started by each scene"]
 async fn order_worker_that_dies_after_the_commit() {
     let url = |name| std::env::var(name).expect("a part is started by a scene");
-    let gate = Rushgate::connect(&url(STORE)).await.expect("the store answers");
+    let client = Rushgate::connect(&url(STORE)).await.expect("the store answers");
     let hold = Duration::from_millis(url(HOLD_MS).parse().expect("a number"));
     let phones = SaleBuilder::new(SALE).sku("phone", STOCK, 1).hold(hold).ledger();
-    gate.create_sale(phones).await.expect("the store answers");
+    client.create_sale(phones).await.expect("the store answers");
     let (sale, ledger) =
-        (gate.sale(SALE).expect("a name"), connect_ledger(&url(ORDERS)).expect("it answers"));
+        (client.sale(SALE).expect("a name"), connect_ledger(&url(ORDERS)).expect("it answers"));
     let doom = Arc::new(AtomicBool::new(false));
     let ledger = DiesAfterCommit::new(ledger, Arc::clone(&doom));
     tokio::spawn({

@@ -16,7 +16,7 @@ fn refused(shop: &Shop, status: i32, args: &[&str], part: &str) {
 }
 
 #[test]
-fn only_a_command_that_enqueues_is_told_of_its_payload() {
+fn only_a_command_that_enqueues_is_notified_of_its_payload() {
     let shop = Shop::new();
     let cron = ["queue", "cron", "add", "q", "a", "--cron", "0 3 * * *", "{}"];
     refused(&shop, 2, &cron, "pass the payload with --payload");
@@ -270,7 +270,7 @@ fn the_front_page_ends_with_the_exit_statuses() {
 }
 
 #[test]
-fn doctor_tells_what_the_store_is_and_what_is_amiss() {
+fn doctor_describes_the_store_and_its_problems() {
     let shop = Shop::new();
     shop.ok(&["queue", "enqueue", "mail", "a"]);
     shop.ok(&["queue", "pause", "mail"]);

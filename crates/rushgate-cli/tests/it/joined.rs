@@ -94,7 +94,7 @@ fn a_bad_name_is_refused_before_a_file_is_made() {
 }
 
 #[test]
-fn the_file_names_the_store_to_join_on_and_somebody_must() {
+fn the_store_to_join_on_is_required_and_may_come_from_the_file() {
     let named = shop();
     let (said, _) = join(&named, &["--stock", "1", "--buyers", "20"]);
     assert_eq!(said.status, 0, "{}", said.err);

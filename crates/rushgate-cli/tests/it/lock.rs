@@ -138,7 +138,7 @@ fn a_broken_lock_ends_the_command_and_what_it_started() {
 }
 
 #[test]
-fn with_on_lost_warn_the_command_goes_on() {
+fn with_on_lost_warn_the_command_continues() {
     let shop = Shop::new();
     let script = format!("{WAIT_FOR_GO}; exit 3");
     let mut holder = shop.start(&run("a", &["--on-lost", "warn"], &sh(&script)));
@@ -383,7 +383,7 @@ fn processes_exclude_each_other() {
 }
 
 #[test]
-fn whoever_asks_for_more_is_told_why_a_lock_is_waited_for() {
+fn verbose_output_says_why_a_lock_is_waited_for() {
     let server = RedisSetup::new(Kind::Redis).with(&["--min-replicas-to-write", "1"]).start();
     let shop = Shop::new();
     let said = shop.run(&["-v", "--store", &server.url(), "lock", "run", "a", "--wait", "1s", "--", "true"]);

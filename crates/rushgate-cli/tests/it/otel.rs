@@ -16,7 +16,7 @@ use prost::Message;
 use rustix::process::Signal;
 use serde_json::Value as Json;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const RETRY_BUDGET: Duration = Duration::from_secs(30);
 
 /// A span and the service that sent it.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Collector {
         let is_it = |seen: &&Seen| seen.span.name == name && is_so(&seen.span);
         let spans = self.arrived.spans.lock().unwrap();
         let missing = |spans: &mut Vec<Seen>| spans.iter().find(is_it).is_none();
-        let (spans, _) = self.arrived.more.wait_timeout_while(spans, PATIENCE, missing).unwrap();
+        let (spans, _) = self.arrived.more.wait_timeout_while(spans, RETRY_BUDGET, missing).unwrap();
         let names = || spans.iter().map(|seen| &*seen.span.name).collect::<Vec<_>>();
         spans.iter().find(is_it).cloned().unwrap_or_else(|| panic!("no span `{name}` among {:?}", names()))
     }

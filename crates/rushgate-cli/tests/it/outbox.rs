@@ -98,7 +98,7 @@ fn a_relay_that_is_killed_at_any_step_is_followed_by_one_that_puts_each_task_in_
 }
 
 #[test]
-fn a_relay_that_is_told_to_end_says_what_it_did_and_another_goes_on() {
+fn a_relay_that_is_told_to_end_says_what_it_did_and_another_continues() {
     let shop = Shop::new();
     let conn = database(&shop);
     insert(&conn, "mail", 1..=2);

@@ -160,7 +160,7 @@ fn release_counts_no_attempt_and_extend_keeps_the_claim() {
 }
 
 #[test]
-fn cancel_removes_and_tells_whoever_is_at_it() {
+fn cancel_removes_the_task_and_notifies_its_worker() {
     let shop = Shop::new();
     shop.ok(&["queue", "enqueue", "mail", "a"]);
     assert_eq!(shop.ok(&["queue", "cancel", "mail", "a"]), "removed a\n");
@@ -205,7 +205,7 @@ fn a_waiting_task_is_rescheduled() {
 }
 
 #[test]
-fn nothing_is_given_out_before_its_time() {
+fn nothing_is_claimed_before_its_time() {
     let shop = Shop::new();
     shop.ok(&["queue", "enqueue", "mail", "later", "--delay", "1h"]);
     let year_2100_ms = "4102444800000";
@@ -324,7 +324,7 @@ fn a_task_says_why_it_is_not_running_and_what_to_do() {
 }
 
 #[test]
-fn limits_are_set_one_by_one_and_shown_together() {
+fn limits_are_set_separately_and_shown_together() {
     let shop = Shop::new();
     let said = shop.ok(&["queue", "limit", "mail", "--rate", "100/1m", "--key-concurrency", "2"]);
     assert_eq!(said, "at most 100 per 1m, 2 per key at a time\n");

@@ -51,7 +51,7 @@ fn the_first_is_let_in_and_the_second_waits() {
 }
 
 #[test]
-fn who_waits_is_let_in_and_a_sold_out_sale_is_closed() {
+fn a_waiter_is_let_in_and_a_sold_out_sale_is_closed() {
     let shop = open();
     shop.ok(&set(&["5/1s"]));
     for buyer in ["ann", "bob"] {

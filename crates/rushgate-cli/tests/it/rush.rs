@@ -176,7 +176,7 @@ fn several_processes_sell_one_sale_and_one_may_be_killed_in_the_middle() {
 }
 
 #[test]
-fn a_rush_that_was_killed_goes_on_from_its_files_and_the_audit_holds() {
+fn a_rush_that_was_killed_continues_from_its_files_and_the_audit_holds() {
     let folder = tempfile::tempdir().expect("a folder");
     let url = store(&folder);
     let args = ["--join", "launch", "--store", &url, "--stock", "2000", "--hold", "500ms"];

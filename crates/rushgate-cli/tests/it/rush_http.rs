@@ -95,7 +95,7 @@ fn a_crowd_over_http_buys_exactly_what_there_is_and_the_audit_holds() {
 }
 
 #[test]
-fn a_server_killed_under_load_loses_no_reservation_and_the_crowd_goes_on() {
+fn a_server_killed_under_load_loses_no_reservation_and_the_crowd_continues() {
     let shop = Shop::new();
     let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
     let crowd = join_launch(&shop, &url, "--stock 400 --buyers 2000 --within 4s --hold 2s --concurrency 64");

@@ -228,10 +228,10 @@ fn orders_that_the_ledger_cannot_record_are_listed_and_retried() {
     let work = ["sale", "work", "phones", "--until-empty", "--orders", "sqlite:orders.db"];
     let ann = shop.json(&reserve("ann", "k"));
     assert_eq!(shop.json(&work)["failed"], 0);
-    let books = rusqlite::Connection::open(shop.path("orders.db")).unwrap();
+    let snapshot = rusqlite::Connection::open(shop.path("orders.db")).unwrap();
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.buyer = 'eve'
                   BEGIN SELECT RAISE(ABORT, 'out of ink'); END";
-    books.execute_batch(refuse).unwrap();
+    snapshot.execute_batch(refuse).unwrap();
     let eve = shop.json(&reserve("eve", "k"));
     shop.ok(&["sale", "confirm", "phones", id(&ann)]);
     shop.ok(&["sale", "confirm", "phones", id(&eve)]);
@@ -259,7 +259,7 @@ fn orders_that_the_ledger_cannot_record_are_listed_and_retried() {
     let warnings = shop.json(&["doctor", "--orders", "sqlite:orders.db"])["warnings"].clone();
     assert!(warnings.to_string().contains("sale phones has 1 failed order"), "{warnings}");
 
-    books.execute_batch("DROP TRIGGER refuse").unwrap();
+    snapshot.execute_batch("DROP TRIGGER refuse").unwrap();
     assert_eq!(shop.json(&["sale", "orders", "retry", "phones"])["failed"], 1);
     assert_eq!(shop.json(&work)["settled"], 1);
     assert_eq!(shop.json(&["sale", "orders", "ls", "phones"]), json!([]));

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::shared::{Check, check, counted};
 use super::stock::live;
-use crate::{Books, BuyerId, Sku};
+use crate::{BuyerId, Sku, Snapshot};
 
 /// Number of units of each SKU that each buyer has.
 pub(super) type Owned<'a> = BTreeMap<(&'a BuyerId, &'a Sku), u32>;
 
-fn owned(books: &Books) -> Owned<'_> {
+fn owned(snapshot: &Snapshot) -> Owned<'_> {
     let mut has = Owned::new();
-    for row in live(books) {
+    for row in live(snapshot) {
         for (sku, _) in &row.units {
             *has.entry((&row.buyer, sku)).or_default() += 1;
         }
@@ -19,9 +19,9 @@ fn owned(books: &Books) -> Owned<'_> {
     has
 }
 
-pub(super) fn nobody_over_the_limit(books: &Books) -> Check {
-    let limits = books.skus.iter().map(|sku| (&sku.sku, sku.per_buyer)).collect();
-    limit_check("nobody_over_the_limit", "no buyer exceeds the purchase limit", &owned(books), &limits)
+pub(super) fn nobody_over_the_limit(snapshot: &Snapshot) -> Check {
+    let limits = snapshot.skus.iter().map(|sku| (&sku.sku, sku.per_buyer)).collect();
+    limit_check("nobody_over_the_limit", "no buyer exceeds the purchase limit", &owned(snapshot), &limits)
 }
 
 pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTreeMap<&Sku, u32>) -> Check {
@@ -36,10 +36,10 @@ pub(super) fn limit_check(name: &str, claim: &str, has: &Owned<'_>, limits: &BTr
 }
 
 /// The store enforces the limit by these counters, so a counter that is too low lets a buyer exceed it.
-pub(super) fn buyers_are_counted(books: &Books) -> Check {
-    let mut has = owned(books);
+pub(super) fn buyers_are_counted(snapshot: &Snapshot) -> Check {
+    let mut has = owned(snapshot);
     let mut offenders = Vec::new();
-    for count in &books.buyers {
+    for count in &snapshot.buyers {
         let rows = has.remove(&(&count.buyer, &count.sku)).unwrap_or(0);
         if count.units != rows {
             offenders.push(format!(
@@ -52,6 +52,6 @@ pub(super) fn buyers_are_counted(books: &Books) -> Check {
         .into_iter()
         .map(|((buyer, sku), n)| format!("buyer `{buyer}` owns {n} of {sku} without a counter"));
     offenders.extend(uncounted);
-    let figures = counted(books.buyers.len(), "counter");
+    let figures = counted(snapshot.buyers.len(), "counter");
     check("buyers_are_counted", "each buyer's counter matches the reservations", figures, offenders)
 }

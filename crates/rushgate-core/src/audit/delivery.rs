@@ -15,23 +15,23 @@ impl Both<'_> {
             self.check_position(&mut offenders);
             self.check_log(&undelivered, &mut offenders);
             self.check_reservations(&undelivered, &mut offenders);
-            self.books.skus.iter().for_each(|sku| self.check_stock(sku, &undelivered, &mut offenders));
+            self.snapshot.skus.iter().for_each(|sku| self.check_stock(sku, &undelivered, &mut offenders));
         }
-        let behind = self.books.seq.saturating_sub(self.books.through);
-        let failed = counted(self.books.failed.len(), "failed order");
+        let behind = self.snapshot.seq.saturating_sub(self.snapshot.through);
+        let failed = counted(self.snapshot.failed.len(), "failed order");
         let figures = format!("{} behind, {failed}", counted(behind, "event"));
         check("orders_are_delivered", "the ledger has every order that was delivered", figures, offenders)
     }
 
     /// Whether the worker's position and the failed entries name events of the log.
     fn check_position(&self, offenders: &mut Vec<String>) {
-        let (through, seq) = (self.books.through, self.books.seq);
+        let (through, seq) = (self.snapshot.through, self.snapshot.seq);
         if through > seq {
             offenders.push(format!("events up to {through} were delivered, but the latest is {seq}"));
         }
         let kinds: BTreeMap<u64, EventKind> =
-            self.books.events.iter().map(|event| (event.seq, event.kind)).collect();
-        for failed in &self.books.failed {
+            self.snapshot.events.iter().map(|event| (event.seq, event.kind)).collect();
+        for failed in &self.snapshot.failed {
             let is_entry = kinds.get(&failed.seq).is_some_and(|kind| kind.is_for_ledger());
             if !is_entry || failed.seq > through || failed.attempts == 0 {
                 offenders.push(format!("failed entry {} is of no event that was delivered", failed.seq));
@@ -45,7 +45,7 @@ impl Both<'_> {
             self.ledger.orders.iter().map(|order| (order.id, order.state)).collect();
         let refused: BTreeSet<ReservationId> =
             self.ledger.refusals.iter().map(|refusal| refusal.id).collect();
-        for event in self.books.events.iter().filter(|event| undelivered.is_delivered(event)) {
+        for event in self.snapshot.events.iter().filter(|event| undelivered.is_delivered(event)) {
             // A batch has a reservation once, so the entry of an earlier event may stand for this one.
             let is_settled = |id: &ReservationId| {
                 !self.has_moved(*id) && !refused.contains(id) && !undelivered.reservations.contains(id)
@@ -65,7 +65,7 @@ impl Both<'_> {
 
     /// A reservation that waits for the ledger must be in the log behind the worker, or among the failed entries.
     fn check_reservations(&self, undelivered: &Undelivered, offenders: &mut Vec<String>) {
-        for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
+        for row in self.snapshot.reservations.iter().filter(|row| !self.has_moved(row.id)) {
             let waits = row.state.is_held() && row.state != HoldState::Held;
             if waits && !undelivered.reservations.contains(&row.id) {
                 offenders.push(format!(
@@ -81,7 +81,7 @@ impl Both<'_> {
             return;
         }
         let (mut total, mut withdrawn) = (sku.initial, Vec::new());
-        for event in self.books.events.iter().filter(|event| undelivered.is_delivered(event)) {
+        for event in self.snapshot.events.iter().filter(|event| undelivered.is_delivered(event)) {
             let ranges = event.units.iter().filter(|(of, _)| *of == sku.sku).map(|(_, range)| *range);
             match event.kind {
                 EventKind::StockAdded => total = ranges.map(UnitRange::last).fold(total, u32::max),
@@ -122,9 +122,9 @@ pub(super) struct Undelivered {
 
 impl Undelivered {
     pub(super) fn of(both: &Both<'_>) -> Self {
-        let failed = both.books.failed.iter().map(|failed| failed.seq).collect();
-        let mut undelivered = Self { after: both.books.through, failed, reservations: BTreeSet::new() };
-        let for_ledger = both.books.events.iter().filter(|event| event.kind.is_for_ledger());
+        let failed = both.snapshot.failed.iter().map(|failed| failed.seq).collect();
+        let mut undelivered = Self { after: both.snapshot.through, failed, reservations: BTreeSet::new() };
+        let for_ledger = both.snapshot.events.iter().filter(|event| event.kind.is_for_ledger());
         let events = for_ledger.filter(|event| !undelivered.is_delivered(event));
         undelivered.reservations = events.filter_map(|event| event.reservation).collect();
         undelivered

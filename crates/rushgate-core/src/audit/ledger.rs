@@ -8,11 +8,11 @@ use super::shared::{
     Both, Check, Unit, by_id, check, counted, has, in_order, listed, missing, named, sorted, united,
 };
 use crate::{
-    EventKind, HoldState, LedgerBooks, LedgerOrder, LedgerSku, OrderIntent, ReservationId, ReservationRow,
+    EventKind, HoldState, LedgerOrder, LedgerSku, LedgerSnapshot, OrderIntent, ReservationId, ReservationRow,
     SaleSpec, Sku,
 };
 
-pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
+pub(super) fn no_unit_twice(ledger: &LedgerSnapshot) -> Check {
     let stock = |sku: &LedgerSku| (sku.total, in_order(sku.withdrawn.iter().copied()));
     let stock: BTreeMap<&Sku, _> = ledger.skus.iter().map(|sku| (&sku.sku, stock(sku))).collect();
     let mut seen: BTreeSet<Unit<'_>> = BTreeSet::new();
@@ -35,7 +35,7 @@ pub(super) fn no_unit_twice(ledger: &LedgerBooks) -> Check {
     check("ledger_no_unit_twice", "no unit is in the ledger twice", figures, offenders)
 }
 
-pub(super) fn limit(ledger: &LedgerBooks) -> Check {
+pub(super) fn limit(ledger: &LedgerSnapshot) -> Check {
     let mut has = Owned::new();
     for order in &ledger.orders {
         for (sku, _) in &order.units {
@@ -52,7 +52,7 @@ pub(super) fn limit(ledger: &LedgerBooks) -> Check {
 }
 
 /// Checks that each order has the units that its state implies.
-pub(super) fn is_sound(ledger: &LedgerBooks) -> Check {
+pub(super) fn is_sound(ledger: &LedgerSnapshot) -> Check {
     let mut offenders = ledger.contradictions.clone();
     for order in &ledger.orders {
         let is_live = order.state.is_live();
@@ -101,22 +101,22 @@ fn agrees(row: HoldState, order: OrderIntent) -> bool {
 impl Both<'_> {
     /// Compares specification and generation.
     pub(super) fn sale(&self) -> Check {
-        let (books, ledger) = (self.books, self.ledger);
+        let (snapshot, ledger) = (self.snapshot, self.ledger);
         let mut offenders = Vec::new();
         if ledger.knows_the_sale() {
             match &ledger.spec {
                 None => offenders.push("the ledger lacks the specification of the sale".into()),
-                Some(spec) => offenders.extend(differing(&books.spec, spec)),
+                Some(spec) => offenders.extend(differing(&snapshot.spec, spec)),
             }
-            let is_behind = ledger.generation < books.generation;
-            if is_behind || (ledger.generation > books.generation && !self.is_stopped()) {
+            let is_behind = ledger.generation < snapshot.generation;
+            if is_behind || (ledger.generation > snapshot.generation && !self.is_stopped()) {
                 offenders.push(format!(
                     "ledger is in generation {}, store in {}",
-                    ledger.generation, books.generation
+                    ledger.generation, snapshot.generation
                 ));
             }
         }
-        let figures = format!("generation {}", books.generation);
+        let figures = format!("generation {}", snapshot.generation);
         check("ledger_sale", "store and ledger agree on the specification of the sale", figures, offenders)
     }
 
@@ -125,7 +125,7 @@ impl Both<'_> {
         let mut offenders = Vec::new();
         let in_ledger: BTreeMap<&Sku, &LedgerSku> =
             self.ledger.skus.iter().map(|sku| (&sku.sku, sku)).collect();
-        for sku in self.books.skus.iter().filter(|_| self.ledger.knows_the_sale()) {
+        for sku in self.snapshot.skus.iter().filter(|_| self.ledger.knows_the_sale()) {
             let Some(known) = in_ledger.get(&sku.sku) else {
                 offenders.push(format!("ledger does not have {}", sku.sku));
                 continue;
@@ -152,8 +152,12 @@ impl Both<'_> {
                 ));
             }
         }
-        if in_ledger.len() > self.books.skus.len() {
-            offenders.push(format!("ledger has {} SKUs, store {}", in_ledger.len(), self.books.skus.len()));
+        if in_ledger.len() > self.snapshot.skus.len() {
+            offenders.push(format!(
+                "ledger has {} SKUs, store {}",
+                in_ledger.len(),
+                self.snapshot.skus.len()
+            ));
         }
         let figures = counted(in_ledger.len(), "SKU");
         check("ledger_stock", "the ledger has no stock that the store does not have", figures, offenders)
@@ -162,9 +166,9 @@ impl Both<'_> {
     pub(super) fn orders(&self) -> Check {
         let orders: BTreeMap<ReservationId, &LedgerOrder> =
             self.ledger.orders.iter().map(|order| (order.id, order)).collect();
-        let rows = by_id(self.books);
+        let rows = by_id(self.snapshot);
         let mut offenders = Vec::new();
-        for row in self.books.reservations.iter().filter(|row| !self.has_moved(row.id)) {
+        for row in self.snapshot.reservations.iter().filter(|row| !self.has_moved(row.id)) {
             match orders.get(&row.id) {
                 // Whether the order is under way is another check.
                 None if row.state.is_held() || row.state == HoldState::Rejected => {}
@@ -178,7 +182,7 @@ impl Both<'_> {
             strangers.map(|order| format!("{} has an order, but the store does not have it", order.id)),
         );
         let confirmed = |n: usize| format!("{n} confirmed");
-        let held = self.books.reservations.iter();
+        let held = self.snapshot.reservations.iter();
         let figures = format!(
             "store {}, ledger {}",
             confirmed(held.filter(|row| row.state == HoldState::Confirmed).count()),
@@ -227,7 +231,7 @@ impl Both<'_> {
     /// An order that the ledger permanently refused in this generation must be rejected in the store.
     pub(super) fn refusals(&self) -> Check {
         let mut rejected: BTreeMap<ReservationId, EventKind> = BTreeMap::new();
-        for event in &self.books.events {
+        for event in &self.snapshot.events {
             if let (EventKind::Rejected | EventKind::Quarantined, Some(id)) = (event.kind, event.reservation)
             {
                 rejected.insert(id, event.kind);
@@ -236,7 +240,9 @@ impl Both<'_> {
         let undelivered = Undelivered::of(self);
         let mut offenders = Vec::new();
         let of_this = self.ledger.refusals.iter().filter(|refusal| {
-            refusal.generation >= self.books.generation && !self.is_stopped() && !self.has_moved(refusal.id)
+            refusal.generation >= self.snapshot.generation
+                && !self.is_stopped()
+                && !self.has_moved(refusal.id)
         });
         for refusal in of_this {
             let expected = if refusal.units_taken { EventKind::Quarantined } else { EventKind::Rejected };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::shared::{Check, Unit, by_id, check, counted, in_order, named, sorted, united};
 use crate::{
-    Books, Event, EventKind, HoldState, Line, MAX_UNITS, ReservationId, ReservationRow, Sku, UnitChoice,
+    Event, EventKind, HoldState, Line, MAX_UNITS, ReservationId, ReservationRow, Sku, Snapshot, UnitChoice,
     UnitNumber, UnitRange,
 };
 
@@ -40,15 +40,15 @@ fn follows(before: HoldState, next: HoldState, has_ledger: bool) -> bool {
     }
 }
 
-pub(super) fn every_reservation_ends_once(books: &Books) -> Check {
-    let rows = by_id(books);
+pub(super) fn every_reservation_ends_once(snapshot: &Snapshot) -> Check {
+    let rows = by_id(snapshot);
     let mut at: BTreeMap<ReservationId, HoldState> = BTreeMap::new();
     let mut offenders = Vec::new();
-    for event in &books.events {
+    for event in &snapshot.events {
         let (Some(id), Some(next)) = (event.reservation, state_after(event.kind)) else { continue };
         // A rebuild loads the orders of a ledger in their current state.
         let loaded = rows.get(&id).is_some_and(|row| row.asked.is_none());
-        let has_ledger = books.spec.ledger;
+        let has_ledger = snapshot.spec.ledger;
         match (at.insert(id, next), next) {
             (None, HoldState::Held) => {}
             (None, _) => offenders.push(format!("{id} ends as {next:?} but was never reserved")),
@@ -61,13 +61,13 @@ pub(super) fn every_reservation_ends_once(books: &Books) -> Check {
             (Some(before), _) => offenders.push(format!("{id} became {next:?} when it was {before:?}")),
         }
     }
-    for row in &books.reservations {
+    for row in &snapshot.reservations {
         if at.get(&row.id) != Some(&row.state) {
             offenders.push(format!("{} is {:?}, the log says {:?}", row.id, row.state, at.get(&row.id)));
         }
     }
-    if at.len() != books.reservations.len() {
-        offenders.push(format!("{} reservations, {} in the log", books.reservations.len(), at.len()));
+    if at.len() != snapshot.reservations.len() {
+        offenders.push(format!("{} reservations, {} in the log", snapshot.reservations.len(), at.len()));
     }
     let ended = at.values().filter(|state| state.is_final()).count();
     let figures = format!("{} accepted, {ended} ended, {} still held", at.len(), at.len() - ended);
@@ -75,10 +75,10 @@ pub(super) fn every_reservation_ends_once(books: &Books) -> Check {
 }
 
 /// Compares each reservation with its events and with its request.
-pub(super) fn reservations_match_the_log(books: &Books) -> Check {
-    let rows = by_id(books);
+pub(super) fn reservations_match_the_log(snapshot: &Snapshot) -> Check {
+    let rows = by_id(snapshot);
     let mut offenders = Vec::new();
-    for event in &books.events {
+    for event in &snapshot.events {
         if !is_well_formed(event) {
             offenders.push(format!(
                 "event {} ({:?}) has fields that do not match its kind",
@@ -99,25 +99,25 @@ pub(super) fn reservations_match_the_log(books: &Books) -> Check {
             }
         }
         if event.kind == EventKind::Reserved {
-            offenders.extend(differs_from_its_event(books, row, event));
+            offenders.extend(differs_from_its_event(snapshot, row, event));
         }
     }
-    for row in &books.reservations {
-        if row.generation != books.generation {
+    for row in &snapshot.reservations {
+        if row.generation != snapshot.generation {
             offenders.push(format!(
                 "{} has generation {}, the sale has {}",
-                row.id, row.generation, books.generation
+                row.id, row.generation, snapshot.generation
             ));
         }
         if row.asked.as_ref().is_some_and(|(lines, choice)| !fits(lines, *choice, &row.units)) {
             offenders.push(format!("{} has {}, which does not match its request", row.id, named(&row.units)));
         }
     }
-    let figures = counted(books.reservations.len(), "reservation");
+    let figures = counted(snapshot.reservations.len(), "reservation");
     check("reservations_match_the_log", "every reservation matches its events", figures, offenders)
 }
 
-fn differs_from_its_event(books: &Books, row: &ReservationRow, event: &Event) -> Option<String> {
+fn differs_from_its_event(snapshot: &Snapshot, row: &ReservationRow, event: &Event) -> Option<String> {
     if event.seq != row.seq {
         return Some(format!(
             "{} names event {} as its origin, the log names {}",
@@ -125,7 +125,7 @@ fn differs_from_its_event(books: &Books, row: &ReservationRow, event: &Event) ->
         ));
     }
     // A reservation restored or loaded after a loss keeps its own deadline.
-    let deadline = event.at + books.spec.hold.get();
+    let deadline = event.at + snapshot.spec.hold.get();
     let (has, expected) = (row.deadline.as_micros(), deadline.as_micros());
     (row.asked.is_some() && has != expected)
         .then(|| format!("{} is held until {has} µs, according to its event until {expected} µs", row.id))
@@ -166,18 +166,18 @@ fn fits(lines: &[Line], choice: UnitChoice, units: &[(Sku, UnitNumber)]) -> bool
         && (choice == UnitChoice::Any || one_number)
 }
 
-pub(super) fn log_is_complete(books: &Books) -> Check {
+pub(super) fn log_is_complete(snapshot: &Snapshot) -> Check {
     let mut offenders = Vec::new();
-    for (event, expected) in books.events.iter().zip(1..) {
+    for (event, expected) in snapshot.events.iter().zip(1..) {
         if event.seq != expected {
             offenders.push(format!("found event {}, expected {expected}", event.seq));
             break;
         }
     }
-    if books.events.len() as u64 != books.seq {
-        offenders.push(format!("the counter of the sale shows {} events", books.seq));
+    if snapshot.events.len() as u64 != snapshot.seq {
+        offenders.push(format!("the counter of the sale shows {} events", snapshot.seq));
     }
-    check("log_is_complete", "the event log has no gaps", counted(books.events.len(), "event"), offenders)
+    check("log_is_complete", "the event log has no gaps", counted(snapshot.events.len(), "event"), offenders)
 }
 
 /// Stock as derived from the log alone.
@@ -283,14 +283,16 @@ fn units_of(event: &Event) -> impl Iterator<Item = Unit<'_>> {
     units.iter().flat_map(|(sku, range)| range.numbers().map(move |unit| (sku, unit)))
 }
 
-pub(super) fn log_replays(books: &Books) -> Check {
-    let mut replay =
-        Replay { total: books.skus.iter().map(|sku| (&sku.sku, sku.initial)).collect(), ..Replay::default() };
-    for event in &books.events {
+pub(super) fn log_replays(snapshot: &Snapshot) -> Check {
+    let mut replay = Replay {
+        total: snapshot.skus.iter().map(|sku| (&sku.sku, sku.initial)).collect(),
+        ..Replay::default()
+    };
+    for event in &snapshot.events {
         replay.apply(event);
     }
     let rows: BTreeMap<Unit<'_>, ReservationId> =
-        books.units.iter().map(|row| ((&row.sku, row.unit), row.reservation)).collect();
+        snapshot.units.iter().map(|row| ((&row.sku, row.unit), row.reservation)).collect();
     let mut offenders = std::mem::take(&mut replay.offenders);
     if rows != replay.owner {
         offenders.push(format!(
@@ -299,7 +301,7 @@ pub(super) fn log_replays(books: &Books) -> Check {
             rows.len()
         ));
     }
-    for sku in &books.skus {
+    for sku in &snapshot.skus {
         if replay.total.get(&sku.sku) != Some(&sku.total) {
             offenders.push(format!("{}: replaying the log gives a different number of units", sku.sku));
         }
@@ -314,7 +316,7 @@ pub(super) fn log_replays(books: &Books) -> Check {
     }
     let figures = format!(
         "replaying {} gives {}",
-        counted(books.events.len(), "event"),
+        counted(snapshot.events.len(), "event"),
         counted(replay.owner.len(), "owned unit")
     );
     check("log_replays", "replaying the event log gives the same stock", figures, offenders)

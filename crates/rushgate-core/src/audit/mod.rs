@@ -3,21 +3,22 @@
 //! Each fact that is recorded more than once is recomputed and compared: counters and indexes with rows, rows with
 //! the log, the store with the ledger. The audit is pure computation and reads nothing itself.
 
-mod books;
 mod buyers;
 mod delivery;
 mod ledger;
 mod log;
 mod sale;
 mod shared;
+mod snapshot;
 mod stock;
 
 use serde::{Deserialize, Serialize};
 
-pub use books::{
-    Books, BuyerCount, Deadline, LedgerBooks, LedgerRefusal, LedgerSku, ReservationRow, SkuCounters, UnitRow,
-};
 pub use shared::{Check, Meanwhile};
+pub use snapshot::{
+    BuyerCount, Deadline, LedgerRefusal, LedgerSku, LedgerSnapshot, ReservationRow, SkuCounters, Snapshot,
+    UnitRow,
+};
 
 use shared::{Both, check, counted};
 
@@ -35,17 +36,17 @@ pub struct Audit {
 ///
 /// The sale must be idle, or both snapshots must show the same moment; otherwise use [`audit_live`]. Changes that
 /// the ledger has yet to follow are accepted.
-pub fn audit(books: &Books, ledger: Option<&LedgerBooks>) -> Audit {
-    audit_live(books, ledger, &Meanwhile::default())
+pub fn audit(snapshot: &Snapshot, ledger: Option<&LedgerSnapshot>) -> Audit {
+    audit_live(snapshot, ledger, &Meanwhile::default())
 }
 
 /// Like [`audit`], for a running sale. The ledger's snapshot must be the later one, and `meanwhile` the events
 /// between.
-pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanwhile) -> Audit {
-    let mut checks = audit_store(books).checks;
+pub fn audit_live(snapshot: &Snapshot, ledger: Option<&LedgerSnapshot>, meanwhile: &Meanwhile) -> Audit {
+    let mut checks = audit_store(snapshot).checks;
     match ledger {
         Some(ledger) => {
-            let both = Both { books, ledger, meanwhile };
+            let both = Both { snapshot, ledger, meanwhile };
             checks.extend([
                 ledger::no_unit_twice(ledger),
                 ledger::limit(ledger),
@@ -57,7 +58,7 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanw
                 both.delivery(),
             ]);
         }
-        None if books.spec.ledger => checks.push(Check {
+        None if snapshot.spec.ledger => checks.push(Check {
             name: "ledger".into(),
             claim: "the ledger was read".into(),
             ok: false,
@@ -69,24 +70,24 @@ pub fn audit_live(books: &Books, ledger: Option<&LedgerBooks>, meanwhile: &Meanw
 }
 
 /// Audits the store's snapshot alone, without a ledger.
-pub fn audit_store(books: &Books) -> Audit {
+pub fn audit_store(snapshot: &Snapshot) -> Audit {
     summed_up(vec![
-        stock::conservation(books),
-        stock::no_unit_twice(books),
-        stock::no_unit_free_and_owned(books),
-        buyers::nobody_over_the_limit(books),
-        buyers::buyers_are_counted(books),
-        log::every_reservation_ends_once(books),
-        log::reservations_match_the_log(books),
-        log::log_is_complete(books),
-        log::log_replays(books),
-        sale::sale_matches_the_log(books),
-        sale::deadlines_are_indexed(books),
+        stock::conservation(snapshot),
+        stock::no_unit_twice(snapshot),
+        stock::no_unit_free_and_owned(snapshot),
+        buyers::nobody_over_the_limit(snapshot),
+        buyers::buyers_are_counted(snapshot),
+        log::every_reservation_ends_once(snapshot),
+        log::reservations_match_the_log(snapshot),
+        log::log_is_complete(snapshot),
+        log::log_replays(snapshot),
+        sale::sale_matches_the_log(snapshot),
+        sale::deadlines_are_indexed(snapshot),
         check(
             "store_is_sound",
             "the records of the store are consistent",
-            counted(books.contradictions.len(), "contradiction"),
-            books.contradictions.clone(),
+            counted(snapshot.contradictions.len(), "contradiction"),
+            snapshot.contradictions.clone(),
         ),
     ])
 }

@@ -1,14 +1,14 @@
 //! The sale's own row, and the deadline index.
 
 use super::shared::{Check, check, counted};
-use crate::{Books, Deadline, EventKind, HaltReason, HoldState, SaleStatus};
+use crate::{Deadline, EventKind, HaltReason, HoldState, SaleStatus, Snapshot};
 
-pub(super) fn sale_matches_the_log(books: &Books) -> Check {
+pub(super) fn sale_matches_the_log(snapshot: &Snapshot) -> Check {
     let mut offenders = Vec::new();
-    let last = |kind: EventKind| books.events.iter().rev().find(|event| event.kind == kind);
-    let rebuilt = books.generation > 1;
+    let last = |kind: EventKind| snapshot.events.iter().rev().find(|event| event.kind == kind);
+    let rebuilt = snapshot.generation > 1;
     for kind in [EventKind::Opened, EventKind::Ended, EventKind::Halted, EventKind::Rebuilt] {
-        let n = books.events.iter().filter(|event| event.kind == kind).count();
+        let n = snapshot.events.iter().filter(|event| event.kind == kind).count();
         if n > 1 {
             offenders.push(format!("the log has {n} {kind:?} events"));
         }
@@ -19,34 +19,36 @@ pub(super) fn sale_matches_the_log(books: &Books) -> Check {
         // A rebuild keeps the status, and drops the earlier log.
         (None, None) => (!rebuilt).then_some(SaleStatus::Created),
     };
-    if let Some(status) = status.filter(|status| *status != books.status) {
-        offenders.push(format!("the sale is {:?}, the log says {status:?}", books.status));
+    if let Some(status) = status.filter(|status| *status != snapshot.status) {
+        offenders.push(format!("the sale is {:?}, the log says {status:?}", snapshot.status));
     }
     let stopped = last(EventKind::Halted).map(|event| event.at);
-    if stopped != books.halted.map(|halt| halt.since) {
+    if stopped != snapshot.halted.map(|halt| halt.since) {
         offenders.push(format!(
             "the sale is halted {}, the log says {}",
-            since(books.halted.map(|halt| halt.since)),
+            since(snapshot.halted.map(|halt| halt.since)),
             since(stopped)
         ));
     }
-    let first = books.events.first().map(|event| event.kind);
+    let first = snapshot.events.first().map(|event| event.kind);
     if rebuilt != (first == Some(EventKind::Rebuilt)) {
-        offenders
-            .push(format!("the sale is in generation {}, the log begins with {first:?}", books.generation));
+        offenders.push(format!(
+            "the sale is in generation {}, the log begins with {first:?}",
+            snapshot.generation
+        ));
     }
-    if books.generation == 0 {
+    if snapshot.generation == 0 {
         offenders.push("the sale is in generation 0".into());
     }
-    let is_rebuilt = books.halted.is_some_and(|halt| halt.reason == HaltReason::Rebuilding);
-    if books.rebuilt_by.is_some() != (rebuilt || is_rebuilt) {
+    let is_rebuilt = snapshot.halted.is_some_and(|halt| halt.reason == HaltReason::Rebuilding);
+    if snapshot.rebuilt_by.is_some() != (rebuilt || is_rebuilt) {
         offenders.push("two records disagree on whether a rebuild has begun".into());
     }
-    if books.since.is_some() != rebuilt || (books.receipts_until.is_some() && !rebuilt) {
+    if snapshot.since.is_some() != rebuilt || (snapshot.receipts_until.is_some() && !rebuilt) {
         offenders.push("two records disagree on whether the sale was rebuilt".into());
     }
-    let status = format!("{:?}", books.status).to_lowercase();
-    let figures = format!("{status}, generation {}", books.generation);
+    let status = format!("{:?}", snapshot.status).to_lowercase();
+    let figures = format!("{status}, generation {}", snapshot.generation);
     check("sale_matches_the_log", "the status of the sale matches its event log", figures, offenders)
 }
 
@@ -55,11 +57,11 @@ fn since(at: Option<crate::Timestamp>) -> String {
 }
 
 /// A hold that is missing from the index never expires.
-pub(super) fn deadlines_are_indexed(books: &Books) -> Check {
-    let undecided = books.reservations.iter().filter(|row| row.state == HoldState::Held);
+pub(super) fn deadlines_are_indexed(snapshot: &Snapshot) -> Check {
+    let undecided = snapshot.reservations.iter().filter(|row| row.state == HoldState::Held);
     let mut expected: Vec<_> =
         undecided.map(|row| Deadline { at: row.deadline, seq: row.seq, reservation: row.id }).collect();
-    let mut indexed = books.deadlines.clone();
+    let mut indexed = snapshot.deadlines.clone();
     expected.sort_unstable();
     indexed.sort_unstable();
     let mut offenders = Vec::new();

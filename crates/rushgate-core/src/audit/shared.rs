@@ -5,7 +5,7 @@ use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-use super::books::{Books, LedgerBooks, ReservationRow};
+use super::snapshot::{LedgerSnapshot, ReservationRow, Snapshot};
 use crate::{Event, EventKind, ReservationId, Sku, UnitNumber, UnitRange};
 
 /// A check of the audit.
@@ -46,15 +46,15 @@ impl Extend<Event> for Meanwhile {
 
 /// Snapshots of a store and its ledger.
 pub(super) struct Both<'a> {
-    pub(super) books: &'a Books,
-    pub(super) ledger: &'a LedgerBooks,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) ledger: &'a LedgerSnapshot,
     pub(super) meanwhile: &'a Meanwhile,
 }
 
 impl Both<'_> {
     /// Whether the sale is halted. Its rebuild then sends the ledger what it lacks, under a new generation.
     pub(super) fn is_stopped(&self) -> bool {
-        self.books.halted.is_some() || self.meanwhile.stopped
+        self.snapshot.halted.is_some() || self.meanwhile.stopped
     }
 
     pub(super) fn has_moved(&self, id: ReservationId) -> bool {
@@ -143,6 +143,6 @@ pub(super) fn counted(n: impl TryInto<u64>, thing: &str) -> String {
     }
 }
 
-pub(super) fn by_id(books: &Books) -> BTreeMap<ReservationId, &ReservationRow> {
-    books.reservations.iter().map(|row| (row.id, row)).collect()
+pub(super) fn by_id(snapshot: &Snapshot) -> BTreeMap<ReservationId, &ReservationRow> {
+    snapshot.reservations.iter().map(|row| (row.id, row)).collect()
 }

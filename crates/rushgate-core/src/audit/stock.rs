@@ -3,23 +3,23 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::shared::{Check, Unit, check, counted, has, in_order};
-use crate::{Books, HoldState, ReservationId, ReservationRow, Sku, SkuCounters, UnitNumber, UnitRange};
+use crate::{HoldState, ReservationId, ReservationRow, Sku, SkuCounters, Snapshot, UnitNumber, UnitRange};
 
-pub(super) fn live(books: &Books) -> impl Iterator<Item = &ReservationRow> {
-    books.reservations.iter().filter(|row| row.state.is_live())
+pub(super) fn live(snapshot: &Snapshot) -> impl Iterator<Item = &ReservationRow> {
+    snapshot.reservations.iter().filter(|row| row.state.is_live())
 }
 
-fn count(books: &Books, sku: &Sku, state: impl Fn(HoldState) -> bool) -> usize {
-    let rows = books.reservations.iter().filter(|row| state(row.state));
+fn count(snapshot: &Snapshot, sku: &Sku, state: impl Fn(HoldState) -> bool) -> usize {
+    let rows = snapshot.reservations.iter().filter(|row| state(row.state));
     rows.flat_map(|row| &row.units).filter(|(of, _)| of == sku).count()
 }
 
-pub(super) fn conservation(books: &Books) -> Check {
+pub(super) fn conservation(snapshot: &Snapshot) -> Check {
     let mut offenders = Vec::new();
     let mut figures = Vec::new();
-    for sku in &books.skus {
-        let confirmed = count(books, &sku.sku, |state| state == HoldState::Confirmed);
-        let held = count(books, &sku.sku, HoldState::is_held);
+    for sku in &snapshot.skus {
+        let confirmed = count(snapshot, &sku.sku, |state| state == HoldState::Confirmed);
+        let held = count(snapshot, &sku.sku, HoldState::is_held);
         let (free, withdrawn) = (UnitRange::total(&sku.free), UnitRange::total(&sku.withdrawn));
         let sum = (confirmed + held) as u64 + free + withdrawn;
         figures.push(format!(
@@ -47,11 +47,11 @@ pub(super) fn conservation(books: &Books) -> Check {
     )
 }
 
-pub(super) fn no_unit_twice(books: &Books) -> Check {
-    let totals: BTreeMap<&Sku, u32> = books.skus.iter().map(|sku| (&sku.sku, sku.total)).collect();
+pub(super) fn no_unit_twice(snapshot: &Snapshot) -> Check {
+    let totals: BTreeMap<&Sku, u32> = snapshot.skus.iter().map(|sku| (&sku.sku, sku.total)).collect();
     let mut offenders = Vec::new();
     let mut owner: BTreeMap<Unit<'_>, ReservationId> = BTreeMap::new();
-    for row in live(books) {
+    for row in live(snapshot) {
         for (sku, unit) in &row.units {
             if let Some(other) = owner.insert((sku, *unit), row.id) {
                 offenders.push(format!("{sku} no. {unit} belongs to {other} and to {}", row.id));
@@ -62,7 +62,7 @@ pub(super) fn no_unit_twice(books: &Books) -> Check {
         }
     }
     let mut rows: BTreeMap<Unit<'_>, ReservationId> = BTreeMap::new();
-    for row in &books.units {
+    for row in &snapshot.units {
         if rows.insert((&row.sku, row.unit), row.reservation).is_some() {
             offenders.push(format!("{} no. {} has two rows", row.sku, row.unit));
         }
@@ -80,12 +80,12 @@ pub(super) fn no_unit_twice(books: &Books) -> Check {
     )
 }
 
-pub(super) fn no_unit_free_and_owned(books: &Books) -> Check {
+pub(super) fn no_unit_free_and_owned(snapshot: &Snapshot) -> Check {
     let owned: BTreeSet<Unit<'_>> =
-        live(books).flat_map(|row| row.units.iter().map(|(s, u)| (s, *u))).collect();
+        live(snapshot).flat_map(|row| row.units.iter().map(|(s, u)| (s, *u))).collect();
     let mut offenders = Vec::new();
     let mut free = 0;
-    for SkuCounters { sku, free: offered, withdrawn, .. } in &books.skus {
+    for SkuCounters { sku, free: offered, withdrawn, .. } in &snapshot.skus {
         free += UnitRange::total(offered);
         let nobodys = in_order(offered.iter().chain(withdrawn).copied());
         for pair in nobodys.windows(2).filter(|pair| pair[1].first() <= pair[0].last()) {

@@ -179,7 +179,7 @@ async fn what_an_operator_changes_is_in_the_audit_log_and_nothing_else_is() {
     let worker = office.client(Role::Worker, &[]).await;
     let operator = office.client(Role::Operator, &[]).await;
     worker.enqueue(op(1), &queue("q"), vec![task()]).await.unwrap();
-    operator.books(&SaleId::new("s").unwrap()).await.unwrap_err();
+    operator.snapshot(&SaleId::new("s").unwrap()).await.unwrap_err();
     operator.pause(&queue("q")).await.unwrap();
     refused(worker.resume(&queue("q")).await, "`resume` requires the role operator");
     let spec = SaleSpec {

@@ -60,7 +60,7 @@ async fn a_client_repeats_a_step_until_its_answer_arrives() {
     let stand = Stand::serve(Arc::new(MemoryStore::new()), |server| server);
     let wire = Arc::new(Wire::to(stand.address.port()));
     let store = HttpStore::open(&format!("http://127.0.0.1:{}", wire.port())).await.unwrap();
-    let gate = rushgate::Rushgate::with_store(Arc::new(store));
+    let client = rushgate::Rushgate::with_store(Arc::new(store));
     wire.lose_answers(true);
     let heal = {
         let wire = Arc::clone(&wire);
@@ -71,11 +71,11 @@ async fn a_client_repeats_a_step_until_its_answer_arrives() {
             wire.lose_answers(false);
         })
     };
-    let added = gate.queue("q").unwrap().enqueue("t", Payload::empty()).send().await.unwrap();
+    let added = client.queue("q").unwrap().enqueue("t", Payload::empty()).send().await.unwrap();
     heal.await.unwrap();
     assert!(matches!(added, Enqueued::Added { .. }), "{added:?}");
-    assert_eq!(gate.queue("q").unwrap().stats().await.unwrap().ready, 1);
-    gate.close().await.unwrap();
+    assert_eq!(client.queue("q").unwrap().stats().await.unwrap().ready, 1);
+    client.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -47,7 +47,7 @@ pub(super) struct Postgres {
 #[derive(Debug)]
 struct Session {
     client: Client,
-    news: Arc<Notify>,
+    notified: Arc<Notify>,
     step_max: Duration,
     prepared: Mutex<HashMap<&'static str, Statement>>,
 }
@@ -74,12 +74,12 @@ impl Postgres {
 
     async fn session(&self) -> Result<Session> {
         let options = &self.options;
-        let (client, news) = if options.uses_tls() {
+        let (client, notified) = if options.uses_tls() {
             connect(options, tls::connector(&options.trust)?).await?
         } else {
             connect(options, NoTls).await?
         };
-        let session = Session { client, news, step_max: options.step_max(), prepared: Mutex::default() };
+        let session = Session { client, notified, step_max: options.step_max(), prepared: Mutex::default() };
         session.say(&open::settings(options)).await?;
         Ok(session)
     }
@@ -136,8 +136,8 @@ where
     let connecting = hosts::connect(&options.hosts, &tls, options.host_max());
     let connected = timeout(options.connect_max(), connecting).await.ok().flatten().ok_or_else(no_answer)?;
     let (client, mut connection) = connected.map_err(said)?;
-    let news = Arc::new(Notify::new());
-    let teller = Arc::clone(&news);
+    let notified = Arc::new(Notify::new());
+    let teller = Arc::clone(&notified);
     tokio::spawn(async move {
         while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
             if let AsyncMessage::Notification(_) = message {
@@ -147,7 +147,7 @@ where
         // Wake the waiter, which then detects that the connection has ended.
         teller.notify_one();
     });
-    Ok((client, news))
+    Ok((client, notified))
 }
 
 fn said(error: tokio_postgres::Error) -> Error {
@@ -275,7 +275,7 @@ impl Lead {
     }
 
     pub(super) async fn wait(&mut self, at_most: Duration) -> Result<()> {
-        let _ = timeout(at_most, self.session.news.notified()).await;
+        let _ = timeout(at_most, self.session.notified.notified()).await;
         if self.session.client.is_closed() {
             return Err(
                 Error::unavailable("the connection to Postgres was lost").hint("check that the server is up")

@@ -254,7 +254,7 @@ mod tests {
 
     #[cfg(feature = "sqlite")]
     #[test]
-    fn a_batch_has_so_many_bytes_and_one_task_at_least() {
+    fn a_batch_has_a_maximum_size_and_at_least_one_task() {
         use crate::Outbox;
         let large =
             |position| Row { payload: Some(vec![0; Outbox::BATCH_BYTES / 2]), ..row(position, "a", "x") };

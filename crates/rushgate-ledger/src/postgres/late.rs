@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use rushgate_core::{Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo};
+use rushgate_core::{Answer, Durability, Error, LedgerEntry, LedgerSnapshot, Result, SaleId, StoreInfo};
 
 use super::PostgresLedger;
 use super::url::Options;
@@ -94,8 +94,8 @@ impl Ledger for LateLedger {
         self.ask(|ledger| ledger.advance(sale))
     }
 
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.ask(|ledger| ledger.books(sale))
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot> {
+        self.ask(|ledger| ledger.snapshot(sale))
     }
 
     fn ping(&self) -> Answer<'_, ()> {

@@ -1,4 +1,3 @@
-mod books;
 pub(crate) mod fault;
 pub(crate) mod hosts;
 pub(crate) mod late;
@@ -6,6 +5,7 @@ pub(crate) mod open;
 mod record;
 mod serve;
 pub(crate) mod session;
+mod snapshot;
 pub(crate) mod tls;
 pub(crate) mod url;
 mod write;
@@ -14,7 +14,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use rushgate_core::{Answer, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo, check_skus};
+use rushgate_core::{Answer, Error, LedgerEntry, LedgerSnapshot, Result, SaleId, StoreInfo, check_skus};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
@@ -106,8 +106,8 @@ impl Ledger for PostgresLedger {
         self.ask(|reply| Job::Advance(sale.clone(), reply))
     }
 
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.ask(|reply| Job::Books(sale.clone(), reply))
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot> {
+        self.ask(|reply| Job::Snapshot(sale.clone(), reply))
     }
 
     fn ping(&self) -> Answer<'_, ()> {

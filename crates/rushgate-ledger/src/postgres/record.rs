@@ -21,29 +21,29 @@ use crate::{LedgerSale, Refusal, Written};
 
 /// State that a ledger keeps between transactions.
 #[derive(Default)]
-pub(super) struct Memory {
-    known: Mutex<Known>,
+pub(super) struct Cache {
+    known: Mutex<IdCache>,
     /// Order IDs that were allocated but not used.
     ids: Mutex<BTreeSet<i64>>,
 }
 
 /// Committed IDs. Rows are never deleted and limits never change, so the cache stays valid.
 #[derive(Default)]
-struct Known {
+struct IdCache {
     sales: HashMap<SaleId, i32>,
-    skus: HashMap<i32, HashMap<Sku, KnownSku>>,
+    skus: HashMap<i32, HashMap<Sku, CachedSku>>,
 }
 
 #[derive(Clone, Copy)]
-struct KnownSku {
+struct CachedSku {
     id: i32,
     per_buyer: i32,
 }
 
-impl Memory {
+impl Cache {
     const SALES_MAX: usize = 1_000;
 
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, IdCache> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Memory {
         let rows = session.rows(sql!("sale/find"), &[&strangers]).await?;
         let mut known = self.known();
         if known.sales.len() >= Self::SALES_MAX {
-            *known = Known::default();
+            *known = IdCache::default();
         }
         for row in rows {
             known.sales.insert(name(SaleId::as_stored, row.get(0))?, row.get(1));
@@ -124,10 +124,10 @@ pub(super) struct Tally {
 /// Writes the entries of one transaction.
 pub(super) struct Recorder<'c> {
     session: Session<'c>,
-    memory: &'c Memory,
+    memory: &'c Cache,
     now_us: i64,
     /// SKUs found in this transaction, which may have created them.
-    found: HashMap<i32, HashMap<Sku, KnownSku>>,
+    found: HashMap<i32, HashMap<Sku, CachedSku>>,
     /// By SKU: all units above this number are taken. Saves repeated searches during many reassignments.
     search_from: HashMap<i32, i32>,
     pub(super) tally: Tally,
@@ -161,7 +161,7 @@ struct Plan {
 
 /// The row of a unit. Only a live unit has a slot.
 struct Place {
-    sku: KnownSku,
+    sku: CachedSku,
     unit: i32,
     slot: Option<i32>,
     order: i64,
@@ -172,7 +172,7 @@ struct Place {
 type Filled = HashMap<(i32, String), BTreeSet<i32>>;
 
 impl<'c> Recorder<'c> {
-    pub(super) fn new(session: Session<'c>, memory: &'c Memory, now_us: i64) -> Self {
+    pub(super) fn new(session: Session<'c>, memory: &'c Cache, now_us: i64) -> Self {
         let (found, search_from) = (HashMap::new(), HashMap::new());
         Self { session, memory, now_us, found, search_from, tally: Tally::default() }
     }
@@ -226,7 +226,7 @@ impl<'c> Recorder<'c> {
             [&sale, &names.as_slice(), &totals.as_slice(), &limits.as_slice()];
         let row = self.session.first(sql!("sku/stock"), &params).await?.ok_or(Fault::Raced)?;
         let id: i32 = row.get(1);
-        self.found.entry(sale).or_default().insert(sku.clone(), KnownSku { id, per_buyer: row.get(2) });
+        self.found.entry(sale).or_default().insert(sku.clone(), CachedSku { id, per_buyer: row.get(2) });
         let owned = if withdrawn.is_empty() { Vec::new() } else { self.withdraw(id, withdrawn).await? };
         Ok(Written::Stocked { owned })
     }
@@ -325,13 +325,13 @@ impl<'c> Recorder<'c> {
         let (sales, names): (Vec<_>, Vec<_>) =
             strangers.iter().map(|(sale, sku)| (*sale, sku.as_str())).unzip();
         for row in self.session.rows(sql!("sku/find"), &[&sales, &names]).await? {
-            let sku = KnownSku { id: row.get(2), per_buyer: row.get(3) };
+            let sku = CachedSku { id: row.get(2), per_buyer: row.get(3) };
             self.found.entry(row.get(0)).or_default().insert(name(Sku::as_stored, row.get(1))?, sku);
         }
         Ok(())
     }
 
-    fn sku(&self, sale: i32, name: &Sku) -> Option<KnownSku> {
+    fn sku(&self, sale: i32, name: &Sku) -> Option<CachedSku> {
         let found = self.found.get(&sale).and_then(|skus| skus.get(name)).copied();
         found.or_else(|| self.memory.known().skus.get(&sale).and_then(|skus| skus.get(name)).copied())
     }
@@ -610,7 +610,7 @@ impl<'c> Recorder<'c> {
         }
     }
 
-    async fn not_for_sale(&self, sku: KnownSku, unit: i32) -> Sql<Option<Violation>> {
+    async fn not_for_sale(&self, sku: CachedSku, unit: i32) -> Sql<Option<Violation>> {
         let row = self.session.first(sql!("sku/for_sale"), &[&sku.id, &unit]).await?.ok_or(Fault::Raced)?;
         Ok(match (row.get(0), row.get(1)) {
             (false, _) => Some(Violation::Is(Refusal::NotForSale)),

@@ -4,16 +4,16 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use rushgate_core::{Error, LedgerBooks, LedgerEntry, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, LedgerSnapshot, Result, SaleId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::task::{JoinSet, LocalSet};
 use tracing::warn;
 
 use super::open::{self, Server};
-use super::record::Memory;
+use super::record::Cache;
 use super::url::Options;
-use super::write::{Desk, Work};
+use super::write::{Shared, Work};
 use crate::counters::Counters;
 use crate::{KnownSale, LedgerSale, Written};
 
@@ -32,7 +32,7 @@ const GOOD_BYE: usize = 16;
 pub(super) enum Job {
     OpenSale(LedgerSale, Reply<()>),
     Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
-    Books(SaleId, Reply<LedgerBooks>),
+    Snapshot(SaleId, Reply<LedgerSnapshot>),
     Sale(SaleId, Reply<Option<KnownSale>>),
     Advance(SaleId, Reply<u32>),
     Ping(Reply<()>),
@@ -66,30 +66,34 @@ fn run(
     };
     let local = LocalSet::new();
     let work = local.run_until(async {
-        let desk = match open_desk(options, counters).await {
-            Ok((desk, server)) => {
+        let shared = match open_pool(options, counters).await {
+            Ok((shared, server)) => {
                 let _ = opened.send(Ok(server));
-                desk
+                shared
             }
             Err(error) => return drop(opened.send(Err(error))),
         };
         let writers = options.pool.div_ceil(2).min(WRITERS_MAX);
-        Dispatcher { desk: Rc::new(desk), writers: Arc::new(Semaphore::new(writers)), tasks: JoinSet::new() }
-            .serve(jobs)
-            .await;
+        Dispatcher {
+            shared: Rc::new(shared),
+            writers: Arc::new(Semaphore::new(writers)),
+            tasks: JoinSet::new(),
+        }
+        .serve(jobs)
+        .await;
     });
     runtime.block_on(work);
 }
 
-async fn open_desk(options: &Options, counters: Arc<Counters>) -> Result<(Desk, Server)> {
+async fn open_pool(options: &Options, counters: Arc<Counters>) -> Result<(Shared, Server)> {
     let pool = open::pool(options)?;
     let server = open::open(&pool, options).await?;
-    let desk = Desk { pool, memory: Memory::default(), counters, step_max: options.step_max() };
-    Ok((desk, server))
+    let shared = Shared { pool, memory: Cache::default(), counters, step_max: options.step_max() };
+    Ok((shared, server))
 }
 
 struct Dispatcher {
-    desk: Rc<Desk>,
+    shared: Rc<Shared>,
     writers: Arc<Semaphore>,
     tasks: JoinSet<()>,
 }
@@ -125,7 +129,7 @@ impl Dispatcher {
                 self.write(group(&mut waiting), writer);
             }
         }
-        self.desk.pool.close();
+        self.shared.pool.close();
         // Let the connections send their termination messages.
         for _ in 0..GOOD_BYE {
             tokio::task::yield_now().await;
@@ -141,34 +145,34 @@ impl Dispatcher {
         waiting: &mut std::collections::VecDeque<Call>,
         close: &mut Option<Reply<()>>,
     ) {
-        let desk = Rc::clone(&self.desk);
+        let shared = Rc::clone(&self.shared);
         // The caller may have dropped the receiver.
         match job {
             Job::OpenSale(sale, reply) => waiting.push_back(Call::OpenSale(sale, reply)),
             Job::Write(entries, reply) => waiting.push_back(Call::Write(entries, reply)),
-            Job::Books(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let books = desk.books(&sale).await;
-                let _ = reply.send(books.map_err(|error| error.doing("read the ledger's snapshot")));
+            Job::Snapshot(sale, reply) => drop(self.tasks.spawn_local(async move {
+                let snapshot = shared.snapshot(&sale).await;
+                let _ = reply.send(snapshot.map_err(|error| error.doing("read the ledger's snapshot")));
             })),
             Job::Sale(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let known = desk.find_sale(&sale).await;
+                let known = shared.find_sale(&sale).await;
                 let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
             })),
             Job::Advance(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let new = desk.advance(&sale).await;
+                let new = shared.advance(&sale).await;
                 let _ = reply.send(new.map_err(|error| error.doing("raise the generation of a sale")));
             })),
             Job::Ping(reply) => drop(self.tasks.spawn_local(async move {
-                let _ = reply.send(desk.ping().await.map_err(|error| error.doing("ping the ledger")));
+                let _ = reply.send(shared.ping().await.map_err(|error| error.doing("ping the ledger")));
             })),
             Job::Close(reply) => *close = Some(reply),
         }
     }
 
     fn write(&mut self, calls: Vec<Call>, writer: OwnedSemaphorePermit) {
-        let desk = Rc::clone(&self.desk);
+        let shared = Rc::clone(&self.shared);
         self.tasks.spawn_local(async move {
-            write(&desk, calls).await;
+            write(&shared, calls).await;
             drop(writer);
         });
     }
@@ -203,7 +207,7 @@ fn group(waiting: &mut std::collections::VecDeque<Call>) -> Vec<Call> {
 const OPENING: &str = "open a sale in the ledger";
 const WRITING: &str = "write orders to the ledger";
 
-async fn write(desk: &Desk, calls: Vec<Call>) {
+async fn write(shared: &Shared, calls: Vec<Call>) {
     let entries: Vec<&LedgerEntry> = calls
         .iter()
         .flat_map(|call| match call {
@@ -212,15 +216,15 @@ async fn write(desk: &Desk, calls: Vec<Call>) {
         })
         .collect();
     let result = match calls.first() {
-        Some(Call::OpenSale(sale, _)) => desk.carry_out(Work::OpenSale(sale)).await,
-        _ => desk.carry_out(Work::Write(&entries)).await,
+        Some(Call::OpenSale(sale, _)) => shared.carry_out(Work::OpenSale(sale)).await,
+        _ => shared.carry_out(Work::Write(&entries)).await,
     };
     match result {
         Ok(written) => answer(calls, written),
         // An invalid value in one call must not fail the others.
         Err(error) if error.is_bug() && calls.len() > 1 && !error.may_have_happened() => {
             for call in calls {
-                Box::pin(write(desk, vec![call])).await;
+                Box::pin(write(shared, vec![call])).await;
             }
         }
         Err(error) => {

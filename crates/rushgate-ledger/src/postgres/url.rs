@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn several_hosts_are_known_one_by_one() {
+    fn several_hosts_are_parsed_separately() {
         let url = "postgres://ann:pa%40ss@one:1,two,[::1]:3/shop?sslmode=disable&schema=sales";
         let options = Options::parse(url).unwrap();
         assert_eq!(options.hosts.len(), 3);

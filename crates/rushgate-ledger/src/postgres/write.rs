@@ -13,7 +13,7 @@ use tokio_postgres::Row;
 use tracing::debug;
 
 use super::fault::Fault;
-use super::record::{Memory, Order, Recorder, Tally};
+use super::record::{Cache, Order, Recorder, Tally};
 use super::session::{BEGIN, Session, Sql, sql};
 use crate::counters::Counters;
 use crate::words::now_us;
@@ -23,9 +23,9 @@ use crate::{LedgerSale, Refusal, Written};
 const ATTEMPTS: u32 = 10;
 
 /// State shared by the tasks of a ledger.
-pub(super) struct Desk {
+pub(super) struct Shared {
     pub(super) pool: Pool,
-    pub(super) memory: Memory,
+    pub(super) memory: Cache,
     pub(super) counters: std::sync::Arc<Counters>,
     /// Time limit of a step, after which its connection is closed.
     pub(super) step_max: Duration,
@@ -40,7 +40,7 @@ pub(super) enum Work<'a> {
 
 /// How a batch is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum Division {
     Whole,
     Halves,
 }
@@ -58,7 +58,7 @@ impl Failure {
     }
 }
 
-impl Desk {
+impl Shared {
     pub(super) async fn client(&self) -> Sql<Client> {
         self.pool.get().await.map_err(Fault::Pool)
     }
@@ -69,21 +69,21 @@ impl Desk {
 
     /// Does the work in one transaction. Returns the entries' answers in their order.
     pub(super) async fn carry_out(&self, work: Work<'_>) -> Result<Vec<Written>> {
-        let mut way = Way::Whole;
+        let mut division = Division::Whole;
         let mut lost = false;
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let failure = match self.attempt(work, way).await {
+            let failure = match self.attempt(work, division).await {
                 Ok(written) => return Ok(written),
                 Err(failure) => failure,
             };
-            debug!(fault = ?failure.fault, ?way, attempt, "ledger did not commit");
+            debug!(fault = ?failure.fault, ?division, attempt, "ledger did not commit");
             if failure.committing && !failure.fault.is_worth_another_go() || attempt == ATTEMPTS {
                 return Err(failure.error());
             }
-            if way == Way::Whole && failure.fault.violation().is_some() {
-                way = Way::Halves;
+            if division == Division::Whole && failure.fault.violation().is_some() {
+                division = Division::Halves;
             } else if !lost && failure.fault.is_lost_connection() {
                 // The connection may have died while it was idle in the pool.
                 lost = true;
@@ -95,11 +95,11 @@ impl Desk {
         }
     }
 
-    async fn attempt(&self, work: Work<'_>, way: Way) -> Result<Vec<Written>, Failure> {
+    async fn attempt(&self, work: Work<'_>, division: Division) -> Result<Vec<Written>, Failure> {
         let client = self.client().await.map_err(|fault| Failure { fault, committing: false })?;
         let start = Instant::now();
         let committing = AtomicBool::new(false);
-        let steps = self.transaction(&client, work, way, &committing);
+        let steps = self.transaction(&client, work, division, &committing);
         let result = timeout(self.step_max, steps).await.unwrap_or(Err(Fault::NoAnswer));
         match result {
             Ok((written, tally)) => {
@@ -140,7 +140,7 @@ impl Desk {
         &self,
         client: &Client,
         work: Work<'_>,
-        way: Way,
+        division: Division,
         committing: &AtomicBool,
     ) -> Sql<(Vec<Written>, Tally)> {
         let session = self.session(client);
@@ -153,7 +153,7 @@ impl Desk {
             }
             Work::Write(entries) => {
                 self.memory.find_sales(session, entries.iter().map(|task| task.sale())).await?;
-                entries_of(&mut recorder, session, &Sorted::of(entries, &self.memory), way).await?
+                entries_of(&mut recorder, session, &Sorted::of(entries, &self.memory), division).await?
             }
         };
         committing.store(true, Relaxed);
@@ -172,7 +172,7 @@ struct Sorted<'a> {
 }
 
 impl<'a> Sorted<'a> {
-    fn of(entries: &[&'a LedgerEntry], memory: &Memory) -> Self {
+    fn of(entries: &[&'a LedgerEntry], memory: &Cache) -> Self {
         let mut sales = BTreeSet::new();
         let (mut stock, mut orders, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (at, task) in entries.iter().enumerate() {
@@ -196,10 +196,10 @@ async fn entries_of(
     recorder: &mut Recorder<'_>,
     session: Session<'_>,
     entries: &Sorted<'_>,
-    way: Way,
+    division: Division,
 ) -> Sql<Vec<Written>> {
     let mut answers = vec![Written::Refused(Refusal::UnknownSale); entries.n];
-    let written = if way == Way::Whole && entries.stock.is_empty() && !entries.orders.is_empty() {
+    let written = if division == Division::Whole && entries.stock.is_empty() && !entries.orders.is_empty() {
         let lock = session.prepare(sql!("sale/lock_shared")).await?;
         recorder.prepare_look().await?;
         let (begun, locked, sight) = join3(
@@ -219,13 +219,13 @@ async fn entries_of(
         for (at, sale, task) in &entries.stock {
             answers[*at] = recorder.stock(*sale, task).await?;
         }
-        match way {
-            Way::Whole if entries.orders.is_empty() => Vec::new(),
-            Way::Whole => {
+        match division {
+            Division::Whole if entries.orders.is_empty() => Vec::new(),
+            Division::Whole => {
                 let sight = recorder.look(&entries.orders).await?;
                 recorder.whole(&entries.orders, sight).await?
             }
-            Way::Halves => recorder.halves(&entries.orders).await?,
+            Division::Halves => recorder.halves(&entries.orders).await?,
         }
     };
     for (at, written) in entries.places.iter().zip(written) {

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_fault_is_told_apart() {
+    fn every_kind_of_fault_is_distinguished() {
         use rusqlite::ffi;
         for (code, kind) in [
             (ffi::SQLITE_FULL, "full"),

@@ -1,8 +1,8 @@
-mod books;
 pub(crate) mod fault;
 mod open;
 mod record;
 pub(crate) mod session;
+mod snapshot;
 mod thread;
 
 use std::fmt;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::Sender;
 
 use rushgate_core::{
-    Answer, Durability, Error, LedgerBooks, LedgerEntry, Result, SaleId, StoreInfo, check_skus,
+    Answer, Durability, Error, LedgerEntry, LedgerSnapshot, Result, SaleId, StoreInfo, check_skus,
 };
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -125,8 +125,8 @@ impl Ledger for SqliteLedger {
         self.ask(&self.writer, |reply| Job::Advance(sale.clone(), reply))
     }
 
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.ask(self.reader(), |reply| Job::Read(Read::Books(sale.clone(), reply)))
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot> {
+        self.ask(self.reader(), |reply| Job::Read(Read::Snapshot(sale.clone(), reply)))
     }
 
     fn ping(&self) -> Answer<'_, ()> {

@@ -19,22 +19,22 @@ type Sql<T> = rusqlite::Result<T>;
 /// IDs read before. Rows are never deleted and limits never change, so the cache stays valid, except after a
 /// rollback.
 #[derive(Default)]
-pub(super) struct Known {
-    sales: HashMap<SaleId, KnownSale>,
+pub(super) struct IdCache {
+    sales: HashMap<SaleId, CachedSale>,
 }
 
-struct KnownSale {
+struct CachedSale {
     id: i64,
-    skus: HashMap<Sku, KnownSku>,
+    skus: HashMap<Sku, CachedSku>,
 }
 
 #[derive(Clone, Copy)]
-struct KnownSku {
+struct CachedSku {
     id: i64,
     per_buyer: u32,
 }
 
-impl Known {
+impl IdCache {
     const SALES_MAX: usize = 1_000;
 
     pub(super) fn forget(&mut self) {
@@ -64,7 +64,7 @@ pub(super) struct Tally {
 /// Writes the entries of one transaction.
 pub(super) struct Recorder<'c> {
     session: Session<'c>,
-    known: &'c mut Known,
+    known: &'c mut IdCache,
     now_us: i64,
     /// By SKU: all units above this number are taken. Saves repeated searches during many reassignments.
     search_from: HashMap<i64, UnitNumber>,
@@ -74,7 +74,7 @@ pub(super) struct Recorder<'c> {
 }
 
 impl<'c> Recorder<'c> {
-    pub(super) fn new(session: Session<'c>, known: &'c mut Known, now_us: i64) -> Self {
+    pub(super) fn new(session: Session<'c>, known: &'c mut IdCache, now_us: i64) -> Self {
         let (search_from, generations) = (HashMap::new(), HashMap::new());
         Self { session, known, now_us, search_from, generations, tally: Tally::default() }
     }
@@ -302,7 +302,7 @@ impl<'c> Recorder<'c> {
     fn insert_unit(&self, order: &Order<'_>, place: &Place) -> Sql<()> {
         let live = place.slot.is_some();
         let buyer = order.buyer.as_str();
-        let KnownSku { id: sku, per_buyer } = place.sku;
+        let CachedSku { id: sku, per_buyer } = place.sku;
         let params = params![place.order, order.sale, buyer, sku, place.unit, place.slot, per_buyer, live];
         self.session.run(sql!("order/insert_unit"), params).map(drop)
     }
@@ -350,19 +350,19 @@ impl<'c> Recorder<'c> {
         }
         let id = self.session.first(sql!("sale/find"), params![name.as_str()], |row| row.get(0))?;
         if let Some(id) = id {
-            if self.known.sales.len() >= Known::SALES_MAX {
+            if self.known.sales.len() >= IdCache::SALES_MAX {
                 self.known.forget();
             }
-            self.known.sales.insert(name.clone(), KnownSale { id, skus: HashMap::new() });
+            self.known.sales.insert(name.clone(), CachedSale { id, skus: HashMap::new() });
         }
         Ok(id)
     }
 
-    fn sku(&mut self, sale: &SaleId, sale_id: i64, name: &Sku) -> Sql<Option<KnownSku>> {
+    fn sku(&mut self, sale: &SaleId, sale_id: i64, name: &Sku) -> Sql<Option<CachedSku>> {
         if let Some(sku) = self.known.sales.get(sale).and_then(|sale| sale.skus.get(name)) {
             return Ok(Some(*sku));
         }
-        let read = |row: &rusqlite::Row<'_>| Ok(KnownSku { id: row.get(0)?, per_buyer: row.get(1)? });
+        let read = |row: &rusqlite::Row<'_>| Ok(CachedSku { id: row.get(0)?, per_buyer: row.get(1)? });
         let found = self.session.first(sql!("sku/find"), params![sale_id, name.as_str()], read)?;
         if let (Some(sku), Some(sale)) = (found, self.known.sales.get_mut(sale)) {
             sale.skus.insert(name.clone(), sku);
@@ -374,7 +374,7 @@ impl<'c> Recorder<'c> {
 /// The row of a unit. Only a live unit has a slot.
 struct Place {
     order: i64,
-    sku: KnownSku,
+    sku: CachedSku,
     slot: Option<u32>,
     unit: UnitNumber,
 }
@@ -388,7 +388,7 @@ struct Slots {
 }
 
 impl Slots {
-    fn next(&mut self, recorder: &Recorder<'_>, buyer: &BuyerId, sku: KnownSku) -> Sql<u32> {
+    fn next(&mut self, recorder: &Recorder<'_>, buyer: &BuyerId, sku: CachedSku) -> Sql<u32> {
         if self.sku != Some(sku.id) {
             *self = Self { sku: Some(sku.id), filled: Vec::new(), next: 1 };
             // A limit of one leaves no choice.

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use rushgate_core::{Error, LedgerBooks, LedgerEntry, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, LedgerSnapshot, Result, SaleId};
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
-use super::record::{Known, Recorder, Tally};
+use super::record::{IdCache, Recorder, Tally};
 use super::session::Session;
-use super::{books, fault, open};
+use super::{fault, open, snapshot};
 use crate::counters::Counters;
 use crate::words::{now_us, unknown};
 use crate::{KnownSale, LedgerSale, Written};
@@ -37,7 +37,7 @@ pub(super) struct Close {
 }
 
 pub(super) enum Read {
-    Books(SaleId, Reply<LedgerBooks>),
+    Snapshot(SaleId, Reply<LedgerSnapshot>),
     Sale(SaleId, Reply<Option<KnownSale>>),
     Ping(Reply<()>),
 }
@@ -45,7 +45,7 @@ pub(super) enum Read {
 /// Starts a thread that serves `conn` until it is closed, or until all senders are dropped.
 pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Result<Sender<Job>> {
     let (sender, jobs) = channel();
-    let server = Server { conn, counters, known: Known::default() };
+    let server = Server { conn, counters, known: IdCache::default() };
     std::thread::Builder::new()
         .name(name.to_owned())
         .spawn(move || server.serve(&jobs))
@@ -56,7 +56,7 @@ pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Re
 struct Server {
     conn: Connection,
     counters: Arc<Counters>,
-    known: Known,
+    known: IdCache,
 }
 
 /// Calls that are executed together.
@@ -136,7 +136,7 @@ const OPENING: &str = "open a sale in the ledger";
 const WRITING: &str = "write orders to the ledger";
 const ADVANCING: &str = "raise the generation of a sale";
 
-fn transaction(session: Session<'_>, known: &mut Known, jobs: &mut [Write]) -> Result<Tally> {
+fn transaction(session: Session<'_>, known: &mut IdCache, jobs: &mut [Write]) -> Result<Tally> {
     session.run("BEGIN IMMEDIATE", []).map_err(fault::error)?;
     let mut recorder = Recorder::new(session, known, now_us());
     for job in jobs {
@@ -185,17 +185,18 @@ impl Server {
         let session = Session::new(&self.conn, &self.counters);
         // The caller may have dropped the receiver.
         match read {
-            Read::Books(sale, reply) => {
+            Read::Snapshot(sale, reply) => {
                 let _ = reply.send(
-                    books::books(session, &sale).map_err(|error| error.doing("read the ledger's snapshot")),
+                    snapshot::snapshot(session, &sale)
+                        .map_err(|error| error.doing("read the ledger's snapshot")),
                 );
             }
             Read::Sale(sale, reply) => {
-                let known = books::find_sale(session, &sale);
+                let known = snapshot::find_sale(session, &sale);
                 let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
             }
             Read::Ping(reply) => {
-                let _ = reply.send(books::ping(session).map_err(|error| error.doing("ping the ledger")));
+                let _ = reply.send(snapshot::ping(session).map_err(|error| error.doing("ping the ledger")));
             }
         }
     }

@@ -48,14 +48,14 @@ async fn a_full_disk_refuses_the_whole_batch_and_keeps_what_was_recorded() {
     assert!(error.is_full() && !error.may_have_happened(), "{error:?}");
     assert!(error.hint_text().is_some());
     assert!(recorded > 0);
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.orders.len(), recorded as usize);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders.len(), recorded as usize);
     ledger.close().await.unwrap();
     // With space again, the same batch succeeds.
     let ledger = SqliteLedger::open(&path).unwrap();
     let written = ledger.write(batch(recorded)).await.unwrap();
     assert!(written.iter().all(|written| *written == Written::Recorded(Confirm)));
-    assert_sound(&ledger.books(&sale()).await.unwrap());
+    assert_sound(&ledger.snapshot(&sale()).await.unwrap());
 }
 
 #[tokio::test]
@@ -103,7 +103,7 @@ async fn damage_inside_the_file_is_said_when_it_is_met_and_nothing_is_written() 
     bytes[60 * 4_096..].fill(0xa5);
     std::fs::write(&path, &bytes).unwrap();
     let ledger = SqliteLedger::open(&path).unwrap();
-    let error = ledger.books(&sale()).await.unwrap_err();
+    let error = ledger.snapshot(&sale()).await.unwrap_err();
     assert!(error.is_corrupt(), "{error:?}");
     let entries = (2_501..=3_000).map(|n| order(n, &format!("buyer-{n}"), &[n], Confirm)).collect();
     let error = ledger.write(entries).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn damage_inside_the_file_is_said_when_it_is_met_and_nothing_is_written() 
 }
 
 #[test]
-fn a_directory_and_a_missing_directory_are_told_apart_from_damage() {
+fn a_directory_and_a_missing_directory_are_distinguished_from_damage() {
     let directory = tempfile::tempdir().unwrap();
     let error = refused(directory.path());
     assert!(error.is_misconfigured() && error.to_string().contains("is a directory"), "{error}");

@@ -15,7 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_postgres::{Client, NoTls};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_BUDGET: Duration = Duration::from_secs(60);
 
 async fn raw(server: &PostgresServer) -> Client {
     let (client, connection) = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
@@ -45,7 +45,7 @@ async fn write_through(ledger: &dyn Ledger, entries: Vec<LedgerEntry>) -> Vec<Er
             }
             Err(error) => {
                 assert!(error.is_unavailable(), "{error:?}");
-                assert!(start.elapsed() < PATIENCE, "{error:?}");
+                assert!(start.elapsed() < RETRY_BUDGET, "{error:?}");
                 errors.push(error);
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
@@ -54,7 +54,7 @@ async fn write_through(ledger: &dyn Ledger, entries: Vec<LedgerEntry>) -> Vec<Er
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_goes_on() {
+async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_continues() {
     let mut server = PostgresServer::start();
     let ledger = connect(&server.url()).unwrap();
     ledger.open_sale(phones(1_000_000, 1)).await.unwrap();
@@ -84,9 +84,9 @@ async fn a_server_that_crashes_and_comes_back_loses_nothing_and_the_ledger_goes_
         errors += writer.await.unwrap();
     }
     assert!(errors > 0, "the outage was noticed");
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.orders.len(), 3_600, "every acknowledged order, once");
-    assert_sound(&books);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders.len(), 3_600, "every acknowledged order, once");
+    assert_sound(&snapshot);
 }
 
 /// One URL with both hosts, which connects to the one that accepts writes.
@@ -102,7 +102,7 @@ async fn demand_a_standby(primary: &PostgresServer) {
     let is_synchronous = "SELECT 1 FROM pg_stat_replication WHERE sync_state = 'sync'";
     let start = Instant::now();
     while operator.query(is_synchronous, &[]).await.unwrap().is_empty() {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < RETRY_BUDGET);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -138,9 +138,9 @@ async fn a_standby_that_is_promoted_under_writers_has_what_was_acknowledged() {
         errors += writer.await.unwrap();
     }
     assert!(acknowledged < 2_400 && errors > 0, "{acknowledged} were written before the failover");
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.orders.len(), 2_400, "every acknowledged order, once");
-    assert_sound(&books);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders.len(), 2_400, "every acknowledged order, once");
+    assert_sound(&snapshot);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -155,7 +155,7 @@ async fn a_host_that_takes_connections_and_stays_silent_is_passed_over() {
     primary.pause();
     standby.promote();
     write_through(&*ledger, batch(1, 20)).await;
-    assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 20);
+    assert_eq!(ledger.snapshot(&sale()).await.unwrap().orders.len(), 20);
     // A new connection finds it too.
     connect(&url).unwrap().ping().await.unwrap();
 }
@@ -172,7 +172,7 @@ async fn what_no_standby_has_is_not_acknowledged() {
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
     standby.start_again();
     write_through(&*ledger, batch(1, 2)).await;
-    assert_eq!(ledger.books(&sale()).await.unwrap().orders.len(), 2);
+    assert_eq!(ledger.snapshot(&sale()).await.unwrap().orders.len(), 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -199,14 +199,14 @@ async fn connections_ended_in_the_middle_lose_nothing() {
         () = writing => {}
         () = ending => {}
     }
-    let books = ledger.books(&sale()).await;
-    let books = match books {
-        Ok(books) => books,
+    let snapshot = ledger.snapshot(&sale()).await;
+    let snapshot = match snapshot {
+        Ok(snapshot) => snapshot,
         // The operator's last query may have ended the connection that reads the snapshot.
-        Err(_) => ledger.books(&sale()).await.unwrap(),
+        Err(_) => ledger.snapshot(&sale()).await.unwrap(),
     };
-    assert_eq!(books.orders.len(), 2_000);
-    assert_sound(&books);
+    assert_eq!(snapshot.orders.len(), 2_000);
+    assert_sound(&snapshot);
 }
 
 /// A proxy to a server. Once armed, it forwards one COMMIT and then breaks the connection instead of returning the
@@ -254,10 +254,10 @@ async fn a_commit_whose_answer_is_lost_may_have_happened_and_is_answered_the_sam
     armed.store(true, std::sync::atomic::Ordering::SeqCst);
     let error = ledger.write(batch(1, 5)).await.unwrap_err();
     assert!(error.is_unavailable() && error.may_have_happened(), "{error:?}");
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.orders.len(), 5, "it had happened");
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders.len(), 5, "it had happened");
     assert_eq!(ledger.write(batch(1, 5)).await.unwrap(), vec![Written::Recorded(Hold); 5]);
-    assert_eq!(ledger.books(&sale()).await.unwrap(), books);
+    assert_eq!(ledger.snapshot(&sale()).await.unwrap(), snapshot);
 }
 
 #[tokio::test]
@@ -279,7 +279,7 @@ async fn a_server_without_a_free_connection_is_unavailable_and_says_what_to_rais
     drop(others);
     let start = Instant::now();
     while let Err(error) = connect(&server.url()) {
-        assert!(start.elapsed() < PATIENCE, "{error:?}");
+        assert!(start.elapsed() < RETRY_BUDGET, "{error:?}");
         // Closed connections need a moment to disappear.
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -299,7 +299,7 @@ async fn a_server_that_takes_no_writes_is_misconfigured_until_it_does() {
         if let Err(error) = ledger.write(batch(1, 1)).await {
             break error;
         }
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < RETRY_BUDGET);
     };
     assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
     assert!(error.hint_text().unwrap().contains("default_transaction_read_only"), "{error:?}");
@@ -308,7 +308,7 @@ async fn a_server_that_takes_no_writes_is_misconfigured_until_it_does() {
     operator.batch_execute("ALTER SYSTEM RESET default_transaction_read_only").await.unwrap();
     operator.batch_execute("SELECT pg_reload_conf()").await.unwrap();
     while ledger.write(batch(1, 1)).await.is_err() {
-        assert!(start.elapsed() < PATIENCE);
+        assert!(start.elapsed() < RETRY_BUDGET);
     }
 }
 
@@ -324,13 +324,13 @@ async fn a_statement_that_waits_too_long_is_given_up_and_nothing_was_written() {
     assert!(error.is_unavailable() && !error.may_have_happened(), "{error:?}");
     assert!(error.hint_text().unwrap().contains("statement_timeout"), "{error:?}");
     other.let_go().await;
-    assert!(ledger.books(&sale()).await.unwrap().orders.is_empty());
+    assert!(ledger.snapshot(&sale()).await.unwrap().orders.is_empty());
     assert_eq!(ledger.write(batch(1, 3)).await.unwrap(), vec![Written::Recorded(Hold); 3]);
 }
 
 /// The schema fails on demand with the SQLSTATE in the table `wanted`.
 #[tokio::test]
-async fn every_kind_of_fault_is_told_apart_by_its_state() {
+async fn every_kind_of_fault_is_distinguished_by_its_state() {
     let bench = Bench::postgres();
     let url = bench.url();
     let ledger = connect(&url).unwrap();
@@ -441,7 +441,7 @@ async fn writers_of_the_same_orders_never_wait_in_a_circle() {
     for writer in work.collect::<Vec<_>>() {
         writer.await.unwrap();
     }
-    assert_sound(&one.books(&sale()).await.unwrap());
+    assert_sound(&one.snapshot(&sale()).await.unwrap());
     let deadlocks = "SELECT deadlocks FROM pg_stat_database WHERE datname = 'postgres'";
     let row = raw(&server).await.query_one(deadlocks, &[]).await.unwrap();
     assert_eq!(row.get::<_, i64>(0), 0);
@@ -471,14 +471,14 @@ async fn writers_and_readers_of_one_process_have_its_pool_and_no_more() {
             for round in 0_u32.. {
                 match who % 2 {
                     0 => drop(write_through(&**ledger, batch(who * 8_000 + round % 20 * 20 + 1, 20)).await),
-                    _ => assert_sound(&ledger.books(&sale()).await.unwrap()),
+                    _ => assert_sound(&ledger.snapshot(&sale()).await.unwrap()),
                 }
             }
         }
     });
     let work = futures_util::future::join_all(work);
     let connections = tokio::select! {
-        found = tokio::time::timeout(PATIENCE, all_at_work) => found.expect("they work side by side"),
+        found = tokio::time::timeout(RETRY_BUDGET, all_at_work) => found.expect("they work side by side"),
         _ = work => unreachable!("the workers never finish"),
     };
     assert_eq!(connections, POOL);
@@ -497,7 +497,7 @@ async fn locks(other: &Raw, mode: &str, granted: bool) -> i64 {
 async fn until_locked(other: &Raw, mode: &str, granted: bool) {
     let start = Instant::now();
     while locks(other, mode, granted).await == 0 {
-        assert!(start.elapsed() < PATIENCE, "{mode}, {granted}");
+        assert!(start.elapsed() < RETRY_BUDGET, "{mode}, {granted}");
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
@@ -646,7 +646,7 @@ async fn a_call_that_was_answered_is_there_for_every_other_client() {
     one.open_sale(phones(2, 1)).await.unwrap();
     assert_eq!(write_one(&*one, order(1, "ann", &[1], Hold)).await, Written::Recorded(Hold));
     assert_eq!(write_one(&*two, order(1, "ann", &[1], Confirm)).await, Written::Recorded(Confirm));
-    assert_eq!(one.books(&sale()).await.unwrap().orders[0].id, id(1));
+    assert_eq!(one.snapshot(&sale()).await.unwrap().orders[0].id, id(1));
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use crate::common::bench::{Bench, Raw};
 use crate::common::{assert_sound, id, order, phones, sale, stock};
-use rushgate_core::LedgerBooks;
+use rushgate_core::LedgerSnapshot;
 use rushgate_core::OrderIntent::{Cancel, Confirm, Expire, Hold};
 use rushgate_ledger::{Ledger, Written, connect};
 
@@ -36,16 +36,16 @@ fn say(text: impl std::fmt::Display) {
     out.flush().unwrap();
 }
 
-async fn books(url: &str) -> LedgerBooks {
+async fn snapshot(url: &str) -> LedgerSnapshot {
     if let Raw::Sqlite(conn) = Raw::connect(url).await {
         let integrity: String = conn.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(integrity, "ok");
         let unmatched = conn.prepare("PRAGMA foreign_key_check").unwrap().exists([]).unwrap();
         assert!(!unmatched, "a row without its parent");
     }
-    let books = connect(url).unwrap().books(&sale()).await.unwrap();
-    assert_sound(&books);
-    books
+    let snapshot = connect(url).unwrap().snapshot(&sale()).await.unwrap();
+    assert_sound(&snapshot);
+    snapshot
 }
 
 /// Writes the orders `n + 1 ..= n + 50`: first held, then ended in every way. Prints each acknowledged batch.
@@ -77,13 +77,14 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
         child.wait().unwrap();
         // Batches that the child printed before its death are acknowledged too.
         let last = lines.map_while(Result::ok).filter_map(|line| acknowledged(&line)).last().unwrap_or(last);
-        let books = books(&url).await;
-        check_killed(&books, first, last);
+        let snapshot = snapshot(&url).await;
+        check_killed(&snapshot, first, last);
     }
 }
 
-fn check_killed(books: &LedgerBooks, first: u32, last: u32) {
-    let by_id: std::collections::HashMap<_, _> = books.orders.iter().map(|order| (order.id, order)).collect();
+fn check_killed(snapshot: &LedgerSnapshot, first: u32, last: u32) {
+    let by_id: std::collections::HashMap<_, _> =
+        snapshot.orders.iter().map(|order| (order.id, order)).collect();
     for n in first + 1..=last + 50 {
         let order = by_id.get(&id(n)).unwrap_or_else(|| panic!("order {n} was acknowledged and is gone"));
         assert_eq!(order.state, [Hold, Confirm, Cancel, Expire][n as usize % 4]);
@@ -122,8 +123,8 @@ async fn processes_that_sell_the_same_units_never_sell_one_twice(bench: Bench) {
     // 3 × 200 orders for the same 200 of 450 units. A replacement may be a unit that another order requests later.
     assert_eq!((recorded + reassigned, refused), (450, 150));
     assert!(reassigned >= 250, "{reassigned}");
-    let books = books(&url).await;
-    assert_eq!(books.orders.len(), 450);
+    let snapshot = snapshot(&url).await;
+    assert_eq!(snapshot.orders.len(), 450);
 }
 
 #[tokio::test]

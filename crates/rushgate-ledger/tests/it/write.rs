@@ -29,11 +29,11 @@ async fn a_redelivery_is_answered_the_same_way_and_changes_nothing(bench: Bench)
         order(5, "ann", &[5, 6], Confirm), // over the limit
     ] {
         let first = write_one(&*ledger, entry.clone()).await;
-        let books = ledger.books(&sale()).await.unwrap();
+        let snapshot = ledger.snapshot(&sale()).await.unwrap();
         let again = ledger.write(vec![entry.clone(), entry.clone()]).await.unwrap();
         assert_eq!(again, [first.clone(), first], "{entry:?}");
-        assert_eq!(ledger.books(&sale()).await.unwrap(), books, "{entry:?}");
-        assert_sound(&books);
+        assert_eq!(ledger.snapshot(&sale()).await.unwrap(), snapshot, "{entry:?}");
+        assert_sound(&snapshot);
     }
 }
 
@@ -45,8 +45,8 @@ async fn an_order_moves_once_and_what_stands_is_answered(bench: Bench) {
         for later in [Hold, Confirm, Cancel, Expire] {
             assert_eq!(write_one(&*ledger, order(n, "ann", &[n], later)).await, Written::Recorded(end));
         }
-        let books = ledger.books(&sale()).await.unwrap();
-        let order = find(&books, n).unwrap();
+        let snapshot = ledger.snapshot(&sale()).await.unwrap();
+        let order = find(&snapshot, n).unwrap();
         assert_eq!(order.state, end);
         assert_eq!(phone_units(order), if end == Confirm { vec![n] } else { vec![] });
     }
@@ -58,8 +58,8 @@ async fn a_decision_may_come_without_its_hold(bench: Bench) {
         let buyer = format!("buyer-{n}");
         assert_eq!(write_one(&*ledger, order(n, &buyer, &[n], intent)).await, Written::Recorded(intent));
     }
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.orders.iter().map(|order| order.units.len()).collect::<Vec<_>>(), [1, 0, 0]);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders.iter().map(|order| order.units.len()).collect::<Vec<_>>(), [1, 0, 0]);
     // An ended order owns nothing, so it blocks no one and cannot be refused because of its former units.
     assert_eq!(write_one(&*ledger, order(4, "dan", &[2], Hold)).await, Written::Recorded(Hold));
     assert_eq!(write_one(&*ledger, order(5, "eve", &[1, 99], Cancel)).await, Written::Recorded(Cancel));
@@ -93,9 +93,9 @@ async fn one_offender_does_not_affect_the_rest_of_its_batch(bench: Bench) {
             let refused = Written::Refused(Refusal::LimitReached);
             assert_eq!(*written, if at == offender_at { refused } else { Written::Recorded(Hold) });
         }
-        let books = ledger.books(&sale()).await.unwrap();
-        assert_eq!(books.orders.len(), 500);
-        assert!(find(&books, 1_001).is_none());
+        let snapshot = ledger.snapshot(&sale()).await.unwrap();
+        assert_eq!(snapshot.orders.len(), 500);
+        assert!(find(&snapshot, 1_001).is_none());
     }
 }
 
@@ -134,9 +134,9 @@ async fn a_taken_unit_is_replaced_by_the_highest_free_one_until_none_is_left(ben
     assert_eq!(ledger.write(batch.clone()).await.unwrap(), expected);
     assert!(expected.iter().all(Written::shows_lost_writes));
     assert_eq!(ledger.write(batch).await.unwrap(), expected);
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_sound(&books);
-    assert_eq!(phone_units(find(&books, 3).unwrap()), [3, 4]);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_sound(&snapshot);
+    assert_eq!(phone_units(find(&snapshot, 3).unwrap()), [3, 4]);
     // The buyer of the replacement pays: the order keeps its new unit.
     assert_eq!(write_one(&*ledger, order(2, "bob", &[1], Confirm)).await, reassigned(Confirm, &[6]));
 }
@@ -186,7 +186,7 @@ async fn a_new_generation_is_closed_to_entries_of_older_ones(bench: Bench) {
     assert_eq!(late.verdict(Confirm), None);
     let moved = in_generation(order(1, "ann", &[1], Confirm), 3);
     assert_eq!(write_one(&*ledger, moved).await, Written::Recorded(Confirm));
-    assert_sound(&ledger.books(&sale()).await.unwrap());
+    assert_sound(&ledger.snapshot(&sale()).await.unwrap());
     let nobody = rushgate_core::SaleId::new("nobody").unwrap();
     assert!(ledger.advance(&nobody).await.unwrap_err().is_not_found());
 }
@@ -237,12 +237,12 @@ async fn every_refusal_has_its_name(bench: Bench) {
         (order(6, "bob", &[5], Hold), Refusal::Withdrawn),
         (order(7, "ann", &[2], Hold), Refusal::LimitReached),
     ] {
-        let books = ledger.books(&sale()).await.unwrap();
+        let snapshot = ledger.snapshot(&sale()).await.unwrap();
         assert_eq!(write_one(&*ledger, entry).await, Written::Refused(refusal));
-        let after = ledger.books(&sale()).await.unwrap();
-        assert_eq!((after.skus, after.orders), (books.skus, books.orders));
+        let after = ledger.snapshot(&sale()).await.unwrap();
+        assert_eq!((after.skus, after.orders), (snapshot.skus, snapshot.orders));
     }
-    let refusals = ledger.books(&sale()).await.unwrap().refusals;
+    let refusals = ledger.snapshot(&sale()).await.unwrap().refusals;
     assert_eq!(refusals, [LedgerRefusal { id: id(7), generation: 1, units_taken: false }]);
     assert_eq!(ledger.counters().refused, 7);
 }
@@ -266,8 +266,8 @@ async fn stock_never_shrinks_and_a_buyers_unit_is_not_withdrawn(bench: Bench) {
     assert!(written.shows_lost_writes());
     write_one(&*ledger, stock(11, &[], 1)).await;
     ledger.open_sale(phones(10, 1)).await.unwrap();
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!((books.skus[0].total, withdrawn(&books)), (12, &[range(2, 2), range(12, 12)][..]));
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!((snapshot.skus[0].total, withdrawn(&snapshot)), (12, &[range(2, 2), range(12, 12)][..]));
 }
 
 async fn changes_of_stock_may_come_in_any_order_and_more_than_once(bench: Bench) {
@@ -281,16 +281,16 @@ async fn changes_of_stock_may_come_in_any_order_and_more_than_once(bench: Bench)
         let ledger = bench.ledger(20, 1).await;
         for at in order_of {
             let told = write_one(&*ledger, changes[at].clone()).await;
-            let books = ledger.books(&sale()).await.unwrap();
+            let snapshot = ledger.snapshot(&sale()).await.unwrap();
             let again = ledger.write(vec![changes[at].clone(), changes[at].clone()]).await.unwrap();
             assert_eq!(again, [told.clone(), told.clone()]);
             assert_eq!(told, Written::Stocked { owned: vec![] });
-            assert_eq!(ledger.books(&sale()).await.unwrap(), books, "nothing is written twice");
+            assert_eq!(ledger.snapshot(&sale()).await.unwrap(), snapshot, "nothing is written twice");
         }
-        let books = ledger.books(&sale()).await.unwrap();
+        let snapshot = ledger.snapshot(&sale()).await.unwrap();
         let all = [range(1, 2), range(4, 4), range(8, 9), range(12, 30)];
-        assert_eq!(UnitRange::gather(withdrawn(&books).iter().copied()), all);
-        assert_eq!(books.skus[0].total, 40);
+        assert_eq!(UnitRange::gather(withdrawn(&snapshot).iter().copied()), all);
+        assert_eq!(snapshot.skus[0].total, 40);
     }
 }
 
@@ -303,10 +303,10 @@ async fn what_lies_between_the_units_of_orders_is_withdrawn(bench: Bench) {
         let owned = vec![5, 1_500_000, 2_000_000];
         assert_eq!(write_one(&*ledger, change.clone()).await, Written::Stocked { owned });
     }
-    let books = ledger.books(&sale()).await.unwrap();
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
     let all = [range(4, 4), range(6, 6), range(1_000_001, 1_499_999), range(1_500_001, 1_999_999)];
-    assert_eq!(withdrawn(&books), all);
-    assert_sound(&books);
+    assert_eq!(withdrawn(&snapshot), all);
+    assert_sound(&snapshot);
     let last = write_one(&*ledger, order(3, "cid", &[1_999_999], Hold)).await;
     assert_eq!(last, Written::Refused(Refusal::Withdrawn));
     // The unit is owned: the highest free one lies below the withdrawn range.
@@ -321,7 +321,7 @@ async fn a_change_with_as_many_pieces_as_there_may_be_is_one_step(bench: Bench) 
     for _ in 0..2 {
         assert_eq!(write_one(&*ledger, change.clone()).await, Written::Stocked { owned: vec![] });
     }
-    assert_eq!(withdrawn(&ledger.books(&sale()).await.unwrap()), pieces);
+    assert_eq!(withdrawn(&ledger.snapshot(&sale()).await.unwrap()), pieces);
     assert_eq!(write_one(&*ledger, order(1, "ann", &[7], Hold)).await, Written::Recorded(Hold));
     assert_eq!(write_one(&*ledger, order(2, "bob", &[8], Hold)).await, Written::Refused(Refusal::Withdrawn));
 }
@@ -333,9 +333,9 @@ async fn a_sale_is_opened_once_and_its_limit_is_fixed(bench: Bench) {
     other.skus.insert(0, SkuSpec { sku: sku("case"), units: 1, per_buyer: 1 });
     let error = ledger.open_sale(other).await.unwrap_err();
     assert!(error.is_invalid() && error.to_string().contains("limit per buyer"), "{error}");
-    let books = ledger.books(&sale()).await.unwrap();
-    assert_eq!(books.skus.len(), 1, "nothing of the refused call was kept");
-    assert_eq!(books.skus[0].per_buyer, 2);
+    let snapshot = ledger.snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.skus.len(), 1, "nothing of the refused call was kept");
+    assert_eq!(snapshot.skus[0].per_buyer, 2);
 }
 
 async fn what_is_outside_the_limits_is_refused_before_it_is_sent(bench: Bench) {
@@ -358,7 +358,7 @@ async fn what_is_outside_the_limits_is_refused_before_it_is_sent(bench: Bench) {
     }
     let no_skus = LedgerSale { sale: sale(), generation: 1, skus: vec![], spec: None };
     assert!(invalid(ledger.open_sale(no_skus).await.unwrap_err()));
-    assert!(ledger.books(&rushgate_core::SaleId::new("none").unwrap()).await.unwrap_err().is_not_found());
+    assert!(ledger.snapshot(&rushgate_core::SaleId::new("none").unwrap()).await.unwrap_err().is_not_found());
     assert_eq!(ledger.counters().transactions, 1, "only the opening of the sale");
 }
 
@@ -411,8 +411,8 @@ async fn a_closed_ledger_has_done_what_was_sent_and_refuses_what_comes(bench: Be
         // The file is complete without its log, so it can be copied.
         assert!(!std::path::Path::new(&format!("{path}-wal")).exists());
     }
-    let books = connect(&url).unwrap().books(&sale()).await.unwrap();
-    assert_eq!(books.orders[0].id, id(1));
+    let snapshot = connect(&url).unwrap().snapshot(&sale()).await.unwrap();
+    assert_eq!(snapshot.orders[0].id, id(1));
 }
 
 on_each_ledger! {

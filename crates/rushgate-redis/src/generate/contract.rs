@@ -9,8 +9,9 @@ use rushgate_core::{
 };
 use serde_json::{Map, Value, json};
 
+use super::groups::{KeyGroup, key_groups};
 use super::header::{Argument, Header, Kind};
-use super::{KeyGroup, key_groups, lua, read, reference};
+use super::{lua, read, reference};
 use crate::function::Function;
 use crate::keys::{self, Group};
 use crate::library::{NAME, PROTOCOL};

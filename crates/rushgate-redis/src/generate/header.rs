@@ -14,7 +14,7 @@
 //! -- flags: allow-oom
 //! ```
 
-use super::key_groups;
+use super::groups::key_groups;
 
 /// A parsed header.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! about the arguments becomes code that checks them, because a caller may be written in any language.
 
 mod contract;
+mod groups;
 mod header;
 mod reference;
 mod tests;
@@ -14,14 +15,13 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use rushgate_core::{
-    ClientId, Coded, EventKind, HaltReason, HoldState, LockName, Overflow, PastEnd, QueueName, SaleId,
-    TaskEnd, WorkerMode,
+    Coded, EventKind, HaltReason, HoldState, Overflow, PastEnd, SaleId, TaskEnd, WorkerMode,
 };
 use serde::Serialize;
 
+use self::groups::{KeyGroup, key_groups};
 use self::header::{Argument, Each, Header, Keys, Kind, NAMED};
 use crate::function::Function;
-use crate::keys;
 use crate::library::{self, NAME, PROTOCOL};
 
 /// The lock function that also changes a queue.
@@ -58,38 +58,6 @@ impl Function {
     fn header(self) -> Header<'static> {
         Header::of(self.file())
     }
-}
-
-/// A group of keys.
-struct KeyGroup {
-    /// The name in the library and in the contract of the clients.
-    name: &'static str,
-    /// What the documentation calls it. A header may have only the first words.
-    title: &'static str,
-    /// The shared piece that describes its keys.
-    piece: &'static str,
-    keys: keys::Group,
-}
-
-/// All groups of keys, in the order of the library.
-fn key_groups() -> [KeyGroup; 10] {
-    let (lock, queue) = (LockName::new("LOCK"), QueueName::new("QUEUE"));
-    let (Ok(lock), Ok(queue), Ok(sale)) = (lock, queue, SaleId::new("SALE")) else {
-        unreachable!("they are names")
-    };
-    [
-        ("lock", "lock", "lock", keys::lock(&lock)),
-        ("queue", "queue", "queue", keys::queue(&queue)),
-        ("answers", "replay cache", "once", keys::replays(&queue, ClientId::from_u64(0))),
-        ("schedules", "schedules", "schedule", keys::schedules(&queue)),
-        ("workers", "workers", "worker", keys::workers(&queue)),
-        ("attempts", "attempts at the sale", "attempts", keys::attempts(&sale)),
-        ("unique", "uniqueness windows", "unique", keys::unique(&queue)),
-        ("room", "room", "room", keys::room(&sale)),
-        ("home", "sale's home", "sale", keys::sale_home(&sale)),
-        ("sale", "sale", "sale", keys::sale(&sale)),
-    ]
-    .map(|(name, title, piece, keys)| KeyGroup { name, title, piece, keys })
 }
 
 /// The functions of one area, without the one that belongs to two.

@@ -6,8 +6,9 @@ use rushgate_core::{Coded, EventKind, HoldState};
 use serde::Serialize;
 use serde_json::json;
 
+use super::groups::{KeyGroup, key_groups};
 use super::header::NAMED;
-use super::{KeyGroup, include, key_groups};
+use super::include;
 use crate::function::Function;
 use crate::keys;
 

@@ -1,10 +1,10 @@
 //! Reads the records of tasks.
 
 use rushgate_core::{
-    Fence, PastRun, Priority, Result, Revision, Task, TaskId, TaskKey, TaskProgress, Ticket, Timestamp,
+    ContentType, Fence, PastRun, Payload, Priority, Result, Revision, Task, TaskId, TaskKey, TaskProgress,
+    Ticket, Timestamp,
 };
 
-use super::read_body;
 use crate::reply::{Fields, Packed, Reply, coded, str_of};
 
 /// A task's record and run, decoded.
@@ -36,6 +36,15 @@ pub(crate) const PAST_BEFORE: u64 = 32;
 pub(super) fn read_line(byte: u64, body: &mut Packed<'_>) -> Result<(Priority, Option<TaskKey>)> {
     let key = (byte >= KEYED).then(|| TaskKey::as_stored(body.text()?)).transpose()?;
     Ok((Priority::new((byte % KEYED) as u8)?, key))
+}
+
+pub(crate) fn read_body(mut body: Packed<'_>) -> Result<Payload> {
+    let content_type = match body.number(1)? {
+        0 => ContentType::bytes(),
+        255 => ContentType::json(),
+        n => ContentType::as_stored(str_of(body.take(n as usize)?)?)?,
+    };
+    Payload::new(content_type, body.0)
 }
 
 pub(crate) fn unpack_row(id: TaskId, mut record: Packed<'_>, run: &[u8]) -> Result<Row> {

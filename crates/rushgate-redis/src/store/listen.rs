@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Answer, Log, Notice, QueueName, SaleId, Topic};
+use rushgate_core::{Answer, Log, Notification, QueueName, SaleId, Topic};
 
 use super::Inner;
 use crate::command::Call;
@@ -17,7 +17,7 @@ const LINGER: Duration = Duration::from_millis(1);
 
 impl Inner {
     /// Waits for a notification of a topic.
-    pub(crate) fn listen(self: Arc<Self>, topic: Topic) -> Answer<'static, Option<Notice>> {
+    pub(crate) fn listen(self: Arc<Self>, topic: Topic) -> Answer<'static, Option<Notification>> {
         let (listening, told) = self.inbox.listeners.listen(topic.clone());
         let inbox = self.inbox.id;
         let waits = match topic {
@@ -26,7 +26,7 @@ impl Inner {
                 self.register(queue);
                 None
             }
-            Topic::Over(queue, id) => Some(self.watch(queue::watch(&queue, inbox, &id))),
+            Topic::Finished(queue, id) => Some(self.watch(queue::watch(&queue, inbox, &id))),
             Topic::Event(Log::Queue(queue), after) => Some(self.watch(queue::follow(&queue, inbox, after))),
             Topic::Event(Log::Sale(sale), after) => Some(self.follow_sale(sale, after)),
         };
@@ -37,7 +37,7 @@ impl Inner {
             {
                 return Ok(None);
             }
-            told.await.map_err(|_| self.driver.books.ended())
+            told.await.map_err(|_| self.dispatcher.in_flight.ended())
         })
     }
 
@@ -51,7 +51,7 @@ impl Inner {
             // missed.
             Register::From(seen) => {
                 let inner = Arc::clone(self);
-                self.driver.runtime.spawn(async move {
+                self.dispatcher.runtime.spawn(async move {
                     tokio::time::sleep(LINGER).await;
                     inner.register_now(queue, seen).await;
                 });
@@ -61,7 +61,7 @@ impl Inner {
 
     /// Registers the process. The answer is whether there is something to wait for.
     fn watch(&self, watch: Call) -> Answer<'static, bool> {
-        let watched = self.driver.send(watch);
+        let watched = self.dispatcher.send(watch);
         Box::pin(async move { Ok(watched.await?.int()? == 1) })
     }
 
@@ -69,7 +69,8 @@ impl Inner {
     fn follow_sale(self: &Arc<Self>, sale: SaleId, after: u64) -> Answer<'static, bool> {
         let (inner, inbox) = (Arc::clone(self), self.inbox.id);
         // Sent now, if the sale's keys are known.
-        let watched = self.known_home(&sale).map(|home| self.driver.send(sale::listen(&home, inbox, after)));
+        let watched =
+            self.known_home(&sale).map(|home| self.dispatcher.send(sale::listen(&home, inbox, after)));
         Box::pin(async move {
             if let Some(watched) = watched {
                 let reply = watched.await?;
@@ -87,9 +88,9 @@ impl Inner {
         if !self.inbox.listeners.must_register(queue) {
             return;
         }
-        let answer = self.driver.send(queue::listen(queue, self.inbox.id, None));
+        let answer = self.dispatcher.send(queue::listen(queue, self.inbox.id, None));
         let (inner, queue) = (Arc::clone(self), queue.clone());
-        self.driver.runtime.spawn(async move {
+        self.dispatcher.runtime.spawn(async move {
             if let Err(error) = answer.await {
                 tracing::debug!(%queue, %error, "not registered for notifications");
                 inner.inbox.listeners.not_registered(&queue);
@@ -101,7 +102,7 @@ impl Inner {
     pub(super) async fn register_now(self: Arc<Self>, queue: QueueName, seen: Option<u64>) {
         let mut seen = seen;
         while self.inbox.listeners.must_register(&queue) {
-            let answer = self.driver.send(queue::listen(&queue, self.inbox.id, seen)).await;
+            let answer = self.dispatcher.send(queue::listen(&queue, self.inbox.id, seen)).await;
             match answer.and_then(queue::read_listening) {
                 Ok((0, _)) => return,
                 Ok((missed, wakes)) => {

@@ -1,62 +1,32 @@
 //! The verbs of locks that take several calls.
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 use rushgate_core::{
-    ClientId, Enqueued, Error, Extend, Extended, Fence, LockName, LockState, Op, Page, QueueName,
-    ReleaseWith, ReleasedWith, Result,
+    ClientId, Enqueued, Error, Extend, Extended, LockName, LockState, Op, Page, QueueName, ReleaseWith,
+    ReleasedWith, Result,
 };
 
-use super::{Inner, SCAN_COUNT};
+use super::Inner;
+use super::apart::{Apart, Released};
 use crate::command::{Call, Command};
-use crate::link::Walk;
+use crate::link::PinnedConnection;
 use crate::{keys, lock, queue};
 
-/// The enqueues of the latest releases with a task in a Cluster, so that a retry does not repeat them.
-#[derive(Default)]
-pub(super) struct Latest {
-    by_op: HashMap<Op, Handed>,
-    order: VecDeque<Op>,
-}
-
-/// The enqueue of a release with a task.
-#[derive(Clone)]
-struct Handed {
-    enqueued: Enqueued,
-    /// The grant that it released, if it still existed. A token may be granted the lock again.
-    fence: Option<Fence>,
-}
-
-impl Latest {
-    const MAX: usize = 1_024;
-
-    fn get(&self, op: Op) -> Option<Handed> {
-        self.by_op.get(&op).cloned()
-    }
-
-    fn keep(&mut self, op: Op, handed: Handed) {
-        if self.by_op.insert(op, handed).is_none() {
-            self.order.push_back(op);
-        }
-        if self.order.len() > Self::MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.by_op.remove(&oldest);
-        }
-    }
-}
+/// COUNT of each SCAN.
+const SCAN_COUNT: &str = "1000";
 
 impl Inner {
     /// The names of all locks with keys on the servers, whether or not they are held.
     async fn lock_names(&self) -> Result<BTreeSet<LockName>> {
-        let walks = self.driver.walks().await?;
+        let pinned = self.dispatcher.pinned().await?;
         // A key that migrates during the scan could be missed. Two rounds in opposite order find it on one node or the
         // other.
-        let back = if walks.len() > 1 { &walks[..] } else { &[] };
+        let back = if pinned.len() > 1 { &pinned[..] } else { &[] };
         let mut names = BTreeSet::new();
-        for walk in walks.iter().chain(back.iter().rev()) {
-            scan_locks(walk, &mut names).await?;
+        for pinned in pinned.iter().chain(back.iter().rev()) {
+            scan_locks(pinned, &mut names).await?;
         }
         Ok(names)
     }
@@ -66,7 +36,7 @@ impl Inner {
         let names: Vec<_> = names.filter(|name| name.as_str() > page.after.as_str()).collect();
         let mut states = Vec::new();
         for some in names.chunks(100) {
-            let asked: Vec<_> = some.iter().map(|name| self.driver.send(lock::show(name))).collect();
+            let asked: Vec<_> = some.iter().map(|name| self.dispatcher.send(lock::show(name))).collect();
             for (name, answer) in some.iter().zip(asked) {
                 states.extend(Some(lock::read_state(name.clone(), answer.await?)?).filter(lock::is_used));
             }
@@ -87,7 +57,7 @@ impl Inner {
         put: Call,
     ) -> Result<ReleasedWith> {
         let ReleaseWith { name, token, queue, .. } = release;
-        let grant = lock::read_held(self.driver.send(lock::held(&name, token)).await?)?;
+        let grant = lock::read_held(self.dispatcher.send(lock::held(&name, token)).await?)?;
         let (holds, fence) = (grant.is_some(), grant.map(|grant| grant.fence));
         let known = self.apart().get(op);
         let is_later_grant = holds && known.as_ref().is_some_and(|known| known.fence != fence);
@@ -101,7 +71,7 @@ impl Inner {
                     return Ok(ReleasedWith::NotHeld);
                 }
                 self.enter_queue(&queue).await?;
-                let answers = self.driver.send(put).await?;
+                let answers = self.dispatcher.send(put).await?;
                 match queue::read_enqueued(answers)?.pop() {
                     Some(refused @ (Enqueued::Full { .. } | Enqueued::Refused { .. })) => {
                         self.forget_replay(op, &queue).await?;
@@ -116,9 +86,9 @@ impl Inner {
                 }
             }
         };
-        self.apart().keep(op, Handed { enqueued: enqueued.clone(), fence });
+        self.apart().keep(op, Released { enqueued: enqueued.clone(), fence });
         // If the lease has expired by now, the lock counts as released.
-        self.driver.send(lock::release(&name, token)).await?;
+        self.dispatcher.send(lock::release(&name, token)).await?;
         Ok(ReleasedWith::Released(enqueued))
     }
 
@@ -126,7 +96,7 @@ impl Inner {
     async fn is_replay(&self, op: Op, queue: &QueueName) -> Result<bool> {
         for key in keys::replays(queue, op.client()).all() {
             let ask = Command::new("HEXISTS").arg(key).arg(&op.to_bytes()[8..]);
-            if self.driver.send(ask).await?.int()? == 1 {
+            if self.dispatcher.send(ask).await?.int()? == 1 {
                 return Ok(true);
             }
         }
@@ -136,12 +106,12 @@ impl Inner {
     /// Removes the answer to `op` from the queue's replay cache, so that the call can be repeated.
     async fn forget_replay(&self, op: Op, queue: &QueueName) -> Result<()> {
         for key in keys::replays(queue, op.client()).all() {
-            self.driver.send(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
+            self.dispatcher.send(Command::new("HDEL").arg(key).arg(&op.to_bytes()[8..])).await?;
         }
         Ok(())
     }
 
-    fn apart(&self) -> MutexGuard<'_, Latest> {
+    fn apart(&self) -> MutexGuard<'_, Apart> {
         self.apart.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +120,7 @@ impl Inner {
         &self,
         leases: &[Extend],
     ) -> impl Future<Output = Result<Vec<Extended>>> + Send + use<> {
-        let asked: Vec<_> = leases.iter().map(|lease| self.driver.send(lock::extend(lease))).collect();
+        let asked: Vec<_> = leases.iter().map(|lease| self.dispatcher.send(lock::extend(lease))).collect();
         async move {
             let mut answers = Vec::with_capacity(asked.len());
             for answer in asked {
@@ -165,7 +135,7 @@ impl Inner {
         let mut released = 0;
         for some in names.chunks(100) {
             let asked: Vec<_> =
-                some.iter().map(|name| self.driver.send(lock::release_all(name, client))).collect();
+                some.iter().map(|name| self.dispatcher.send(lock::release_all(name, client))).collect();
             for answer in asked {
                 released += answer.await?.int()?;
             }
@@ -175,11 +145,11 @@ impl Inner {
 }
 
 /// Adds the names of the locks on one server.
-async fn scan_locks(walk: &Walk, names: &mut BTreeSet<LockName>) -> Result<()> {
+async fn scan_locks(pinned: &PinnedConnection, names: &mut BTreeSet<LockName>) -> Result<()> {
     let mut cursor = "0".to_owned();
     loop {
         let scan = Command::new("SCAN").arg(&cursor).arg("MATCH").arg(keys::LOCK_PATTERN);
-        let mut page = walk.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
+        let mut page = pinned.ask(scan.arg("COUNT").arg(SCAN_COUNT)).await?.list()?;
         cursor = page.text()?;
         let found = page.list()?.each(|found| keys::lock_name(&found.bytes()?).ok_or_else(lock::bad_key))?;
         names.extend(found);

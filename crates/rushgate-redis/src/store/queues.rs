@@ -26,9 +26,9 @@ impl Inner {
         self: &Arc<Self>,
         queue: &QueueName,
     ) -> impl Future<Output = Result<()>> + Send + use<> {
-        let entry = self
-            .must_enter(queue)
-            .then(|| self.driver.send(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str())));
+        let entry = self.must_enter(queue).then(|| {
+            self.dispatcher.send(Command::new("ZADD").arg(keys::QUEUES).arg("0").arg(queue.as_str()))
+        });
         let (inner, queue) = (Arc::clone(self), queue.clone());
         async move {
             let Some(entry) = entry else { return Ok(()) };
@@ -63,14 +63,14 @@ impl Inner {
             let asked = entered.each(|entered| {
                 let name = QueueName::as_stored(entered.text()?)?;
                 let exists = Command::new("EXISTS").arg(keys::queue_meta(&name));
-                Ok((name, self.driver.send(exists)))
+                Ok((name, self.dispatcher.send(exists)))
             })?;
             let is_last = asked.len() < limit;
             let mut found = Vec::new();
             for (name, exists) in asked {
                 let was_used = exists.await?.int()? == 1;
                 let first = Page::first(1);
-                let workers = (!was_used).then(|| self.driver.send(worker::workers(&name, &first)));
+                let workers = (!was_used).then(|| self.dispatcher.send(worker::workers(&name, &first)));
                 found.push((name, workers));
             }
             for (name, workers) in found {
@@ -93,7 +93,7 @@ impl Inner {
         let from = if page.after.is_empty() { "-".to_owned() } else { format!("({}", page.after) };
         let names = Command::new("ZRANGEBYLEX").arg(directory).arg(from).arg("+");
         let names = names.arg("LIMIT").arg("0").arg(page.limit.to_string());
-        self.driver.send(names).await?.list()
+        self.dispatcher.send(names).await?.list()
     }
 
     pub(crate) async fn dead(self: Arc<Self>, queue: QueueName, page: Page) -> Result<Vec<DeadLetter>> {
@@ -102,7 +102,7 @@ impl Inner {
         loop {
             let wanted = (limit - letters.len()).min(PAGE);
             part.limit = wanted as u32;
-            let some = queue::read_dead(self.driver.send(queue::dead(&queue, &part)).await?)?;
+            let some = queue::read_dead(self.dispatcher.send(queue::dead(&queue, &part)).await?)?;
             let is_last = some.len() < wanted;
             letters.extend(some);
             match letters.last() {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-use rushgate_core::{Books, Created, ListedSale, Page, Result, SaleId, SaleSpec, verb};
+use rushgate_core::{Created, ListedSale, Page, Result, SaleId, SaleSpec, Snapshot, verb};
 
 use super::Inner;
 use crate::command::{Call, Command};
@@ -32,7 +32,7 @@ impl Inner {
         if let Some(home) = self.known_home(id) {
             return Ok(home);
         }
-        match self.driver.send(Command::new("GET").arg(keys::sale_home(id).first())).await? {
+        match self.dispatcher.send(Command::new("GET").arg(keys::sale_home(id).first())).await? {
             Reply::Nil => Err(sale::unknown(id)),
             stored => {
                 let home = Arc::new(Home::new(SaleSpec::from_json(id, &stored.bytes()?)?));
@@ -56,7 +56,7 @@ impl Inner {
         // The cached specification may be that of a sale that has since been replaced.
         let cached = self.known_home(&id).is_some();
         let home = self.home(&id).await?;
-        let reply = self.driver.send(build(&home, &verb)?).await?;
+        let reply = self.dispatcher.send(build(&home, &verb)?).await?;
         if !reply.is("MISSING") {
             return read(&home, &verb, reply);
         }
@@ -69,8 +69,8 @@ impl Inner {
 
     pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
-        self.driver.send(entry).await?;
-        sale::read_created(self.driver.send(sale::create(&Home::new(spec))).await?)
+        self.dispatcher.send(entry).await?;
+        sale::read_created(self.dispatcher.send(sale::create(&Home::new(spec))).await?)
     }
 
     pub(crate) async fn sales(self: Arc<Self>, mut page: Page) -> Result<Vec<ListedSale>> {
@@ -98,20 +98,20 @@ impl Inner {
 
     /// Whether the list of sales lacks the sale. A name is listed before it is used, so this can be read after the sale.
     async fn is_unlisted(&self, id: &SaleId) -> Result<bool> {
-        let score = self.driver.send(Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str())).await?;
+        let score = self.dispatcher.send(Command::new("ZSCORE").arg(keys::SALES).arg(id.as_str())).await?;
         // Pages of a directory rely on equal scores.
         Ok(score == Reply::Nil || score.text()? != "0")
     }
 
-    pub(crate) async fn books(self: Arc<Self>, id: SaleId) -> Result<Books> {
+    pub(crate) async fn snapshot(self: Arc<Self>, id: SaleId) -> Result<Snapshot> {
         // Read the specification from the server, not from the cache.
         self.forget_home(&id);
         let home = self.home(&id).await?;
-        let reply = self.driver.send(sale::books(&home)).await?;
-        let mut books = sale::read_books(&home, reply)?;
+        let reply = self.dispatcher.send(sale::snapshot(&home)).await?;
+        let mut snapshot = sale::read_snapshot(&home, reply)?;
         if self.is_unlisted(&id).await? {
-            books.contradictions.push("the list of sales lacks the sale".to_owned());
+            snapshot.contradictions.push("the list of sales lacks the sale".to_owned());
         }
-        Ok(books)
+        Ok(snapshot)
     }
 }

@@ -25,14 +25,14 @@ on_each_kind! {
 const LENGTH_MAX: u64 = 2_001;
 
 /// A queue on a server whose clock moves as the test says.
-struct Desk {
+struct Fixture {
     store: Arc<RedisStore>,
     server: RedisServer,
     clock: ManualClock,
     number: u64,
 }
 
-impl Desk {
+impl Fixture {
     async fn open(kind: Kind) -> Self {
         let clock = ManualClock::default();
         let server = RedisSetup::new(kind).on(clock.clone()).start();
@@ -113,89 +113,92 @@ fn numbered(from: u32, until: u32) -> Vec<String> {
 }
 
 async fn tasks_due_at_once_and_delayed_tasks_are_claimed_by_due_time(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(["in-2-s"], Due::After(Duration::from_secs(2))).await;
-    desk.put(["in-1-s"], Due::After(Duration::from_secs(1))).await;
-    desk.put(["first", "second"], Due::Now).await;
-    desk.advance(Duration::from_millis(1_500));
-    desk.put(["third", "fourth"], Due::Now).await;
-    desk.advance(Duration::from_secs(1));
-    desk.put(["fifth"], Due::Now).await;
-    assert_eq!(desk.entries(), 5);
-    assert_eq!(desk.claim_all().await, ["first", "second", "in-1-s", "third", "fourth", "in-2-s", "fifth"]);
-    assert_eq!(desk.entries(), 0);
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(["in-2-s"], Due::After(Duration::from_secs(2))).await;
+    fixture.put(["in-1-s"], Due::After(Duration::from_secs(1))).await;
+    fixture.put(["first", "second"], Due::Now).await;
+    fixture.advance(Duration::from_millis(1_500));
+    fixture.put(["third", "fourth"], Due::Now).await;
+    fixture.advance(Duration::from_secs(1));
+    fixture.put(["fifth"], Due::Now).await;
+    assert_eq!(fixture.entries(), 5);
+    assert_eq!(
+        fixture.claim_all().await,
+        ["first", "second", "in-1-s", "third", "fourth", "in-2-s", "fifth"]
+    );
+    assert_eq!(fixture.entries(), 0);
 }
 
 async fn a_task_that_is_canceled_replaced_or_rescheduled_is_claimed_once_or_never(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(["a", "b", "c", "d", "e", "f"], Due::Now).await;
-    desk.cancel("b").await;
-    desk.put(["b"], Due::Now).await;
-    desk.reschedule("c", Duration::from_secs(5)).await;
-    desk.reschedule("d", Duration::from_secs(5)).await;
-    desk.reschedule("d", Duration::ZERO).await;
-    desk.put(["e"], Due::Now).await;
-    assert_eq!(desk.ready().await, ["a", "b", "d", "e", "f"]);
-    let stats = desk.store.stats(&queue()).await.unwrap();
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(["a", "b", "c", "d", "e", "f"], Due::Now).await;
+    fixture.cancel("b").await;
+    fixture.put(["b"], Due::Now).await;
+    fixture.reschedule("c", Duration::from_secs(5)).await;
+    fixture.reschedule("d", Duration::from_secs(5)).await;
+    fixture.reschedule("d", Duration::ZERO).await;
+    fixture.put(["e"], Due::Now).await;
+    assert_eq!(fixture.ready().await, ["a", "b", "d", "e", "f"]);
+    let stats = fixture.store.stats(&queue()).await.unwrap();
     assert_eq!((stats.ready, stats.scheduled), (5, 1));
     // A task that is replaced or rescheduled keeps its place.
-    assert_eq!(desk.claim_all().await, ["a", "d", "e", "f", "b"]);
-    desk.advance(Duration::from_secs(6));
-    assert_eq!(desk.claim_all().await, ["c"]);
+    assert_eq!(fixture.claim_all().await, ["a", "d", "e", "f", "b"]);
+    fixture.advance(Duration::from_secs(6));
+    assert_eq!(fixture.claim_all().await, ["c"]);
 }
 
 async fn thousands_of_canceled_tasks_are_skipped_and_counted_out(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(numbered(0, 6_000), Due::Now).await;
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(numbered(0, 6_000), Due::Now).await;
     for id in numbered(1, 5_500) {
-        desk.cancel(&id).await;
+        fixture.cancel(&id).await;
     }
     let live: Vec<_> = numbered(0, 1).into_iter().chain(numbered(5_500, 6_000)).collect();
-    assert_eq!(desk.ready().await, live);
-    assert_eq!(desk.store.stats(&queue()).await.unwrap().ready, 501);
-    let before = desk.entries();
+    assert_eq!(fixture.ready().await, live);
+    assert_eq!(fixture.store.stats(&queue()).await.unwrap().ready, 501);
+    let before = fixture.entries();
     // Most entries are to be skipped, so new tasks are not added to them.
-    desk.put(["new-1", "new-2"], Due::Now).await;
-    assert_eq!(desk.entries(), before);
-    desk.cancel("task-00000").await;
+    fixture.put(["new-1", "new-2"], Due::Now).await;
+    assert_eq!(fixture.entries(), before);
+    fixture.cancel("task-00000").await;
     let wanted: Vec<_> = numbered(5_500, 6_000).into_iter().chain(["new-1".into(), "new-2".into()]).collect();
-    assert_eq!(desk.claim_all().await, wanted);
-    assert_eq!((desk.entries(), desk.store.stats(&queue()).await.unwrap().ready), (0, 0));
+    assert_eq!(fixture.claim_all().await, wanted);
+    assert_eq!((fixture.entries(), fixture.store.stats(&queue()).await.unwrap().ready), (0, 0));
 }
 
 async fn tasks_that_are_enqueued_and_canceled_do_not_accumulate(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(["oldest"], Due::Now).await;
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(["oldest"], Due::Now).await;
     let ids = numbered(0, 5_000);
-    desk.put([ids[0].clone()], Due::Now).await;
+    fixture.put([ids[0].clone()], Due::Now).await;
     for pair in ids.windows(2) {
-        desk.put([pair[1].clone()], Due::Now).await;
-        desk.cancel(&pair[0]).await;
+        fixture.put([pair[1].clone()], Due::Now).await;
+        fixture.cancel(&pair[0]).await;
     }
-    assert!(desk.entries() <= LENGTH_MAX, "{} entries for two tasks", desk.entries());
-    assert_eq!(desk.claim_all().await, ["oldest", "task-04999"]);
-    assert_eq!(desk.entries(), 0);
+    assert!(fixture.entries() <= LENGTH_MAX, "{} entries for two tasks", fixture.entries());
+    assert_eq!(fixture.claim_all().await, ["oldest", "task-04999"]);
+    assert_eq!(fixture.entries(), 0);
 }
 
 async fn with_the_clock_put_back_new_tasks_come_before_those_of_the_future(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(["at-noon"], Due::Now).await;
-    desk.put_back(Duration::from_secs(60));
-    assert_eq!(desk.claim_all().await, [""; 0]);
-    let stats = desk.store.stats(&queue()).await.unwrap();
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(["at-noon"], Due::Now).await;
+    fixture.put_back(Duration::from_secs(60));
+    assert_eq!(fixture.claim_all().await, [""; 0]);
+    let stats = fixture.store.stats(&queue()).await.unwrap();
     assert_eq!((stats.ready, stats.scheduled), (0, 1));
-    desk.put(["a-minute-before"], Due::Now).await;
-    assert_eq!(desk.claim_all().await, ["a-minute-before"]);
-    desk.advance(Duration::from_secs(61));
-    desk.put(["later"], Due::Now).await;
-    assert_eq!(desk.claim_all().await, ["at-noon", "later"]);
+    fixture.put(["a-minute-before"], Due::Now).await;
+    assert_eq!(fixture.claim_all().await, ["a-minute-before"]);
+    fixture.advance(Duration::from_secs(61));
+    fixture.put(["later"], Due::Now).await;
+    assert_eq!(fixture.claim_all().await, ["at-noon", "later"]);
 }
 
 async fn an_entry_whose_record_was_deleted_by_hand_is_skipped(kind: Kind) {
-    let mut desk = Desk::open(kind).await;
-    desk.put(["a", "b", "c"], Due::Now).await;
-    let deleted = desk.server.command(&["HDEL", &format!("rg:{{q:{}}}:records", queue()), "b"]);
+    let mut fixture = Fixture::open(kind).await;
+    fixture.put(["a", "b", "c"], Due::Now).await;
+    let deleted = fixture.server.command(&["HDEL", &format!("rg:{{q:{}}}:records", queue()), "b"]);
     assert_eq!(deleted, ":1");
-    assert_eq!(desk.claim_all().await, ["a", "c"]);
-    assert_eq!(desk.entries(), 0);
+    assert_eq!(fixture.claim_all().await, ["a", "c"]);
+    assert_eq!(fixture.entries(), 0);
 }

@@ -16,14 +16,14 @@ use rushgate_test::servers::{ClusterGroup, ClusterSetup, Kind, RedisServer, Redi
 const HOT: [&str; 4] = ["rg:{l:door}:lock", "rg:{q:mail}:meta", "rg:{s:phones}:home", "rg:queues"];
 
 on_each_kind! {
-    a_killed_primary_is_replaced_by_its_replica_and_work_goes_on
+    a_killed_primary_is_replaced_by_its_replica_and_work_continues
     what_was_acknowledged_with_a_replica_survives_its_primary
     a_stopped_primary_is_left
-    slots_move_under_the_hands_of_those_who_work
+    slots_move_under_load
     connections_and_functions_are_lost_while_callers_work
     every_node_is_restarted_in_turn
     a_step_follows_its_slot_half_way
-    a_waiter_is_told_after_its_node_was_replaced
+    a_waiter_is_notified_after_its_node_was_replaced
     a_cluster_that_is_down_says_so_and_comes_back
     nodes_that_are_slow_to_answer_are_waited_for
     a_store_is_opened_although_a_primary_was_killed
@@ -34,7 +34,7 @@ async fn crew_on(group: &ClusterGroup, writes: Writes, seed: u64) -> Crew {
     Crew::start(&[store, other], writes, seed).await
 }
 
-async fn a_killed_primary_is_replaced_by_its_replica_and_work_goes_on(kind: Kind) {
+async fn a_killed_primary_is_replaced_by_its_replica_and_work_continues(kind: Kind) {
     let mut group = ClusterSetup::new(kind).start();
     let crew = crew_on(&group, Writes::MayBeLost, common::seed()).await;
     crew.does(50).await;
@@ -73,7 +73,7 @@ async fn a_stopped_primary_is_left(kind: Kind) {
 }
 
 /// While a slot migrates, a function that needs two of its keys waits. None is half executed.
-async fn slots_move_under_the_hands_of_those_who_work(kind: Kind) {
+async fn slots_move_under_load(kind: Kind) {
     let group = ClusterSetup::new(kind).of(3, 0).start();
     let seed = common::seed();
     let crew = crew_on(&group, Writes::Kept, seed).await;
@@ -152,9 +152,9 @@ async fn a_step_follows_its_slot_half_way(kind: Kind) {
     assert_eq!(store.stats(&queue()).await.unwrap().ready, 3);
 }
 
-async fn a_waiter_is_told_after_its_node_was_replaced(kind: Kind) {
+async fn a_waiter_is_notified_after_its_node_was_replaced(kind: Kind) {
     let mut group = ClusterSetup::new(kind).with(&["--cluster-replica-validity-factor", "0"]).start();
-    common::a_waiter_is_told_although(&group.url(), async || {
+    common::a_waiter_is_notified_although(&group.url(), async || {
         let hot = group.owner(HOT[0]);
         group.nodes[hot].kill();
     })
@@ -234,7 +234,7 @@ async fn a_user_of_an_access_list_works_on_every_node() {
 }
 
 #[tokio::test]
-async fn a_server_and_a_cluster_are_told_apart() {
+async fn a_server_and_a_cluster_are_distinguished() {
     let group = ClusterSetup::new(Kind::Redis).of(1, 0).start();
     let server = RedisSetup::new(Kind::Redis).start();
     for (url, word) in [

@@ -15,7 +15,7 @@ on_each_kind! {
     a_planned_failover_moves_everybody_at_once
     what_no_replica_has_may_have_happened
     who_may_not_read_the_settings_waits_for_a_replica_too
-    a_waiter_is_told_after_the_primary_was_replaced
+    a_waiter_is_notified_after_the_primary_was_replaced
     sentinels_may_be_away
     sentinels_that_are_slow_to_answer_are_waited_for
     a_store_is_opened_although_its_primary_was_killed
@@ -111,9 +111,9 @@ async fn who_may_not_read_the_settings_waits_for_a_replica_too(kind: Kind) {
     until_it_answers(|| put(&store, 2)).await;
 }
 
-async fn a_waiter_is_told_after_the_primary_was_replaced(kind: Kind) {
+async fn a_waiter_is_notified_after_the_primary_was_replaced(kind: Kind) {
     let mut group = SentinelSetup::new(kind).start();
-    common::a_waiter_is_told_although(&group.url(), async || {
+    common::a_waiter_is_notified_although(&group.url(), async || {
         until_replicated(&group.servers[0], 2).await;
         group.servers[0].kill();
     })

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use rushgate_core::{
     Acquire, Acquired, BuyerId, Claim, ClientId, Completed, ContentType, Decision, Durability, Enqueued,
-    HoldTime, IdempotencyKey, Lease, Line, ListedSale, LockName, NewTask, Notice, Op, Owner, Page, Payload,
-    QueueName, Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku,
-    SkuSpec, Store, TaskId, Ticket, Token, UnitChoice, Verbs,
+    HoldTime, IdempotencyKey, Lease, Line, ListedSale, LockName, NewTask, Notification, Op, Owner, Page,
+    Payload, QueueName, Released, ReservationId, Reserve, Reserved, SaleId, SaleSecret, SaleSpec, SaleStatus,
+    Sku, SkuSpec, Store, TaskId, Ticket, Token, UnitChoice, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_test::servers::{ClusterSetup, Kind, RedisServer, RedisSetup, SentinelSetup};
 
 /// Longer than anything that is expected to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const RETRY_BUDGET: Duration = Duration::from_secs(20);
 
 /// Turns each test into one on Redis and one on Valkey.
 macro_rules! on_each_server {
@@ -38,7 +38,7 @@ on_each_server! {
     one_batch_of_many_verbs_installs_deleted_functions_once
     a_killed_connection_comes_back
     waiters_are_told_to_ask_after_their_connection_was_lost
-    a_restarted_server_has_everything_and_work_goes_on
+    a_restarted_server_has_everything_and_work_continues
     a_server_that_is_down_is_unavailable_and_nothing_happened
     a_full_server_takes_nothing_in_and_lets_work_end
     a_server_that_evicts_is_refused
@@ -46,8 +46,8 @@ on_each_server! {
     a_wrong_password_is_refused_and_never_shown
     a_user_of_an_access_list_and_a_database_work
     a_user_with_the_rights_that_the_hint_names_can_do_everything
-    a_user_without_a_right_is_told_so
-    a_url_for_another_kind_of_server_is_told_so
+    a_user_without_a_right_is_reported
+    a_url_for_another_kind_of_server_is_reported
     a_server_without_room_for_clients_is_unavailable
     the_durability_class_is_that_of_the_settings
     a_server_that_is_loading_is_unavailable
@@ -58,11 +58,11 @@ on_each_server! {
     a_step_that_shared_a_refused_call_stands_though_nobody_awaits_it
     a_sale_whose_keys_are_gone_is_not_sold_again
     nothing_is_sent_to_a_server_whose_certificate_is_not_trusted
-    whoever_confuses_tls_with_none_is_told_so
+    confusing_tls_and_plain_text_is_reported
 }
 
 async fn in_time(test: impl Future<Output = ()>) {
-    tokio::time::timeout(PATIENCE, test).await.expect("the test timed out");
+    tokio::time::timeout(RETRY_BUDGET, test).await.expect("the test timed out");
 }
 
 fn server(kind: Kind) -> RedisServer {
@@ -260,28 +260,28 @@ async fn waiters_are_told_to_ask_after_their_connection_was_lost(kind: Kind) {
     let store = open(&server).await;
     assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
     assert!(matches!(lock(&store, 2).await, Acquired::Queued(_)));
-    let (news, ready) = (store.notice(token(2)), store.ready(&queue()));
+    let (news, ready) = (store.notification(token(2)), store.ready(&queue()));
     server.command(&["CLIENT", "KILL", "TYPE", "pubsub"]);
-    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert_eq!(news.await.unwrap(), Notification::Ask);
     ready.await.unwrap();
     // Notifications arrive again.
-    let news = store.notice(token(2));
+    let news = store.notification(token(2));
     assert_eq!(store.release(&name(), token(1)).await.unwrap(), Released::Released);
-    assert!(matches!(news.await.unwrap(), Notice::Handed(_)));
+    assert!(matches!(news.await.unwrap(), Notification::Handed(_)));
     assert!(matches!(lock(&store, 2).await, Acquired::Granted(_)));
 }
 
-async fn a_restarted_server_has_everything_and_work_goes_on(kind: Kind) {
+async fn a_restarted_server_has_everything_and_work_continues(kind: Kind) {
     let mut server = server(kind);
     let store = open(&server).await;
     let Acquired::Granted(before) = lock(&store, 1).await else { panic!("the lock is free") };
     put(&store, 1).await.unwrap();
-    let news = store.notice(token(1));
+    let news = store.notification(token(1));
     server.kill();
     let error = put(&store, 2).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     server.restart();
-    assert_eq!(news.await.unwrap(), Notice::Ask);
+    assert_eq!(news.await.unwrap(), Notification::Ask);
     let Acquired::Granted(after) = until_it_answers(|| store.acquire(ask(1, Duration::ZERO))).await else {
         panic!("the token still holds the lock")
     };
@@ -407,9 +407,9 @@ async fn a_user_with_the_rights_that_the_hint_names_can_do_everything(kind: Kind
     assert!(store.warnings().is_empty(), "{:?}", store.warnings());
     assert!(matches!(lock(&store, 1).await, Acquired::Granted(_)));
     assert!(matches!(lock(&store, 2).await, Acquired::Queued(_)));
-    let news = store.notice(token(2));
+    let news = store.notification(token(2));
     store.release(&name(), token(1)).await.unwrap();
-    assert!(matches!(news.await.unwrap(), Notice::Handed(_)));
+    assert!(matches!(news.await.unwrap(), Notification::Handed(_)));
     put(&store, 3).await.unwrap();
     assert_eq!(claim(&store, 4).await.len(), 1);
     store.create(spec()).await.unwrap();
@@ -423,7 +423,7 @@ async fn a_user_with_the_rights_that_the_hint_names_can_do_everything(kind: Kind
     functions.unwrap().state().await.unwrap();
 }
 
-async fn a_user_without_a_right_is_told_so(kind: Kind) {
+async fn a_user_without_a_right_is_reported(kind: Kind) {
     let server = server(kind);
     for (lacks, word) in [
         (format!("{RIGHTS} -time"), "time"),
@@ -449,7 +449,7 @@ async fn a_user_without_a_right_is_told_so(kind: Kind) {
     }
 }
 
-async fn a_url_for_another_kind_of_server_is_told_so(kind: Kind) {
+async fn a_url_for_another_kind_of_server_is_reported(kind: Kind) {
     let alone = server(kind);
     let watched = SentinelSetup::new(kind).of(0, 1).start();
     let member = ClusterSetup::new(kind).of(1, 0).start();
@@ -664,7 +664,7 @@ async fn a_sale_whose_keys_are_gone_is_not_sold_again(kind: Kind) {
         let error = store.reserve(wish("a")).await.unwrap_err();
         assert!(error.is_corrupt() && !error.may_have_happened(), "{error:?}");
         assert!(error.to_string().contains("the keys of the sale `s` are missing"), "{error}");
-        assert!(store.books(&sale).await.unwrap_err().is_corrupt());
+        assert!(store.snapshot(&sale).await.unwrap_err().is_corrupt());
     }
     let sound = SaleSpec { id: SaleId::new("t").unwrap(), ..spec() };
     store.create(sound.clone()).await.unwrap();
@@ -695,7 +695,7 @@ async fn nothing_is_sent_to_a_server_whose_certificate_is_not_trusted(kind: Kind
     }
 }
 
-async fn whoever_confuses_tls_with_none_is_told_so(kind: Kind) {
+async fn confusing_tls_and_plain_text_is_reported(kind: Kind) {
     let (plain, encrypted) = (RedisSetup::new(kind).start(), RedisSetup::new(kind).encrypted().start());
     for (url, hint) in [
         (plain.url().replace("redis:", "rediss:"), "change rediss to redis"),
@@ -733,7 +733,7 @@ async fn something_that_is_no_store_is_said_to_be_none() {
 }
 
 async fn in_time_value<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("the test timed out")
+    tokio::time::timeout(RETRY_BUDGET, work).await.expect("the test timed out")
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ fn a_store_opened_where_threads_are_needs_no_thread() {
 }
 
 #[test]
-fn a_store_whose_opener_drives_nothing_goes_on_on_its_own_thread() {
+fn a_store_whose_opener_drives_nothing_continues_on_its_own_thread() {
     let server = server();
     let (opener, user) = (of_this_thread(), with_threads(1));
     let store = opener.block_on(open(&server));
@@ -51,7 +51,7 @@ fn a_store_whose_opener_drives_nothing_goes_on_on_its_own_thread() {
 }
 
 #[test]
-fn whoever_asks_when_the_runtime_of_the_store_has_ended_is_told_so() {
+fn a_request_after_the_end_of_the_runtime_fails() {
     let server = server();
     let (opener, user) = (with_threads(2), of_this_thread());
     let store = opener.block_on(open(&server));
@@ -67,13 +67,13 @@ fn whoever_asks_when_the_runtime_of_the_store_has_ended_is_told_so() {
 }
 
 #[test]
-fn whoever_waits_when_the_runtime_of_the_store_ends_is_told_and_a_step_may_have_happened() {
+fn a_waiter_fails_when_the_runtime_ends_and_its_step_may_have_happened() {
     let server = server();
     let (opener, user) = (with_threads(2), of_this_thread());
     let store = opener.block_on(open(&server));
     user.block_on(in_time(async {
         put(&store, 1).await.unwrap();
-        let (news, ready) = (store.notice(token(1)), store.ready(&queue()));
+        let (news, ready) = (store.notification(token(1)), store.ready(&queue()));
         store.stats(&queue()).await.unwrap();
         server.pause();
         let asked = tokio::spawn({

@@ -33,8 +33,8 @@ macro_rules! on_each_kind {
 on_each_kind! {
     a_connection_is_encrypted_and_the_certificate_is_checked
     a_server_that_wants_a_certificate_of_its_clients_is_misconfigured
-    work_goes_on_over_tls_when_a_primary_behind_sentinels_is_killed
-    work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_killed
+    work_continues_over_tls_when_a_primary_behind_sentinels_is_killed
+    work_continues_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_killed
 }
 
 /// In an unoptimized build on a busy machine, handshakes may take longer than the second in which one of several
@@ -64,7 +64,7 @@ async fn a_server_that_wants_a_certificate_of_its_clients_is_misconfigured(kind:
     assert!(error.hint_text().unwrap().contains("tls-auth-clients"), "{error:?}");
 }
 
-async fn work_goes_on_over_tls_when_a_primary_behind_sentinels_is_killed(kind: Kind) {
+async fn work_continues_over_tls_when_a_primary_behind_sentinels_is_killed(kind: Kind) {
     let setup = SentinelSetup::new(kind).with(&REPLICATED).encrypted().guarded("operators-word");
     let mut group = setup.start();
     admit(&group.servers, &["+config|get"]);
@@ -94,7 +94,7 @@ fn admit_to_sentinels(sentinels: &[RedisServer]) {
     }
 }
 
-async fn work_goes_on_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_killed(kind: Kind) {
+async fn work_continues_over_tls_when_slots_of_a_cluster_move_and_a_primary_is_killed(kind: Kind) {
     let mut group = ClusterSetup::new(kind).encrypted().guarded("operators-word").start();
     admit(&group.nodes, &IN_A_CLUSTER);
     let url = as_user(&group.url());

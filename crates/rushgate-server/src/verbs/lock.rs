@@ -14,7 +14,7 @@ use super::queue::{entered, task_of};
 use super::{PageQuery, PageView, millis};
 use crate::call::{Call, Nothing};
 use crate::problem::{Code, Problem};
-use crate::reply::{Answer, Owed, Reply};
+use crate::reply::{Answer, Reply, RollbackGuard};
 use crate::scope::Kind;
 
 /// How to acquire a lock.
@@ -72,7 +72,7 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
                 fence: guard.fence(),
                 lease_left_ms: millis(guard.held().time_left()),
             };
-            Ok(Reply::created(view).owing(HeldLock(guard)))
+            Ok(Reply::created(view).guarded_by(HeldLock(guard)))
         }
         LockOutcome::Busy(busy) => {
             let problem =
@@ -88,7 +88,7 @@ pub(crate) async fn acquire(call: Call<AcquireBody>) -> Answer<GrantView> {
 /// A lock whose token is on its way to the client. If the answer cannot be delivered the lock is released.
 struct HeldLock(LockGuard);
 
-impl Owed for HeldLock {
+impl RollbackGuard for HeldLock {
     fn delivered(self: Box<Self>) {
         self.0.into_token();
     }
@@ -152,7 +152,7 @@ pub(crate) async fn release_with(call: Call<ReleaseWithBody>) -> Answer<Enqueued
     if !call.caller.may(Kind::Queue, queue.as_str()) {
         return Err(Problem::new(Code::Forbidden, "the token's scopes do not cover this queue"));
     }
-    let queue = call.shop.gate.queue(queue.as_str())?;
+    let queue = call.app.client.queue(queue.as_str())?;
     match lock.release_with(token, queue.enqueue_new(task_of(task)?)).await? {
         ReleasedWith::Released(enqueued) | ReleasedWith::NotTaken(enqueued) => entered(enqueued),
         ReleasedWith::NotHeld => Err(Problem::plain(Code::NotHeld)),
@@ -168,7 +168,7 @@ pub(crate) struct ForceReleasedView {
 }
 
 pub(crate) async fn force_release(call: Call) -> Answer<ForceReleasedView> {
-    let holder = call.shop.gate.force_release(call.path.get("lock")).await?;
+    let holder = call.app.client.force_release(call.path.get("lock")).await?;
     Ok(Reply::ok(ForceReleasedView { holder }))
 }
 
@@ -177,7 +177,7 @@ pub(crate) async fn show(call: Call) -> Answer<LockState> {
 }
 
 pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<LockState>> {
-    let locks = call.shop.gate.locks((&call.query).into()).await?;
+    let locks = call.app.client.locks((&call.query).into()).await?;
     let seen = |lock: LockState| call.caller.may(Kind::Lock, lock.name.as_str()).then_some(lock);
     Ok(Reply::ok(PageView::of(locks, call.query.limit, |lock| lock.name.as_str(), seen)))
 }

@@ -11,6 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 
+use crate::app::App;
 use crate::audit_log::AuditLogView;
 use crate::call::{Call, Nothing};
 use crate::live;
@@ -18,7 +19,6 @@ use crate::metrics::OPENMETRICS;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
 use crate::scope::Kind;
-use crate::shop::Shop;
 
 /// Health: the process answers.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -62,8 +62,8 @@ const STORE_MAX: Duration = Duration::from_secs(2);
 /// Time limit of the ledger check.
 const LEDGER_MAX: Duration = Duration::from_secs(1);
 
-async fn ledger(shop: &Shop) -> LedgerWord {
-    let Some(ledger) = &shop.ledger else { return LedgerWord::None };
+async fn ledger(app: &App) -> LedgerWord {
+    let Some(ledger) = &app.ledger else { return LedgerWord::None };
     match timeout(LEDGER_MAX, ledger.ping()).await {
         Ok(Ok(())) => LedgerWord::Up,
         Ok(Err(_)) | Err(_) => LedgerWord::Down,
@@ -71,30 +71,30 @@ async fn ledger(shop: &Shop) -> LedgerWord {
 }
 
 pub(crate) async fn readyz(call: Call) -> Answer<ReadyView> {
-    if call.shop.closing.is_cancelled() {
+    if call.app.closing.is_cancelled() {
         return Err(Problem::plain(Code::Closing));
     }
     // The cheapest call that every store must answer itself.
-    let asked = timeout(STORE_MAX, call.shop.gate.sales(Page::first(1))).await;
+    let asked = timeout(STORE_MAX, call.app.client.sales(Page::first(1))).await;
     asked.map_err(|_| Problem::new(Code::Unavailable, "the store did not answer within 2 s"))??;
-    let info = call.shop.gate.info();
+    let info = call.app.client.info();
     Ok(Reply::ok(ReadyView {
         status: "ready",
         durability: info.durability.name().to_owned(),
         server: info.server,
-        ledger: ledger(&call.shop).await,
+        ledger: ledger(&call.app).await,
     }))
 }
 
 pub(crate) async fn openapi(call: Call) -> Result<Response<Body>, Problem> {
-    let mut response = Response::new(Body::from(call.shop.description.clone()));
+    let mut response = Response::new(Body::from(call.app.description.clone()));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     Ok(response)
 }
 
 /// Counters, and the current state of the store, as text.
 pub(crate) async fn metrics(call: Call) -> Result<Response<Body>, Problem> {
-    let text = call.shop.metrics.text(&call.shop.gate, &call.caller).await?;
+    let text = call.app.metrics.text(&call.app.client, &call.caller).await?;
     let mut response = Response::new(Body::from(text));
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(OPENMETRICS));
     Ok(response)
@@ -120,7 +120,7 @@ fn audit_log_limit() -> u32 {
 pub(crate) async fn audit_log(call: Call<Nothing, AuditLogQuery>) -> Answer<AuditLogView> {
     let AuditLogQuery { before, limit } = call.query;
     Page::<String>::first(limit).check()?;
-    let Some(log) = call.shop.audit_log.clone() else {
+    let Some(log) = call.app.audit_log.clone() else {
         return Err(Problem::new(
             Code::NotFound,
             "the server keeps no audit log; start it with --audit-log FILE",
@@ -150,6 +150,6 @@ fn place_of(path: &str) -> Option<(Kind, String)> {
 
 /// Streams snapshots of everything.
 pub(crate) async fn events(call: Call) -> Result<Response<Body>, Problem> {
-    let Call { shop, caller, .. } = call;
-    Ok(live::of_all(&shop.live, caller))
+    let Call { app, caller, .. } = call;
+    Ok(live::of_all(&app.live, caller))
 }

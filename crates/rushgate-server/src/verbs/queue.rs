@@ -7,7 +7,7 @@ use hyper::http::Response;
 use rushgate::lock::Lease;
 use rushgate::queue::{
     Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
-    Heartbeat, Listing, NewTask, Over, Payload, QueueLimits, QueueName, Rescheduled, Retried, Retry,
+    FinishedTask, Heartbeat, Listing, NewTask, Payload, QueueLimits, QueueName, Rescheduled, Retried, Retry,
     Selection, Task, TaskExtended, TaskInfo, TaskPage, TaskProgress, TaskRelease, TaskReleased, TaskState,
     Ticket, UniqueCleared, Waited, Waits, Why,
 };
@@ -25,7 +25,7 @@ use crate::events;
 use crate::history::{HistoryQuery, HistoryView};
 use crate::openapi::{either, exactly_one};
 use crate::problem::{Code, Problem};
-use crate::reply::{Answer, Owed, Reply};
+use crate::reply::{Answer, Reply, RollbackGuard};
 use crate::scope::Kind;
 
 /// A queue.
@@ -36,7 +36,7 @@ pub(crate) struct QueueView {
 }
 
 pub(crate) async fn list(call: Call<Nothing, PageQuery>) -> Answer<PageView<QueueView>> {
-    let queues = call.shop.gate.queues((&call.query).into()).await?;
+    let queues = call.app.client.queues((&call.query).into()).await?;
     let seen = |name: QueueName| call.caller.may(Kind::Queue, name.as_str()).then_some(QueueView { name });
     Ok(Reply::ok(PageView::of(queues, call.query.limit, QueueName::as_str, seen)))
 }
@@ -164,7 +164,7 @@ pub(crate) async fn claim(call: Call<ClaimBody>) -> Answer<TasksView> {
     let lease = Duration::from_millis(call.body.lease_ms);
     let tasks = call.unless_closing(queue.claim_wait(call.body.n, lease, call.wait)).await?;
     let tickets = tasks.iter().map(|task| task.ticket.clone()).collect();
-    Ok(Reply::ok(TasksView { tasks }).owing(ClaimedTasks { queue, tickets }))
+    Ok(Reply::ok(TasksView { tasks }).guarded_by(ClaimedTasks { queue, tickets }))
 }
 
 /// Claimed tasks whose tickets are on their way to the client. If the answer cannot be delivered they are released.
@@ -173,7 +173,7 @@ struct ClaimedTasks {
     tickets: Vec<Ticket>,
 }
 
-impl Owed for ClaimedTasks {
+impl RollbackGuard for ClaimedTasks {
     fn delivered(mut self: Box<Self>) {
         self.tickets.clear();
     }
@@ -502,11 +502,11 @@ pub(crate) async fn task(call: Call) -> Answer<TaskInfo> {
 /// Number of reads for a task that keeps changing state.
 const LOOKS: usize = 3;
 
-fn ended(over: Over) -> Answer<TaskInfo> {
+fn ended(over: FinishedTask) -> Answer<TaskInfo> {
     match over {
-        Over::Finished(info) => Ok(Reply::ok(*info)),
-        Over::Dead(letter) => Err(given_up(*letter)),
-        Over::Gone => Err(no_task()),
+        FinishedTask::Finished(info) => Ok(Reply::ok(*info)),
+        FinishedTask::Dead(letter) => Err(given_up(*letter)),
+        FinishedTask::Gone => Err(no_task()),
     }
 }
 
@@ -597,13 +597,13 @@ pub(crate) async fn limit(call: Call<QueueLimits>) -> Answer<QueueLimits> {
 pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<HistoryView> {
     let queue = call.queue()?;
     let query = call.query.checked()?;
-    Ok(Reply::ok(call.shop.live.history.of(Kind::Queue, queue.name().as_str(), query)))
+    Ok(Reply::ok(call.app.live.history.of(Kind::Queue, queue.name().as_str(), query)))
 }
 
 /// Streams the events of a queue.
 pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
     let after = call.seen.or(call.query.after);
-    Ok(events::of_queue(&call.queue()?, after, call.shop.closing.clone()))
+    Ok(events::of_queue(&call.queue()?, after, call.app.closing.clone()))
 }
 
 /// Which dead letters to list.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use hyper::http::{HeaderValue, header};
 use rushgate::queue::Rate;
-use rushgate::sale::{BadPass, Beacon, Draw, NoPass, RoomOrder, RoomRules, Turn};
+use rushgate::sale::{Admission, BadPass, Beacon, Draw, NoPass, RoomOrder, RoomRules};
 use rushgate::wire::RoomReport;
 use rushgate::{BuyerId, Sale, Timestamp};
 use schemars::JsonSchema;
@@ -108,18 +108,20 @@ pub(crate) struct BuyerBody {
 }
 
 /// The answer to a buyer who is in the room.
-fn in_room(turn: Turn) -> Result<Turn, Problem> {
-    match turn {
-        Turn::Waiting { .. } | Turn::Admitted { .. } => Ok(turn),
-        Turn::NoRoom => Err(no_room()),
-        Turn::NotIn => Err(Problem::plain(Code::NotInLine)),
-        Turn::Missed { until } => Err(Problem::plain(Code::PassMissed).with("until_us", until.as_micros())),
-        Turn::Closed => Err(Problem::plain(Code::RoomClosed)),
+fn in_room(admission: Admission) -> Result<Admission, Problem> {
+    match admission {
+        Admission::Waiting { .. } | Admission::Admitted { .. } => Ok(admission),
+        Admission::NoRoom => Err(no_room()),
+        Admission::NotIn => Err(Problem::plain(Code::NotInLine)),
+        Admission::Missed { until } => {
+            Err(Problem::plain(Code::PassMissed).with("until_us", until.as_micros()))
+        }
+        Admission::Closed => Err(Problem::plain(Code::RoomClosed)),
         other => Err(Problem::unforeseen(other)),
     }
 }
 
-pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<Turn> {
+pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<Admission> {
     let sale = call.sale()?;
     let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let room = sale.room();
@@ -135,21 +137,21 @@ pub(crate) async fn join(call: Call<BuyerBody>) -> Answer<Turn> {
         call.must_be_let_in(&sale, &buyer).await?;
     }
     let ticket = room.join(&buyer).await?;
-    let turn = in_room(ticket.turn)?;
-    Ok(if ticket.again { Reply::ok(turn) } else { Reply::created(turn) })
+    let admission = in_room(ticket.admission)?;
+    Ok(if ticket.again { Reply::ok(admission) } else { Reply::created(admission) })
 }
 
-pub(crate) async fn enter(call: Call<BuyerBody>) -> Answer<Turn> {
+pub(crate) async fn enter(call: Call<BuyerBody>) -> Answer<Admission> {
     let sale = call.sale()?;
     let buyer = buyer_of(call.caller.buyer.as_ref(), call.body.buyer.clone())?;
     let room = sale.room();
-    let turn = call.unless_closing(room.enter_within(&buyer, call.wait)).await?;
-    let turn = in_room(turn)?;
-    if matches!(turn, Turn::Admitted { .. }) {
-        return Ok(Reply::created(turn));
+    let admission = call.unless_closing(room.enter_within(&buyer, call.wait)).await?;
+    let admission = in_room(admission)?;
+    if matches!(admission, Admission::Admitted { .. }) {
+        return Ok(Reply::created(admission));
     }
-    let again = HeaderValue::from(ask_again_s(turn.wait()));
-    Ok(Reply::accepted(turn).header(header::RETRY_AFTER, again))
+    let again = HeaderValue::from(ask_again_s(admission.wait()));
+    Ok(Reply::accepted(admission).header(header::RETRY_AFTER, again))
 }
 
 /// Seconds until the next poll: half of the estimated wait, so buyers with a long wait poll seldom.

@@ -6,7 +6,7 @@ use crate::access::Role;
 use crate::body::Body;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::sale::{
-    Audit, BadReceipt, Created, Decision, EventKind, FailedOrder, Foreseen, Hold, HoldState, ListedSale,
+    Audit, BadReceipt, Created, Decision, Estimate, EventKind, FailedOrder, Hold, HoldState, ListedSale,
     Rebuild, RebuildOutcome, RebuildReport, ReservationId, Restored, SaleId, SaleState, SaleStatus, SkuSpec,
     SkuState, StockChange, StockChanged, UnitChoice,
 };
@@ -83,12 +83,12 @@ pub(crate) async fn create(call: Call<SaleBody>) -> Answer<StatusView> {
     if let Some(metadata) = metadata {
         sale = sale.metadata(metadata.get());
     }
-    if ledger.unwrap_or(call.shop.ledger.is_some()) {
+    if ledger.unwrap_or(call.app.ledger.is_some()) {
         sale = sale.ledger();
     }
-    match call.shop.gate.create_sale(sale).await? {
+    match call.app.client.create_sale(sale).await? {
         Created::Created => {
-            call.shop.more_to_look_after.notify_one();
+            call.app.more_to_look_after.notify_one();
             let path = format!("/v1/sales/{}", in_path(id.as_str()));
             let view = StatusView { sale: id, status: SaleStatus::Created };
             Ok(Reply::created(view).location(&path))
@@ -197,7 +197,7 @@ pub(crate) async fn metadata(call: Call) -> Answer<MetadataView> {
 }
 
 pub(crate) async fn sales(call: Call<Nothing, PageQuery>) -> Answer<PageView<ListedSale>> {
-    let page = call.shop.gate.sales((&call.query).into()).await?;
+    let page = call.app.client.sales((&call.query).into()).await?;
     let seen = |mut sale: ListedSale| {
         if let ListedSale::Damaged(damaged) = &mut sale
             && call.caller.role < Role::Operator
@@ -259,10 +259,10 @@ pub(crate) async fn reserve(call: Call<ReserveBody>) -> Answer<HoldView> {
     let lines = &call.body.lines;
     // With a waiting room, the bot check ran when the buyer joined.
     if call.check().is_some() && !has_room {
-        match sale.foresee(&buyer, lines, &key).await? {
-            Foreseen::Answer(refused) => return Err(refusal(refused)),
-            Foreseen::Replay => {}
-            Foreseen::Unknown => call.must_be_let_in(&sale, &buyer).await?,
+        match sale.estimate(&buyer, lines, &key).await? {
+            Estimate::Answer(refused) => return Err(refusal(refused)),
+            Estimate::Replay => {}
+            Estimate::Unknown => call.must_be_let_in(&sale, &buyer).await?,
         }
     }
     let choice = if call.body.same_number { UnitChoice::SameNumber } else { UnitChoice::Any };
@@ -480,7 +480,7 @@ fn receipts_first_ms() -> u64 {
 
 pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
     let sale = call.sale()?;
-    let Some(ledger) = call.shop.ledger.clone() else {
+    let Some(ledger) = call.app.ledger.clone() else {
         return Err(Problem::new(
             Code::Invalid,
             "the server has no ledger to rebuild from; start it with --orders",
@@ -498,9 +498,9 @@ pub(crate) async fn rebuild(call: Call<RebuildBody>) -> Answer<RebuildReport> {
 }
 
 pub(crate) async fn audit(call: Call) -> Answer<Audit> {
-    let (sale, ledger) = (call.sale()?, call.shop.ledger.clone());
+    let (sale, ledger) = (call.sale()?, call.app.ledger.clone());
     // The semaphore is never closed.
-    let permit = call.shop.auditing.clone().acquire_owned().await;
+    let permit = call.app.auditing.clone().acquire_owned().await;
     // A task of its own: an audit cannot stop midway, so it keeps the permit if the caller leaves.
     let audit = tokio::spawn(async move {
         let _permit = permit;
@@ -541,7 +541,7 @@ pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<SaleHis
         None
     };
     Ok(Reply::ok(SaleHistoryView {
-        history: call.shop.live.history.of(Kind::Sale, sale.id().as_str(), query),
+        history: call.app.live.history.of(Kind::Sale, sale.id().as_str(), query),
         opened: opened.filter(|at| *at <= state.now),
         sold_out,
     }))
@@ -550,5 +550,5 @@ pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<SaleHis
 /// Streams the events of a sale.
 pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
     let (sale, after) = (call.sale()?, call.seen.or(call.query.after));
-    Ok(events::of_sale(&call.shop.tails, sale, after, call.shop.closing.clone()).await?)
+    Ok(events::of_sale(&call.app.tails, sale, after, call.app.closing.clone()).await?)
 }

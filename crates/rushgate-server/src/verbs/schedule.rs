@@ -69,7 +69,7 @@ pub(crate) async fn schedule(call: Call<ScheduleBody>) -> Answer<Scheduled> {
     }
     match new.save().await? {
         added @ Scheduled::Added { .. } => {
-            call.shop.more_to_look_after.notify_one();
+            call.app.more_to_look_after.notify_one();
             Ok(Reply::created(added))
         }
         Scheduled::Full => {

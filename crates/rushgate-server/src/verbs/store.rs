@@ -27,7 +27,7 @@ use crate::scope::Kind;
 const INCARNATION: HeaderName = HeaderName::from_static("rushgate-incarnation");
 
 pub(crate) async fn describe(call: Call) -> Answer<StoreView> {
-    let info = call.shop.gate.info();
+    let info = call.app.client.info();
     Ok(Reply::ok(StoreView {
         protocol: WIRE_VERSION,
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -57,27 +57,27 @@ impl JsonSchema for Fields {
 }
 
 pub(crate) async fn step(call: Call<Fields>) -> Answer<SteppedView> {
-    let Call { shop, caller, path, body: Fields(fields), .. } = call;
+    let Call { app, caller, path, body: Fields(fields), .. } = call;
     let mut request = Request::from_wire(path.get("verb"), fields.into())?;
     permit(&caller, &request)?;
     let stepped = match (request.page_mut().cloned(), request) {
-        (Some(whole), request) => page(&shop.gate, &caller, request, whole).await?,
-        (None, Request::Tasks(listing)) => tasks(&shop.gate, listing).await?,
+        (Some(whole), request) => page(&app.client, &caller, request, whole).await?,
+        (None, Request::Tasks(listing)) => tasks(&app.client, listing).await?,
         (None, request) => {
-            let answer = hidden(&caller, pass_on(&shop.gate, request).await?).to_wire();
+            let answer = hidden(&caller, pass_on(&app.client, request).await?).to_wire();
             SteppedView { answer, next: None }
         }
     };
     let reply = Reply::ok(stepped);
-    Ok(match HeaderValue::try_from(shop.gate.incarnation()) {
+    Ok(match HeaderValue::try_from(app.client.incarnation()) {
         Ok(incarnation) => reply.header(INCARNATION, incarnation),
         Err(_) => reply,
     })
 }
 
 /// Sends a request to the store. The hints of a store are for its clients too.
-async fn pass_on(gate: &Rushgate, request: Request) -> Result<Replied, Problem> {
-    gate.pass_on(request).await.map_err(|error| {
+async fn pass_on(client: &Rushgate, request: Request) -> Result<Replied, Problem> {
+    client.pass_on(request).await.map_err(|error| {
         let hint = error.hint_text().filter(|_| error.is_not_found()).map(str::to_owned);
         let problem = Problem::from(error);
         match hint {
@@ -111,7 +111,7 @@ fn least(name: &str) -> Role {
 /// Reads a page in parts, so that one request cannot fill the server's memory. Entries that the caller may not see
 /// are left out.
 async fn page(
-    gate: &Rushgate,
+    client: &Rushgate,
     caller: &Caller,
     request: Request,
     whole: Page,
@@ -122,7 +122,7 @@ async fn page(
         if let Some(page) = asked.page_mut() {
             *page = part;
         }
-        let Value::Array(entries) = hidden(caller, pass_on(gate, asked).await?).to_wire() else {
+        let Value::Array(entries) = hidden(caller, pass_on(client, asked).await?).to_wire() else {
             return Err(Problem::from(Error::bug("a listing has no entries")));
         };
         let last = entries.last().filter(|_| entries.len() >= limit);
@@ -134,16 +134,18 @@ async fn page(
 }
 
 /// Reads a page of tasks in parts. It may be short, and its cursor continues it.
-async fn tasks(gate: &Rushgate, listing: verb::Tasks) -> Result<SteppedView, Problem> {
+async fn tasks(client: &Rushgate, listing: verb::Tasks) -> Result<SteppedView, Problem> {
     let verb::Tasks { queue, listing } = listing;
     listing.check()?;
-    let ask =
-        async |page| match pass_on(gate, Request::tasks(queue.clone(), Listing { page, ..listing.clone() }))
-            .await?
-        {
-            Replied::Tasks(TaskPage { tasks: entries, next }) => Ok(Part { entries, next }),
-            _ => Err(Problem::from(Error::bug("the answer of another verb"))),
-        };
+    let ask = async |page| match pass_on(
+        client,
+        Request::tasks(queue.clone(), Listing { page, ..listing.clone() }),
+    )
+    .await?
+    {
+        Replied::Tasks(TaskPage { tasks: entries, next }) => Ok(Part { entries, next }),
+        _ => Err(Problem::from(Error::bug("the answer of another verb"))),
+    };
     let Part { entries: tasks, next } =
         Part::of_page(listing.page.clone(), |entry: &TaskInfo| entry.task.payload.bytes().len(), ask).await?;
     Ok(SteppedView { answer: Replied::Tasks(TaskPage { tasks, next }).to_wire(), next: None })
@@ -318,7 +320,7 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
         | R::Sale(verb::Sale { sale })
         | R::Reservation(verb::Reservation { sale, .. })
         | R::Events(verb::Events { sale, .. })
-        | R::Books(verb::Books { sale })
+        | R::Snapshot(verb::Snapshot { sale })
         | R::SetRoom(verb::SetRoom { sale, .. })
         | R::Room(verb::Room { sale })
         | R::Join(verb::Join { sale, .. })
@@ -331,12 +333,12 @@ fn subject(request: &Request) -> (Kind, Vec<&str>) {
 
 /// Streams one notification. The stream begins when the store listens, and ends after the longest wait.
 pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem> {
-    let Call { shop, caller, body: Fields(fields), .. } = call;
+    let Call { app, caller, body: Fields(fields), .. } = call;
     let topic = Topic::from_wire(fields.into())?;
     match &topic {
         // Only who acquires a lock knows the token.
         Topic::Token(_) => {}
-        Topic::Ready(queue) | Topic::Over(queue, _) => must_cover(&caller, Kind::Queue, queue.as_str())?,
+        Topic::Ready(queue) | Topic::Finished(queue, _) => must_cover(&caller, Kind::Queue, queue.as_str())?,
         Topic::Event(Log::Queue(queue), _) => {
             must_be(&caller, Role::Operator, "listen to events")?;
             must_cover(&caller, Kind::Queue, queue.as_str())?;
@@ -347,15 +349,17 @@ pub(crate) async fn listen(call: Call<Fields>) -> Result<Response<Body>, Problem
             must_cover(&caller, Kind::Sale, sale.as_str())?;
         }
     }
-    let heard = shop.gate.listen(topic).map(|heard| match heard {
-        Ok(notice) => HeardView { notice: notice.map(|notice| notice.to_wire()), failure: None },
+    let heard = app.client.listen(topic).map(|heard| match heard {
+        Ok(notification) => {
+            HeardView { notification: notification.map(|notification| notification.to_wire()), failure: None }
+        }
         Err(error) => {
             let problem = Problem::from(error);
             let (code, detail) = (problem.code().word().to_owned(), problem.detail().to_owned());
-            HeardView { notice: None, failure: Some(FailureView { code, detail }) }
+            HeardView { notification: None, failure: Some(FailureView { code, detail }) }
         }
     });
     // JSON and texts always serialize.
     let heard = heard.map(|heard| serde_json::to_string(&heard).unwrap_or_default());
-    Ok(events::of_one(heard, shop.closing.clone(), shop.longest_wait))
+    Ok(events::of_one(heard, app.closing.clone(), app.longest_wait))
 }

@@ -5,7 +5,7 @@ use rushgate::wire::schema::LABEL;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Door, NewToken, TokenFile, TokenView};
+use crate::access::{Authenticator, NewToken, TokenFile, TokenView};
 use crate::call::Call;
 use crate::problem::{Code, Problem};
 use crate::reply::{Answer, Reply};
@@ -20,8 +20,10 @@ async fn with_file<B, T: Send + 'static>(
     if !call.caller.is_unlimited() {
         return Err(Problem::new(Code::Forbidden, "only a token without scopes can manage tokens"));
     }
-    let Door::Tokens(door) = &call.shop.door else { return Err(Problem::plain(Code::NoTokens)) };
-    let file = door.file().clone();
+    let Authenticator::Tokens(authenticator) = &call.app.authenticator else {
+        return Err(Problem::plain(Code::NoTokens));
+    };
+    let file = authenticator.file().clone();
     let used = tokio::task::spawn_blocking(move || use_it(&file)).await;
     Ok(used.map_err(|error| Error::bug("the token file was not used").caused_by(error))??)
 }

@@ -95,10 +95,10 @@ async fn lists_show_what_the_scopes_cover_and_nothing_else_can_be_made() {
     let (_, token) = file.create(new_token(Role::Operator, &["queue:mine", "sale:mine"])).unwrap();
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&token)).await == 200).await;
     for name in ["mine", "theirs"] {
-        stand.gate.queue_of::<u32>(name).unwrap().enqueue("a", 1).send().await.unwrap();
-        stand.gate.create_sale(rushgate::SaleBuilder::new(name).sku("x", 1, 1)).await.unwrap();
+        stand.client.queue_of::<u32>(name).unwrap().enqueue("a", 1).send().await.unwrap();
+        stand.client.create_sale(rushgate::SaleBuilder::new(name).sku("x", 1, 1)).await.unwrap();
     }
-    stand.gate.lock("theirs").unwrap().acquire().await.unwrap().held().unwrap().into_token();
+    stand.client.lock("theirs").unwrap().acquire().await.unwrap().held().unwrap().into_token();
     let list =
         async |path: &str| stand.ask(Ask::new("GET", path).bearer(&token)).await.ok(200)["items"].clone();
     assert_eq!(list("/v1/queues").await, json!([{ "name": "mine" }]));
@@ -117,9 +117,9 @@ async fn metrics_have_a_queue_of_the_scope_behind_a_thousand_others() {
     let (_, token) = file.create(new_token(Role::Operator, &["queue:mine"])).unwrap();
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&token)).await == 200).await;
     for n in 0..1_000 {
-        stand.gate.queue(format!("a{n}")).unwrap().pause().await.unwrap();
+        stand.client.queue(format!("a{n}")).unwrap().pause().await.unwrap();
     }
-    stand.gate.queue_of::<u32>("mine").unwrap().enqueue("a", 1).send().await.unwrap();
+    stand.client.queue_of::<u32>("mine").unwrap().enqueue("a", 1).send().await.unwrap();
     let said = stand.ask(Ask::new("GET", "/metrics").bearer(&token)).await;
     let text = String::from_utf8(said.body.to_vec()).unwrap();
     assert!(text.contains("rushgate_queue_tasks{queue=\"mine\",state=\"ready\"} 1"), "{text}");
@@ -152,8 +152,8 @@ async fn a_buyers_own_token_buys_for_nobody_else() {
     let bob = NewToken { buyer: "bob".parse().ok(), ..new_token(Role::Buyer, &["sale:s"]) };
     let (ann, bob) = (file.create(ann).unwrap().1, file.create(bob).unwrap().1);
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&bob)).await == 200).await;
-    stand.gate.create_sale(rushgate::SaleBuilder::new("s").sku("x", 5, 2)).await.unwrap();
-    stand.gate.sale("s").unwrap().open().await.unwrap();
+    stand.client.create_sale(rushgate::SaleBuilder::new("s").sku("x", 5, 2)).await.unwrap();
+    stand.client.sale("s").unwrap().open().await.unwrap();
     let reserve = |body: Value| {
         stand.ask(Ask::new("POST", "/v1/sales/s/reservations").bearer(&ann).key("k").json(&body))
     };
@@ -202,8 +202,8 @@ async fn a_shop_signs_a_token_for_each_of_its_buyers() {
     let (ann, bob) = (sign("ann", &[]), sign("bob", &["sale:s2"]));
     eventually(async || code(&stand, "GET", "/v1/sales", Some(&ann)).await == 200).await;
     for sale in ["s1", "s2", "other"] {
-        stand.gate.create_sale(rushgate::SaleBuilder::new(sale).sku("x", 5, 1)).await.unwrap();
-        stand.gate.sale(sale).unwrap().open().await.unwrap();
+        stand.client.create_sale(rushgate::SaleBuilder::new(sale).sku("x", 5, 1)).await.unwrap();
+        stand.client.sale(sale).unwrap().open().await.unwrap();
     }
     let reserve = |sale: &str, token: &str| {
         let path = format!("/v1/sales/{sale}/reservations");
@@ -279,15 +279,15 @@ async fn a_revoked_token_is_let_in_no_more() {
 
 #[tokio::test]
 async fn beyond_loopback_a_server_wants_tokens() {
-    let gate = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
+    let client = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
     let everywhere = "0.0.0.0:0".parse().unwrap();
-    let refused = Server::new(gate.clone()).bind(everywhere).await.unwrap_err();
+    let refused = Server::new(client.clone()).bind(everywhere).await.unwrap_err();
     assert!(refused.is_misconfigured() && refused.to_string().contains("other machines"), "{refused}");
     let dir = tempfile::tempdir().unwrap();
     let file = TokenFile::at(dir.path().join("tokens.json"));
-    drop(Server::new(gate.clone()).tokens(file).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
-    drop(Server::new(gate.clone()).insecure(true).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
-    gate.close().await.unwrap();
+    drop(Server::new(client.clone()).tokens(file).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
+    drop(Server::new(client.clone()).insecure(true).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
+    client.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! | input | status | code | test |
 //! |---|---|---|---|
-//! | no token, a malformed, wrong or revoked one | 401 | `unauthorized` | `whoever_is_not_let_in_is_told_the_same`, `access.rs: every_route_lets_in_its_role_and_those_above_and_nobody_else` |
+//! | no token, a malformed, wrong or revoked one | 401 | `unauthorized` | `a_refused_caller_gets_the_same_answer`, `access.rs: every_route_lets_in_its_role_and_those_above_and_nobody_else` |
 //! | a valid token without the role or scope | 403 | `forbidden` | `access.rs: every_route_with_a_name_keeps_to_the_scopes_of_the_token` |
 //! | an unknown resource or route | 404 | `not_found` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused`, `sale.rs: every_refusal_has_its_code` |
 //! | a known route with another method, including TRACE | 405, `Allow` | `method_not_allowed` | `input.rs: paths_methods_and_queries_that_do_not_exist_are_refused` |
@@ -23,7 +23,7 @@
 //! | a missing, invalid or duplicate `Idempotency-Key` | 400 | `idempotency_key_missing`, `idempotency_key_invalid` | `sale.rs: every_refusal_has_its_code`, `input.rs: a_key_that_is_none_is_refused` |
 //! | the same key with another body; a key in flight | 422; 409, `Retry-After` | `idempotency_key_reused`; `idempotency_in_flight` | `sale.rs: every_refusal_has_its_code`, `lock.rs: a_key_that_is_under_way_is_not_asked_twice` |
 //! | a lock that is held, without or after a wait | 409, `Retry-After` | `lock_busy` | `lock.rs: a_busy_lock_says_when_to_come_back`, `a_wait_for_a_lock_that_is_over_says_that_it_is_held` |
-//! | an outdated token or ticket | 409, nothing is changed | `not_held`, `stale` | `whoever_is_not_the_owner_changes_nothing` |
+//! | an outdated token or ticket | 409, nothing is changed | `not_held`, `stale` | `a_token_that_does_not_hold_the_lock_changes_nothing` |
 //! | a repeated completion, with the same key or without | 200, the same answer; 409 | `stale` | `a_completion_is_answered_again_under_its_key_and_not_without` |
 //! | sold out; purchase limit exceeded; not open; ended | 409 | `sold_out`, `all_held`; `limit_reached`; `sale_not_open`; `sale_ended` | `sale.rs: one_phone_is_reserved_confirmed_and_sold_out`, `sale.rs: every_refusal_has_its_code` |
 //! | an expired hold; an invalid receipt | 409 | `decided`; `receipt_refused` | `a_hold_that_ran_out_is_not_confirmed`, `sale.rs: a_receipt_of_a_known_reservation_gives_it_as_it_stands` |
@@ -44,7 +44,7 @@ use tokio::net::TcpStream;
 const TASKS: &str = "/v1/queues/q/tasks";
 
 #[tokio::test]
-async fn whoever_is_not_let_in_is_told_the_same() {
+async fn a_refused_caller_gets_the_same_answer() {
     let (stand, file) = Stand::with_tokens().await;
     let (entry, revoked) = file.create(new_token(Role::Operator, &[])).unwrap();
     let ask = async |authorization: Option<&str>| {
@@ -124,7 +124,7 @@ async fn numbers_outside_their_range_are_refused_by_name() {
         );
     }
     assert_eq!(stand.get("/v1/sales/s").await.ok(200)["skus"][0]["free"], 3);
-    assert!(stand.gate.lock("b").unwrap().holders().await.unwrap().is_empty());
+    assert!(stand.client.lock("b").unwrap().holders().await.unwrap().is_empty());
     stand.end().await;
 }
 
@@ -149,7 +149,7 @@ async fn names_that_cannot_be_are_refused() {
     for path in ["/v1/queues/%7Ba%7D", "/v1/locks/a%0Ab", "/v1/sales/a%00b"] {
         assert_eq!(stand.get(path).await.code(), "invalid", "{path}");
     }
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty());
     stand.end().await;
 }
 
@@ -161,7 +161,7 @@ async fn batches_have_one_to_a_thousand() {
         let said = stand.post("/v1/queues/q/batch", json!({ "tasks": tasks(n) })).await;
         assert_eq!((said.status, said.code().as_str()), (422, "invalid"), "{n}");
     }
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty());
     stand.post("/v1/queues/q/batch", json!({ "tasks": tasks(1_000) })).await.ok(200);
     let tickets: Vec<Value> = Vec::new();
     assert_eq!(stand.post("/v1/queues/q/complete", json!({ "tickets": tickets })).await.code(), "invalid");
@@ -175,12 +175,12 @@ async fn a_wait_for_a_lock_that_is_over_says_that_it_is_held() {
     let said = stand.ask(Ask::new("POST", "/v1/locks/a/acquire").json(&json!({})).wait(1)).await;
     assert_eq!((said.status, said.code().as_str()), (409, "lock_busy"));
     assert_eq!(said.header("preference-applied"), "", "a refusal applies nothing");
-    assert_eq!(stand.gate.lock("a").unwrap().waiters().await.unwrap().len(), 0, "no waiter is left");
+    assert_eq!(stand.client.lock("a").unwrap().waiters().await.unwrap().len(), 0, "no waiter is left");
     stand.end().await;
 }
 
 #[tokio::test]
-async fn whoever_is_not_the_owner_changes_nothing() {
+async fn a_token_that_does_not_hold_the_lock_changes_nothing() {
     let stand = Stand::open().await;
     let ours = stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 600_000 })).await.ok(201);
     let theirs = stand.post("/v1/locks/b/acquire", json!({ "lease_ms": 600_000 })).await.ok(201);
@@ -269,7 +269,7 @@ async fn nothing_is_smuggled_behind_a_second_length() {
         read.expect("the server closes the connection").unwrap();
         let said = String::from_utf8(said).unwrap();
         assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{first}: {said}");
-        let queues = stand.gate.queues(Page::default()).await.unwrap();
+        let queues = stand.client.queues(Page::default()).await.unwrap();
         assert!(queues.iter().all(|queue| queue.as_str() != "evil"), "{first}: {said}");
     }
     stand.end().await;

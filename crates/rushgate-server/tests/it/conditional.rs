@@ -32,7 +32,7 @@ async fn is_sent_once(stand: &Stand, path: &str) -> String {
     tag
 }
 
-async fn is_sent_anew(stand: &Stand, path: &str, tag: &str) {
+async fn is_sent_again(stand: &Stand, path: &str, tag: &str) {
     let said = again(stand, path, tag).await;
     assert_eq!((said.status, said.header("etag") == tag), (200, false), "{path}");
 }
@@ -50,9 +50,9 @@ async fn a_queue_and_its_task_are_sent_again_only_when_they_change_and_its_age_d
     common::eventually(async || age().await > before).await;
     assert_eq!(again(&stand, queue, &queue_tag).await.status, 304);
     stand.post("/v1/queues/q/claim", json!({ "lease_ms": 60_000 })).await.ok(200);
-    is_sent_anew(&stand, queue, &queue_tag).await;
-    is_sent_anew(&stand, task, &task_tag).await;
-    is_sent_anew(&stand, "/v1/queues/q/tasks", &tasks_tag).await;
+    is_sent_again(&stand, queue, &queue_tag).await;
+    is_sent_again(&stand, task, &task_tag).await;
+    is_sent_again(&stand, "/v1/queues/q/tasks", &tasks_tag).await;
     stand.end().await;
 }
 
@@ -62,8 +62,8 @@ async fn a_lock_is_sent_again_only_when_it_changes() {
     let free = is_sent_once(&stand, "/v1/locks/l").await;
     let none = is_sent_once(&stand, "/v1/locks").await;
     stand.post("/v1/locks/l/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
-    is_sent_anew(&stand, "/v1/locks/l", &free).await;
-    is_sent_anew(&stand, "/v1/locks", &none).await;
+    is_sent_again(&stand, "/v1/locks/l", &free).await;
+    is_sent_again(&stand, "/v1/locks", &none).await;
     is_sent_once(&stand, "/v1/locks/l").await;
     stand.end().await;
 }
@@ -80,11 +80,11 @@ async fn a_sale_and_a_reservation_are_sent_again_only_when_they_change_and_the_c
     assert_eq!(again(&stand, "/v1/sales/s", &tag).await.status, 304);
     let body = json!({ "buyer": "ann", "lines": [{ "sku": "x" }] });
     let hold = stand.ask(Ask::new("POST", "/v1/sales/s/reservations").key("k").json(&body)).await.ok(202);
-    is_sent_anew(&stand, "/v1/sales/s", &tag).await;
+    is_sent_again(&stand, "/v1/sales/s", &tag).await;
     let path = format!("/v1/sales/s/reservations/{}", hold["id"].as_str().unwrap());
     let held = is_sent_once(&stand, &path).await;
     stand.post(&format!("{path}/cancel"), json!({})).await.ok(200);
-    is_sent_anew(&stand, &path, &held).await;
+    is_sent_again(&stand, &path, &held).await;
     stand.end().await;
 }
 

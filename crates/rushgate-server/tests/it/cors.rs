@@ -22,7 +22,7 @@ fn preflight(origin: &str) -> Ask {
         .header("access-control-request-headers", "authorization,content-type,idempotency-key")
 }
 
-fn put_in(origin: &str) -> Ask {
+fn put_limits_from(origin: &str) -> Ask {
     Ask::new("POST", TASKS).header("origin", origin).json(&json!({ "id": "a" }))
 }
 
@@ -39,10 +39,10 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
     let stand = Stand::open().await;
     let asked = stand.ask(preflight(SHOP)).await;
     assert_eq!((asked.code().as_str(), cors(&asked).len()), ("method_not_allowed", 0));
-    assert_eq!(stand.ask(put_in(SHOP)).await.code(), "bad_origin");
+    assert_eq!(stand.ask(put_limits_from(SHOP)).await.code(), "bad_origin");
     let looked = stand.ask(Ask::new("GET", "/v1/queues").header("origin", SHOP)).await;
     assert_eq!((looked.status, cors(&looked).len(), looked.header("vary")), (200, 0, ""));
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -50,7 +50,7 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
 #[tokio::test]
 async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
     let stand = Stand::with(|server, _| server.proxy("127.0.0.1".parse().unwrap())).await;
-    let from = |scheme: &str| put_in(&format!("{scheme}://{}", stand.address));
+    let from = |scheme: &str| put_limits_from(&format!("{scheme}://{}", stand.address));
     let said = stand.ask(from("http").header("x-forwarded-proto", "https")).await;
     assert_eq!(said.code(), "bad_origin");
     stand.ask(from("https").header("x-forwarded-proto", "https")).await.ok(201);
@@ -60,7 +60,7 @@ async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
     // The header is ignored if the client is not a trusted proxy.
     let stand = Stand::open().await;
     let own = format!("http://{}", stand.address);
-    stand.ask(put_in(&own).header("x-forwarded-proto", "https")).await.ok(201);
+    stand.ask(put_limits_from(&own).header("x-forwarded-proto", "https")).await.ok(201);
     stand.end().await;
 }
 
@@ -119,21 +119,21 @@ async fn other_origins_stay_out_however_alike_they_are() {
         "*",
         "\u{e9}",
     ] {
-        for ask in [preflight(origin), put_in(origin)] {
+        for ask in [preflight(origin), put_limits_from(origin)] {
             let said = stand.ask(ask).await;
             assert_eq!((said.code().as_str(), cors(&said).len()), ("bad_origin", 0), "{origin}");
             assert_eq!(said.header("vary"), "origin", "{origin}");
         }
     }
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
 #[tokio::test]
 async fn a_named_origins_page_writes_and_reads_answers_and_refusals_and_repeats() {
     let stand = stand().await;
-    let first = stand.ask(put_in(SHOP).key("k")).await;
-    let other = stand.ask(put_in("http://localhost:5173").key("k")).await;
+    let first = stand.ask(put_limits_from(SHOP).key("k")).await;
+    let other = stand.ask(put_limits_from("http://localhost:5173").key("k")).await;
     let refused = stand.ask(Ask::new("GET", "/v1/queues/mail/tasks/none").header("origin", SHOP)).await;
     assert_eq!((first.status, other.status, refused.code().as_str()), (201, 201, "not_found"));
     assert_eq!(other.header("idempotency-replayed"), "true");
@@ -158,7 +158,7 @@ async fn a_write_that_a_browser_sends_for_another_site_is_refused_without_an_ori
         let with_cookie = ask().header("sec-fetch-site", site).header("cookie", "session=1");
         assert_eq!(stand.ask(with_cookie).await.code(), "bad_origin", "{site}");
     }
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     for site in ["same-origin", "none"] {
         assert!(stand.ask(ask().header("sec-fetch-site", site)).await.status < 300, "{site}");
     }
@@ -172,7 +172,7 @@ async fn a_named_origin_is_no_token() {
     })
     .await;
     assert_eq!(stand.ask(preflight(SHOP)).await.status, 204, "browsers send no token with a preflight");
-    let said = stand.ask(put_in(SHOP)).await;
+    let said = stand.ask(put_limits_from(SHOP)).await;
     assert_eq!((said.code().as_str(), said.header("access-control-allow-origin")), ("unauthorized", SHOP));
     stand.end().await;
 }

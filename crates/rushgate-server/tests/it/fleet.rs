@@ -28,17 +28,17 @@ impl Fleet {
     }
 
     async fn on_file() -> Self {
-        let books = TempDir::new().unwrap();
-        let url = format!("sqlite:{}", books.path().join("store.db").display());
-        Self::new(&url, books, None).await
+        let snapshot = TempDir::new().unwrap();
+        let url = format!("sqlite:{}", snapshot.path().join("store.db").display());
+        Self::new(&url, snapshot, None).await
     }
 
-    async fn new(store: &str, books: TempDir, redis: Option<RedisServer>) -> Self {
-        let orders = format!("sqlite:{}", books.path().join("orders.db").display());
+    async fn new(store: &str, snapshot: TempDir, redis: Option<RedisServer>) -> Self {
+        let orders = format!("sqlite:{}", snapshot.path().join("orders.db").display());
         let ledgers = [(); 2].map(|()| rushgate::connect_ledger(&orders).unwrap());
         let one = Stand::on(store, |server, _| server.ledger(Arc::clone(&ledgers[0]))).await;
         let two = Stand::on(store, |server, _| server.ledger(Arc::clone(&ledgers[1]))).await;
-        Self { one: Arc::new(one), two: Arc::new(two), ledgers, _books: books, _redis: redis }
+        Self { one: Arc::new(one), two: Arc::new(two), ledgers, _books: snapshot, _redis: redis }
     }
 
     /// Creates and opens a sale of `units` phones.
@@ -118,8 +118,8 @@ async fn a_stock_change_is_made_once(fleet: Fleet) {
 /// A restarted process knows only what the store has.
 #[tokio::test]
 async fn a_stock_change_is_made_once_although_the_server_was_restarted() {
-    let books = TempDir::new().unwrap();
-    let url = format!("sqlite:{}", books.path().join("store.db").display());
+    let snapshot = TempDir::new().unwrap();
+    let url = format!("sqlite:{}", snapshot.path().join("store.db").display());
     let more = json!({ "sku": "phone", "add": 5 });
     let before = Stand::on(&url, |server, _| server).await;
     let sale = json!({ "id": "phones", "skus": [{ "sku": "phone", "units": 5 }] });

@@ -64,7 +64,7 @@ async fn a_body_that_is_not_what_was_expected_is_refused_with_its_code() {
     );
     let said = stand.post("/v1/queues/q/batch", json!({ "tasks": [["a"]] })).await;
     assert_eq!((said.code().as_str(), said.json()["field"].as_str()), ("invalid", Some("tasks[0]")));
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty(), "nothing was enqueued");
     stand.end().await;
 }
 
@@ -254,7 +254,7 @@ async fn a_body_that_breaks_off_changes_nothing() {
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(b"{\"id\":\"a\"}").await.unwrap();
     drop(stream);
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty());
     assert!(stand.end().await.is_orderly);
 }
 
@@ -269,7 +269,7 @@ async fn who_sends_too_slowly_loses_the_connection() {
     );
     let said = raw(&stand, head.as_bytes()).await;
     assert!(said.starts_with("HTTP/1.1 408") && said.contains("request_timeout"), "{said}");
-    assert!(stand.gate.queues(Page::default()).await.unwrap().is_empty());
+    assert!(stand.client.queues(Page::default()).await.unwrap().is_empty());
     stand.end().await;
 }
 
@@ -360,9 +360,9 @@ async fn a_crowd_that_comes_within_a_moment_waits_to_be_accepted() {
     let most: usize =
         std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap().trim().parse().unwrap();
     let crowd = most.min(4_096) / 2;
-    let gate = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
+    let client = rushgate::Rushgate::connect("sqlite::memory:").await.unwrap();
     // The server listens, but accepts no connection yet.
-    let bound = Server::new(gate.clone()).bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+    let bound = Server::new(client.clone()).bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
     for n in 0..crowd {
         // A connection stays in the backlog after the client closes it, so this needs only one file
         // descriptor.
@@ -371,5 +371,5 @@ async fn a_crowd_that_comes_within_a_moment_waits_to_be_accepted() {
         assert!(matches!(came, Ok(Ok(_))), "{n} of {crowd}: {came:?}");
     }
     drop(bound);
-    gate.close().await.unwrap();
+    client.close().await.unwrap();
 }

@@ -83,7 +83,7 @@ async fn a_waiter_is_granted_the_lock_by_a_release() {
     let waiting =
         stand.ask(Ask::new("POST", "/v1/locks/a/acquire").json(&json!({ "lease_ms": 60_000 })).wait(30));
     let released = async {
-        eventually(async || !stand.gate.lock("a").unwrap().waiters().await.unwrap().is_empty()).await;
+        eventually(async || !stand.client.lock("a").unwrap().waiters().await.unwrap().is_empty()).await;
         stand.post("/v1/locks/a/release", json!({ "token": first["token"] })).await.ok(200)
     };
     let (second, _) = tokio::join!(waiting, released);
@@ -110,10 +110,10 @@ async fn a_release_sent_again_is_answered_as_the_first() {
 }
 
 #[tokio::test]
-async fn who_goes_away_leaves_no_place_in_line() {
+async fn a_caller_that_leaves_leaves_no_waiter() {
     let stand = Stand::open().await;
     stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
-    let waiters = async || stand.gate.lock("a").unwrap().waiters().await.unwrap().len();
+    let waiters = async || stand.client.lock("a").unwrap().waiters().await.unwrap().len();
     let ask = Ask::new("POST", "/v1/locks/a/acquire").json(&json!({})).wait(60);
     stand.ask_and_leave(ask, async || waiters().await == 1).await;
     eventually(async || waiters().await == 0).await;
@@ -136,7 +136,7 @@ async fn a_key_that_is_under_way_is_not_asked_twice() {
     let stand = Stand::open().await;
     stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
     let ask = || Ask::new("POST", "/v1/locks/a/acquire").json(&json!({})).key("try-1").wait(60);
-    let waiters = async || stand.gate.lock("a").unwrap().waiters().await.unwrap().len();
+    let waiters = async || stand.client.lock("a").unwrap().waiters().await.unwrap().len();
     stand
         .ask_and_leave(ask(), async || {
             waiters().await == 1 && stand.ask(ask()).await.code() == "idempotency_in_flight"
@@ -162,7 +162,7 @@ async fn a_wait_ends_when_the_server_closes() {
     stand.post("/v1/locks/a/acquire", json!({ "lease_ms": 60_000 })).await.ok(201);
     let waiting = stand.ask(Ask::new("POST", "/v1/locks/a/acquire").json(&json!({})).wait(60));
     let closing = async {
-        eventually(async || !stand.gate.lock("a").unwrap().waiters().await.unwrap().is_empty()).await;
+        eventually(async || !stand.client.lock("a").unwrap().waiters().await.unwrap().is_empty()).await;
         stand.shut_down();
     };
     let (told, ()) = tokio::join!(waiting, closing);
@@ -180,7 +180,7 @@ async fn a_lock_is_released_with_a_task_or_neither_happens() {
     };
     let nobodys = json!("0".repeat(32));
     assert_eq!(stand.post("/v1/locks/a/release-with", body(&nobodys)).await.code(), "not_held");
-    let queue = stand.gate.queue("mail").unwrap();
+    let queue = stand.client.queue("mail").unwrap();
     assert_eq!(queue.stats().await.unwrap().ready, 0);
     let ask = || Ask::new("POST", "/v1/locks/a/release-with").json(&body(&grant["token"])).key("once");
     assert_eq!(stand.ask(ask()).await.ok(201)["outcome"], "added");

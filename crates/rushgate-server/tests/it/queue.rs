@@ -15,7 +15,7 @@ async fn claim(stand: &Stand) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_is_put_in_claimed_and_completed() {
+async fn a_task_is_enqueued_claimed_and_completed() {
     let stand = Stand::open().await;
     let added = enqueue(&stand, json!({ "id": "to:ann", "payload": { "text": "Welcome" } })).await.ok(201);
     assert_eq!(added["outcome"], "added");
@@ -142,7 +142,7 @@ async fn the_kind_of_a_task_is_a_field() {
 }
 
 #[tokio::test]
-async fn a_batch_is_answered_one_by_one() {
+async fn a_batch_has_an_answer_per_task() {
     let stand = Stand::open().await;
     stand.ask(Ask::new("PUT", &format!("{QUEUE}/limits")).json(&json!({ "bound": 2 }))).await.ok(200);
     let tasks =
@@ -271,11 +271,11 @@ async fn a_claim_waits_for_a_task() {
 }
 
 #[tokio::test]
-async fn who_goes_away_while_waiting_takes_no_task_along() {
+async fn a_caller_that_leaves_while_waiting_takes_no_task_along() {
     let stand = Stand::open().await;
-    let calls = stand.gate.calls().calls;
+    let calls = stand.client.calls().calls;
     let ask = Ask::new("POST", &format!("{QUEUE}/claim")).json(&json!({ "lease_ms": 60_000 })).wait(60);
-    stand.ask_and_leave(ask, async || stand.gate.calls().calls > calls).await;
+    stand.ask_and_leave(ask, async || stand.client.calls().calls > calls).await;
     enqueue(&stand, json!({ "id": "a" })).await.ok(201);
     // The task may have been claimed for the client that left; it then returns to the queue.
     eventually(async || claim(&stand).await["id"] == "a").await;
@@ -476,7 +476,7 @@ async fn a_worker_is_announced_listed_set_and_ended() {
 }
 
 #[tokio::test]
-async fn a_schedule_is_entered_run_paused_and_taken_out() {
+async fn a_schedule_is_saved_run_paused_and_deleted() {
     let stand = Stand::open().await;
     let path = format!("{QUEUE}/schedules/nightly");
     let enter = |body: Value| stand.ask(Ask::new("PUT", &path).json(&body));

@@ -266,7 +266,7 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
     ask("POST", "/v1/sales/phones/rebuild", &operator, rebuild).await.ok(200);
     let shown = ask("GET", "/v1/sales/phones", &operator, json!({})).await.ok(200);
     assert_eq!((&shown["skus"][0]["total"], &shown["skus"][0]["confirmed"]), (&json!(10), &json!(1)));
-    let orders = ledger.books(&"phones".parse().unwrap()).await.unwrap().orders;
+    let orders = ledger.snapshot(&"phones".parse().unwrap()).await.unwrap().orders;
     assert_eq!(orders.iter().map(|order| order.buyer.as_str()).collect::<Vec<_>>(), ["ann"]);
     assert_eq!(ask("GET", "/v1/sales/phones/audit", &operator, json!({})).await.ok(200)["ok"], true);
     assert_eq!(ask("GET", "/v1/queues/orders", &worker, json!({})).await.ok(200)["ready"], 2);
@@ -317,11 +317,11 @@ async fn orders_that_the_ledger_cannot_record_are_shown_counted_and_retried() {
     };
     reserve(&stand, "ann", "k").await.ok(202);
     eventually(async || lag().await.0 == 0).await;
-    let books = rusqlite::Connection::open(file).unwrap();
-    books.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let snapshot = rusqlite::Connection::open(file).unwrap();
+    snapshot.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
     let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON orders WHEN NEW.buyer = 'eve'
                   BEGIN SELECT RAISE(ABORT, 'out of ink'); END";
-    books.execute_batch(refuse).unwrap();
+    snapshot.execute_batch(refuse).unwrap();
     let hold = reserve(&stand, "eve", "k").await.ok(202);
     let metric = async |name: &str| {
         let text = stand.get("/metrics").await.body;
@@ -344,7 +344,7 @@ async fn orders_that_the_ledger_cannot_record_are_shown_counted_and_retried() {
         assert_eq!(said.code(), "invalid", "{limit}");
     }
 
-    books.execute_batch("DROP TRIGGER refuse").unwrap();
+    snapshot.execute_batch("DROP TRIGGER refuse").unwrap();
     stand.post("/v1/sales/phones/orders/retry", json!({})).await.ok(200);
     let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
     stand.post(&format!("{path}/confirm"), json!({})).await;
@@ -365,10 +365,10 @@ async fn orders_that_the_ledger_cannot_record_are_shown_counted_and_retried() {
 async fn an_ended_sale_whose_ledger_is_behind_is_looked_after() {
     let dir = tempfile::tempdir().unwrap();
     let store = format!("sqlite:{}", dir.path().join("store.db").display());
-    let gate = rushgate::Rushgate::connect(&store).await.unwrap();
+    let client = rushgate::Rushgate::connect(&store).await.unwrap();
     let phones = rushgate::SaleBuilder::new("phones").sku("phone", 3, 1).ledger();
-    gate.create_sale(phones).await.unwrap();
-    let sale = gate.sale("phones").unwrap();
+    client.create_sale(phones).await.unwrap();
+    let sale = client.sale("phones").unwrap();
     sale.open().await.unwrap();
     sale.withdraw_stock(&"phone".parse().unwrap(), 1).await.unwrap();
     sale.end().await.unwrap();
@@ -379,7 +379,7 @@ async fn an_ended_sale_whose_ledger_is_behind_is_looked_after() {
         state.orders.unwrap().through == state.seq
     })
     .await;
-    assert_eq!(ledger.books(sale.id()).await.unwrap().skus[0].withdrawn.len(), 1);
+    assert_eq!(ledger.snapshot(sale.id()).await.unwrap().skus[0].withdrawn.len(), 1);
     stand.end().await;
-    gate.close().await.unwrap();
+    client.close().await.unwrap();
 }

@@ -29,11 +29,11 @@ fn lay_out(certificates: &Certificates, dir: &TempDir) {
 }
 
 async fn stand(certificates: &Certificates) -> Stand {
-    impatient_stand(certificates, Duration::from_secs(30)).await
+    short_timeout_stand(certificates, Duration::from_secs(30)).await
 }
 
 /// A server with a short time limit for silent clients.
-async fn impatient_stand(certificates: &Certificates, arrival: Duration) -> Stand {
+async fn short_timeout_stand(certificates: &Certificates, arrival: Duration) -> Stand {
     let tls = |server: Server, dir: &TempDir| {
         lay_out(certificates, dir);
         server.tls(dir.path().join("crt"), dir.path().join("key")).arrival(arrival)
@@ -59,7 +59,7 @@ async fn connect(stand: &Stand, trusted: &Certificates) -> std::io::Result<SendR
 }
 
 #[tokio::test]
-async fn whoever_trusts_the_authority_is_answered_and_nobody_else_goes_on() {
+async fn a_client_that_trusts_the_authority_is_answered_and_others_stop() {
     let (ours, other) = (Certificates::make(), Certificates::make());
     let stand = stand(&ours).await;
     let mut sender = connect(&stand, &ours).await.unwrap();
@@ -90,7 +90,7 @@ async fn a_page_that_came_in_the_clear_writes_nothing() {
 
 #[tokio::test]
 async fn who_speaks_in_the_clear_or_says_nothing_is_left() {
-    let stand = impatient_stand(&Certificates::make(), Duration::from_millis(300)).await;
+    let stand = short_timeout_stand(&Certificates::make(), Duration::from_millis(300)).await;
     for said in [&b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n"[..], b""] {
         let mut stream = TcpStream::connect(stand.address).await.unwrap();
         stream.write_all(said).await.unwrap();
@@ -103,7 +103,7 @@ async fn who_speaks_in_the_clear_or_says_nothing_is_left() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_is_replaced_is_shown_to_whoever_comes_and_one_that_is_amiss_is_not() {
+async fn a_replaced_certificate_serves_new_connections_and_an_invalid_one_does_not() {
     let (first, second) = (Certificates::make(), Certificates::make());
     let stand = stand(&first).await;
     fs::write(stand.dir.path().join("crt"), "no certificate").unwrap();
@@ -125,10 +125,10 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_served() {
         (ours.certificate(), ours.certificate(), "no PEM private key"),
         (ours.certificate(), other.key(), "does not match the certificate"),
     ] {
-        let gate = Rushgate::connect("sqlite::memory:").await.unwrap();
-        let bound = Server::new(gate.clone()).tls(chain, key).bind("127.0.0.1:0".parse().unwrap()).await;
+        let client = Rushgate::connect("sqlite::memory:").await.unwrap();
+        let bound = Server::new(client.clone()).tls(chain, key).bind("127.0.0.1:0".parse().unwrap()).await;
         let error = bound.expect_err("it is refused");
         assert!(error.is_misconfigured() && error.to_string().contains(named), "{error:?}");
-        gate.close().await.unwrap();
+        client.close().await.unwrap();
     }
 }

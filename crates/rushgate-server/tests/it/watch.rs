@@ -66,8 +66,8 @@ fn read(block: &str) -> Option<Message> {
 }
 
 async fn sale(stand: &Stand) -> rushgate::Sale {
-    stand.gate.create_sale(SaleBuilder::new("s").sku("x", 5, 5)).await.unwrap();
-    let sale = stand.gate.sale("s").unwrap();
+    stand.client.create_sale(SaleBuilder::new("s").sku("x", 5, 5)).await.unwrap();
+    let sale = stand.client.sale("s").unwrap();
     sale.open().await.unwrap();
     sale
 }
@@ -146,9 +146,9 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
     let (_, token) = file.create(new_token(Role::Operator, &["queue:mine", "sale:*", "lock:a"])).unwrap();
     sale(&stand).await;
     for queue in ["mine", "theirs"] {
-        stand.gate.queue_of::<u32>(queue).unwrap().enqueue("t", 1).send().await.unwrap();
+        stand.client.queue_of::<u32>(queue).unwrap().enqueue("t", 1).send().await.unwrap();
     }
-    let lock = stand.gate.lock("a").unwrap();
+    let lock = stand.client.lock("a").unwrap();
     let _guard = lock.acquire().await.unwrap();
     eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&token)).await.status == 200).await;
     let mut all = Stream::open(&stand, Ask::new("GET", "/v1/events").bearer(&token)).await;
@@ -158,7 +158,7 @@ async fn a_snapshot_has_everything_that_the_caller_may_see() {
     assert_eq!(first.data["queues"].as_array().unwrap().len(), 1);
     assert_eq!(first.data["queues"][0]["ready"], 1);
     assert_eq!(first.data["locks"][0]["name"], "a");
-    stand.gate.queue_of::<u32>("mine").unwrap().enqueue("u", 2).send().await.unwrap();
+    stand.client.queue_of::<u32>("mine").unwrap().enqueue("u", 2).send().await.unwrap();
     while all.next().await.unwrap().data["queues"][0]["ready"] != 2 {}
     stand.end().await;
 }
@@ -169,7 +169,7 @@ async fn a_snapshot_says_which_of_its_lists_lack_entries() {
     let (_, scoped) = file.create(new_token(Role::Operator, &["queue:q-2*"])).unwrap();
     eventually(async || stand.ask(Ask::new("GET", "/v1/sales").bearer(&scoped)).await.status == 200).await;
     let put = async |n: u32| {
-        stand.gate.queue_of::<u32>(format!("q-{n:03}")).unwrap().enqueue("t", 1).send().await.unwrap();
+        stand.client.queue_of::<u32>(format!("q-{n:03}")).unwrap().enqueue("t", 1).send().await.unwrap();
     };
     for n in 0..200 {
         put(n).await;
@@ -192,8 +192,8 @@ async fn a_damaged_sale_does_not_hide_the_others() {
         [Role::Operator, Role::Buyer].map(|role| file.create(new_token(role, &[])).unwrap().1);
     let stand = Stand::on(&format!("sqlite:{}", path.display()), |server, _| server.tokens(file)).await;
     for id in ["adrift", "sound"] {
-        stand.gate.create_sale(SaleBuilder::new(id).sku("x", 5, 1)).await.unwrap();
-        stand.gate.sale(id).unwrap().open().await.unwrap();
+        stand.client.create_sale(SaleBuilder::new(id).sku("x", 5, 1)).await.unwrap();
+        stand.client.sale(id).unwrap().open().await.unwrap();
     }
     let records = rusqlite::Connection::open(path).unwrap();
     records.busy_timeout(Duration::from_secs(10)).unwrap();
@@ -363,8 +363,8 @@ fn asked_of_prometheus() -> Vec<String> {
 
 /// Metrics of a worker that has done one task.
 async fn shown_by_a_worker() -> String {
-    let gate = Rushgate::with_store(Arc::new(MemoryStore::new()));
-    let queue = gate.queue("q").unwrap();
+    let client = Rushgate::with_store(Arc::new(MemoryStore::new()));
+    let queue = client.queue("q").unwrap();
     queue.enqueue("a", Payload::empty()).send().await.unwrap();
     let shutdown = CancellationToken::new();
     let stop = shutdown.clone();
@@ -480,7 +480,7 @@ async fn the_reference_of_metrics_has_what_is_scraped() {
 #[tokio::test]
 async fn events_of_a_queue_come_as_they_happen_and_say_what_was_missed() {
     let stand = Stand::open().await;
-    let queue = stand.gate.queue("mail").unwrap();
+    let queue = stand.client.queue("mail").unwrap();
     queue.limit(QueueLimits { events: Some(2), ..QueueLimits::default() }).await.unwrap();
     queue.enqueue("a", Payload::empty()).send().await.unwrap();
     let path = "/v1/queues/mail/events";
@@ -502,7 +502,7 @@ async fn events_of_a_queue_come_as_they_happen_and_say_what_was_missed() {
 async fn the_history_of_a_sale_and_a_queue_is_kept_without_watchers() {
     let stand = Stand::open().await;
     let sale = sale(&stand).await;
-    let queue = stand.gate.queue("mail").unwrap();
+    let queue = stand.client.queue("mail").unwrap();
     queue.limit(QueueLimits { events: Some(100), ..QueueLimits::default() }).await.unwrap();
     queue.enqueue("a", Payload::empty()).send().await.unwrap();
     let history = async |path: &str| stand.get(path).await.ok(200);

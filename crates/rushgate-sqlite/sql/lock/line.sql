@@ -43,7 +43,7 @@ SELECT count(*) FROM lock_waiter WHERE name = ?1 AND state = 0 AND wait_until_us
 DELETE FROM lock_waiter WHERE name = ?1 AND token = ?2;
 
 -- name: tell
-INSERT OR REPLACE INTO lock_notice (client, token, kind, at_us) VALUES (?1, ?2, ?3, ?4);
+INSERT OR REPLACE INTO lock_notification (client, token, kind, at_us) VALUES (?1, ?2, ?3, ?4);
 
 -- name: told
-DELETE FROM lock_notice WHERE client = ?1 AND token = ?2;
+DELETE FROM lock_notification WHERE client = ?1 AND token = ?2;

@@ -19,4 +19,4 @@ DELETE FROM lock WHERE name > ?1 AND name <= ?2 AND waiters = 0 AND lease_until_
 DELETE FROM lock_released_with WHERE at_us < ?1;
 
 -- name: old_news
-DELETE FROM lock_notice WHERE at_us < ?1;
+DELETE FROM lock_notification WHERE at_us < ?1;

@@ -26,16 +26,16 @@ WHERE arrival = ?1;
 -- name: move
 UPDATE task SET due_us = ?2, revision = ?3, at_us = iif(held IS NULL, ?2, NULL) WHERE arrival = ?1;
 
--- name: newcomer
-SELECT revision, due_us, first_us FROM newcomer WHERE queue = ?1 AND id = ?2;
+-- name: pending_replacement
+SELECT revision, due_us, first_us FROM pending_replacement WHERE queue = ?1 AND id = ?2;
 
 -- name: follow
-INSERT OR REPLACE INTO newcomer
+INSERT OR REPLACE INTO pending_replacement
        (queue, id, priority, due_us, revision, first_us, max_attempts, content_type, payload, key, deadline_us)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: advance_newcomer
-UPDATE newcomer SET due_us = ?3, revision = ?4 WHERE queue = ?1 AND id = ?2;
+UPDATE pending_replacement SET due_us = ?3, revision = ?4 WHERE queue = ?1 AND id = ?2;
 
 -- name: mark
 UPDATE task SET replaced = 1 WHERE arrival = ?1;

@@ -154,15 +154,15 @@ impl Queue<'_, '_> {
         match task.on_duplicate {
             OnDuplicate::Keep if present.cancelled => self.follow_cancelled(task, due, &present),
             OnDuplicate::Keep => Ok(Enqueued::Kept { revision: Revision::from_u64(present.revision) }),
-            OnDuplicate::Earliest if present.leased => self.earliest_newcomer(task, due, &present),
+            OnDuplicate::Earliest if present.leased => self.earliest_replacement(task, due, &present),
             OnDuplicate::Earliest => self.earliest(&task.id, due, &present),
             OnDuplicate::Replace if present.leased => {
-                let first = self.newcomer_first(task)?;
+                let first = self.replacement_first_us(task)?;
                 self.follow(task, due, first, &present)
             }
             OnDuplicate::Replace => self.replace(task, due, &present),
             OnDuplicate::Debounce { max_wait } => {
-                let first = if present.leased { self.newcomer_first(task)? } else { present.first };
+                let first = if present.leased { self.replacement_first_us(task)? } else { present.first };
                 let due = due.min(first.saturating_add(micros(max_wait)));
                 if present.leased {
                     self.follow(task, due, first, &present)
@@ -220,28 +220,30 @@ impl Queue<'_, '_> {
     }
 
     /// When the pending replacement of a run was first enqueued; now, if there is none yet.
-    fn newcomer_first(&mut self, task: &NewTask) -> Result<i64> {
+    fn replacement_first_us(&mut self, task: &NewTask) -> Result<i64> {
         let params = (self.row.id, task.id.as_str());
-        let first = self.step.row(sql!("queue/enqueue", "newcomer"), params, |row| row.get(2))?;
+        let first = self.step.row(sql!("queue/enqueue", "pending_replacement"), params, |row| row.get(2))?;
         Ok(first.unwrap_or(self.now()))
     }
 
     /// Enqueues behind a canceled run. The first pending replacement is kept.
     fn follow_cancelled(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
         let params = (self.row.id, task.id.as_str());
-        let newcomer = self.step.value::<i64>(sql!("queue/enqueue", "newcomer"), params)?;
-        match newcomer {
+        let pending_replacement =
+            self.step.value::<i64>(sql!("queue/enqueue", "pending_replacement"), params)?;
+        match pending_replacement {
             Some(revision) => Ok(Enqueued::Kept { revision: Revision::from_u64(revision.cast_unsigned()) }),
             None => self.follow(task, due, self.now(), present),
         }
     }
 
-    fn earliest_newcomer(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
+    fn earliest_replacement(&mut self, task: &NewTask, due: i64, present: &Present) -> Result<Enqueued> {
         let params = (self.row.id, task.id.as_str());
-        let newcomer = self.step.row(sql!("queue/enqueue", "newcomer"), params, |row| {
-            Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?))
-        })?;
-        match newcomer {
+        let pending_replacement =
+            self.step.row(sql!("queue/enqueue", "pending_replacement"), params, |row| {
+                Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?))
+            })?;
+        match pending_replacement {
             None => self.follow(task, due, self.now(), present),
             Some((revision, old)) if due >= old => {
                 Ok(Enqueued::Kept { revision: Revision::from_u64(revision) })

@@ -77,7 +77,7 @@ impl Queue<'_, '_> {
         let done = self.step.row(sql!("queue/complete", "done"), params, |row| read_line(row, 0))?;
         if let Some(line) = done {
             self.removed();
-            self.tell_over(ticket.id.as_str());
+            self.tell_finished(ticket.id.as_str());
             self.run_ended(&line)?;
             return Ok(Completed::Done);
         }

@@ -45,9 +45,9 @@ impl Queue<'_, '_> {
     }
 
     /// Notifies listeners for the end of a task.
-    pub(super) fn tell_over(&mut self, id: &str) {
+    pub(super) fn tell_finished(&mut self, id: &str) {
         if self.row.limits.retention.is_some() {
-            self.step.tell_over(&self.row.name, id);
+            self.step.tell_finished(&self.row.name, id);
         }
     }
 
@@ -89,7 +89,7 @@ impl Queue<'_, '_> {
         if new.is_none() {
             self.step.exec(sql!("queue/finish", "forget_all"), [self.row.id])?;
             self.kept(0);
-            self.step.tell_all_over(&self.row.name);
+            self.step.tell_all_finished(&self.row.name);
         }
         Ok(())
     }

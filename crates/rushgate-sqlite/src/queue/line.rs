@@ -87,7 +87,7 @@ impl Queue<'_, '_> {
     /// Updates the limits after a run: both the key and the queue may have room for another.
     pub(super) fn run_ended(&mut self, line: &LineOf) -> Result<()> {
         if self.row.limits.concurrency.is_some() && !self.row.paused {
-            self.row.news = self.row.news.saturating_add(1);
+            self.row.wakeups = self.row.wakeups.saturating_add(1);
         }
         self.line_changed(line)
     }
@@ -152,7 +152,7 @@ impl Queue<'_, '_> {
         match at {
             // A listener must learn of the changed due time.
             Some(at) if at > self.now() && !self.row.paused => {
-                self.row.news = self.row.news.saturating_add(1)
+                self.row.wakeups = self.row.wakeups.saturating_add(1)
             }
             Some(at) => self.waits(at),
             None => {}
@@ -255,7 +255,7 @@ impl Queue<'_, '_> {
         }
         if !self.row.paused {
             // The number of tasks that this makes available is unknown, so all listeners are notified.
-            self.row.news = usize::MAX;
+            self.row.wakeups = usize::MAX;
         }
         Ok(())
     }

@@ -7,10 +7,10 @@ use rushgate_core::{
 use rusqlite::Row;
 
 use super::claim::read_task;
-use super::row::read_limits;
 use super::{kept, read_past};
 use crate::fault::Result;
 use crate::read::Reader;
+use crate::rows::queue::read_limits;
 use crate::sql::sql;
 use crate::stored::{optional_time, parsed, stored, time};
 

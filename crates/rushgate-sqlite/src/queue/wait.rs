@@ -33,7 +33,7 @@ impl Ended {
 /// State of an ID in the queue.
 enum Known {
     Live,
-    Over(Ended),
+    Finished(Ended),
     Nothing,
 }
 
@@ -117,9 +117,9 @@ impl Queue<'_, '_> {
             })?;
         }
         Ok(match (finished, letter) {
-            (Some(finished), Some(letter)) if letter.at > finished.at => Known::Over(letter),
-            (Some(finished), _) => Known::Over(finished),
-            (None, Some(letter)) => Known::Over(letter),
+            (Some(finished), Some(letter)) if letter.at > finished.at => Known::Finished(letter),
+            (Some(finished), _) => Known::Finished(finished),
+            (None, Some(letter)) => Known::Finished(letter),
             (None, None) => Known::Nothing,
         })
     }
@@ -132,12 +132,12 @@ impl Queue<'_, '_> {
         let mut begun = Begun { left: Vec::new(), over: Vec::new(), failed: Vec::new() };
         for id in &task.after {
             match self.known(id)? {
-                Known::Over(ended) if ended.lets_go_on(task.if_dead) => {
+                Known::Finished(ended) if ended.lets_go_on(task.if_dead) => {
                     begun.over.push((id.clone(), ended));
                     continue;
                 }
                 Known::Live => {}
-                Known::Over(ended) => begun.failed.push((id.clone(), ended)),
+                Known::Finished(ended) => begun.failed.push((id.clone(), ended)),
                 // The new task replaced it: it was dropped as the oldest.
                 Known::Nothing => {
                     let ended = Ended { at: 0, end: TaskEnd::Dropped, result: None, error: None };
@@ -288,7 +288,7 @@ impl Queue<'_, '_> {
         self.moment = moment;
         if due > self.now() && !self.row.paused {
             // A listener must learn of the new due time.
-            self.row.news = self.row.news.saturating_add(1);
+            self.row.wakeups = self.row.wakeups.saturating_add(1);
         }
         Ok(())
     }

@@ -8,10 +8,10 @@ use rushgate_core::{
 };
 use rusqlite::Row;
 
-use super::row::SaleRow;
 use super::{HoldRow, Sale, on_sale, read_event, read_whole, unknown};
 use crate::fault::Result;
 use crate::read::Reader;
+use crate::rows::sale::SaleRow;
 use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{stored, time};

@@ -7,10 +7,10 @@ use rushgate_core::{
     Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
-use super::row::SaleRow;
 use super::units::Units;
 use super::{LIVE, STAGED, Sale, insert, load, on_sale};
 use crate::fault::Result;
+use crate::rows::sale::SaleRow;
 use crate::sql::sql;
 use crate::step::Step;
 
@@ -244,7 +244,7 @@ fn on_staged<T>(
     let answer = verb(&mut sale)?;
     let Sale { step, mut row } = sale;
     // Followers read the sale itself: they learn of these events when the loaded data replaces it.
-    row.has_news = false;
+    row.has_events = false;
     row.write_back(step)?;
     Ok(answer)
 }

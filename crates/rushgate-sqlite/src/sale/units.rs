@@ -3,7 +3,7 @@
 use rushgate_core::{Sku, UnitNumber, UnitRange};
 use rusqlite::Row;
 
-use super::row::SkuRow;
+use crate::rows::sale::SkuRow;
 use crate::stored::unreadable;
 
 /// Units as `(index of the SKU, numbers)`. Adjacent numbers are merged.

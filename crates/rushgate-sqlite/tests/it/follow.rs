@@ -41,7 +41,7 @@ fn batch(followed: Followed) -> OrderBatch {
 }
 
 #[tokio::test]
-async fn a_follower_hears_of_the_sales_of_another_process() {
+async fn a_follower_is_notified_of_the_sales_of_another_process() {
     let (_folder, path) = fresh();
     // Two stores in one process see each other as two processes do.
     let (here, there) = (store(&path), store(&path));

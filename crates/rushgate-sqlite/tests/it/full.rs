@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use crate::common::{
-    Process, ask, fresh, integrity, op, queue, say, sound_books, spec, store, task, token, url, wish,
+    Process, ask, fresh, integrity, op, queue, say, sound_snapshot, spec, store, task, token, url, wish,
 };
 use rushgate_core::{
     Acquired, Enqueued, Error, EventKind, Extend, Extended, HoldState, Lease, Reserved, Store, UnitRange,
@@ -40,7 +40,7 @@ async fn fill(store: &SqliteStore) -> u64 {
 }
 
 #[tokio::test]
-async fn a_full_store_refuses_and_goes_on_when_there_is_room() {
+async fn a_full_store_refuses_and_continues_when_there_is_room() {
     let (_folder, path) = fresh();
     let store = small(&path);
     let n = fill(&store).await;
@@ -99,10 +99,10 @@ async fn a_sale_in_a_full_store_has_no_half_reservations() {
             }
         }
     }
-    let books = sound_books(&store).await;
-    assert_eq!(books.reservations.len(), reserved);
-    assert!(books.reservations.iter().all(|row| row.state == HoldState::Held));
-    let logged = books.events.iter().filter(|event| event.kind == EventKind::Reserved).count();
+    let snapshot = sound_snapshot(&store).await;
+    assert_eq!(snapshot.reservations.len(), reserved);
+    assert!(snapshot.reservations.iter().all(|row| row.state == HoldState::Held));
+    let logged = snapshot.events.iter().filter(|event| event.kind == EventKind::Reserved).count();
     assert_eq!(logged, reserved, "each has its order in the log");
     store.close().await.unwrap();
     assert_eq!(integrity(&path), "ok");
@@ -167,8 +167,8 @@ async fn a_call_that_fails_half_way_changes_nothing() {
     let error = refused.await.unwrap_err();
     assert!(!error.may_have_happened() && error.to_string().contains("nothing was changed"), "{error}");
     beside.await.unwrap();
-    let books = sound_books(&store).await;
-    assert!(books.reservations.is_empty() && UnitRange::total(&books.skus[0].free) == 1_000);
+    let snapshot = sound_snapshot(&store).await;
+    assert!(snapshot.reservations.is_empty() && UnitRange::total(&snapshot.skus[0].free) == 1_000);
     other.execute_batch("DROP TRIGGER refuse").unwrap();
     assert!(matches!(store.reserve(wish("ann")).await.unwrap(), Reserved::Reserved(_)));
 }

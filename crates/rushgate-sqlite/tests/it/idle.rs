@@ -19,7 +19,7 @@ fn naps_of_the_watcher() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_store_on_which_nobody_listens_does_not_look_for_news() {
+async fn a_store_on_which_nobody_listens_polls_for_nothing() {
     let (_folder, path) = fresh();
     let store = store(&path);
     // There was a listener, and it is gone.

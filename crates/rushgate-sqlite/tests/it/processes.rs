@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use crate::common::{
     Process, ask, child_command, claim, fresh, integrity, lock, me, op, queue, refused, sale, say,
-    sound_books, spec, store, task, token, url, wait_for_parent, wish,
+    sound_snapshot, spec, store, task, token, url, wait_for_parent, wish,
 };
 use rushgate_core::{
-    Acquired, ClientId, Completed, Due, EventKind, Extend, Extended, Grant, Lease, NewTask, Notice, Released,
-    Reserved, Store, Token, Verbs,
+    Acquired, ClientId, Completed, Due, EventKind, Extend, Extended, Grant, Lease, NewTask, Notification,
+    Released, Reserved, Store, Token, Verbs,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_test::ManualClock;
@@ -54,14 +54,14 @@ async fn child_opens_when_told() {
 #[tokio::test]
 async fn calls_wait_for_another_programs_transaction_and_fail_after_a_while() {
     let (_folder, path) = fresh();
-    let patience = Duration::from_millis(300);
-    let store = SqliteStore::open_with(&url(&path), Options::new().patience(patience)).unwrap();
+    let busy_timeout = Duration::from_millis(300);
+    let store = SqliteStore::open_with(&url(&path), Options::new().busy_timeout(busy_timeout)).unwrap();
     let other = Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let start = Instant::now();
     let answer = store.enqueue(op(1), &queue("q"), vec![task("a", 1)]).await;
     let error = refused(answer, "unavailable", "locked for too long");
-    assert!(!error.may_have_happened() && start.elapsed() >= patience);
+    assert!(!error.may_have_happened() && start.elapsed() >= busy_timeout);
 
     // Readers do not wait, and waiting writers continue at once.
     assert_eq!(store.stats(&queue("q")).await.unwrap().ready, 0);
@@ -78,12 +78,12 @@ const TURNS: u64 = 15;
 /// Waits until the token holds the lock.
 async fn wait_for(store: &SqliteStore, name: &str, token: Token) -> Grant {
     loop {
-        let notice = store.notice(token);
+        let notification = store.notification(token);
         match store.acquire(ask(name, token, Duration::from_secs(60))).await.unwrap() {
             Acquired::Granted(grant) => return grant,
-            Acquired::Queued(_) => match notice.await.unwrap() {
-                Notice::Granted(grant) => return grant,
-                Notice::Handed(_) | Notice::Ask | Notice::Revoked => {}
+            Acquired::Queued(_) => match notification.await.unwrap() {
+                Notification::Granted(grant) => return grant,
+                Notification::Handed(_) | Notification::Ask | Notification::Revoked => {}
             },
             Acquired::Busy(busy) => panic!("{busy:?} although it waits"),
         }
@@ -183,7 +183,7 @@ async fn a_sale_in_three_processes_sells_each_unit_once() {
     assert_eq!(units.len(), UNITS as usize);
     let numbers: BTreeSet<u32> = units.iter().map(|unit| unit.parse().unwrap()).collect();
     assert_eq!(numbers, (1..=UNITS).collect());
-    assert_eq!(sound_books(&shop).await.reservations.len(), UNITS as usize);
+    assert_eq!(sound_snapshot(&shop).await.reservations.len(), UNITS as usize);
 }
 
 #[tokio::test]
@@ -211,14 +211,14 @@ async fn a_release_and_an_enqueue_wake_another_process_without_its_timer() {
     let mut child = Process::start("processes::child_releases_and_enqueues", &path);
     assert_eq!(child.hear().as_deref(), Some("held"));
     let (mine, ready) = (token(1), store.ready(&queue("q")));
-    let notice = store.notice(mine);
+    let notification = store.notification(mine);
     let Acquired::Queued(queued) = store.acquire(ask("l", mine, Duration::from_secs(60))).await.unwrap()
     else {
         panic!("the child does not hold the lock");
     };
     assert!(queued.check_after > 2 * TIMER);
     child.go();
-    tokio::time::timeout(TIMER, notice).await.expect("no notification of the release").unwrap();
+    tokio::time::timeout(TIMER, notification).await.expect("no notification of the release").unwrap();
     tokio::time::timeout(TIMER, ready).await.expect("no notification of the enqueue").unwrap();
     let again = store.acquire(ask("l", mine, Duration::from_secs(60))).await.unwrap();
     assert!(matches!(again, Acquired::Granted(_)), "{again:?}");
@@ -239,7 +239,7 @@ async fn child_releases_and_enqueues() {
 }
 
 #[tokio::test]
-async fn another_listener_hears_of_the_next_delay_when_the_first_is_over() {
+async fn another_listener_is_notified_of_the_next_delay_when_the_first_is_over() {
     let (_folder, path) = fresh();
     // Two stores in one process see each other as two processes do.
     let (here, there) = (store(&path), store(&path));
@@ -255,7 +255,7 @@ async fn another_listener_hears_of_the_next_delay_when_the_first_is_over() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_was_too_late_and_asked_again_is_not_told_of_the_past() {
+async fn a_waiter_that_was_too_late_and_asked_again_is_not_notified_of_the_past() {
     let (_folder, path) = fresh();
     let clock = ManualClock::default();
     let open = || {
@@ -275,7 +275,7 @@ async fn a_waiter_that_was_too_late_and_asked_again_is_not_told_of_the_past() {
     assert!(matches!(third, Acquired::Granted(_)), "{third:?}");
     let again = there.acquire(ask("l", token(2), wait)).await.unwrap();
     assert!(matches!(again, Acquired::Queued(_)), "{again:?}");
-    let told = tokio::time::timeout(Duration::from_millis(200), there.notice(token(2))).await;
+    let told = tokio::time::timeout(Duration::from_millis(200), there.notification(token(2))).await;
     assert!(told.is_err(), "unexpected notification: {told:?}");
 }
 
@@ -303,11 +303,11 @@ async fn what_was_acknowledged_survives_kill_minus_nine_and_nothing_is_half_done
 
         assert_eq!(integrity(&path), "ok");
         let store = store(&path);
-        let books = sound_books(&store).await;
+        let snapshot = sound_snapshot(&store).await;
         reserved += n as usize;
-        assert!(books.reservations.len() >= reserved, "{} of {reserved}", books.reservations.len());
-        reserved = books.reservations.len();
-        let logged = books.events.iter().filter(|event| event.kind == EventKind::Reserved).count();
+        assert!(snapshot.reservations.len() >= reserved, "{} of {reserved}", snapshot.reservations.len());
+        reserved = snapshot.reservations.len();
+        let logged = snapshot.events.iter().filter(|event| event.kind == EventKind::Reserved).count();
         assert_eq!(logged, reserved, "each has its order in the log");
         // The child still holds its lock until the lease expires.
         let token = Token::new(ClientId::from_u64(client.parse().unwrap()), 0);

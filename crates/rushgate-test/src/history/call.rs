@@ -53,16 +53,16 @@ impl Answer {
 
 /// Sorts the rows of a snapshot, which have no order of their own.
 fn in_order(reply: Reply) -> Reply {
-    let Reply::Books(mut books) = reply else { return reply };
-    books.reservations.sort_by_key(|row| row.id);
-    books.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
-    books.buyers.sort();
-    books.deadlines.sort();
-    for sku in &mut books.skus {
+    let Reply::Snapshot(mut snapshot) = reply else { return reply };
+    snapshot.reservations.sort_by_key(|row| row.id);
+    snapshot.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
+    snapshot.buyers.sort();
+    snapshot.deadlines.sort();
+    for sku in &mut snapshot.skus {
         for ranges in [&mut sku.free, &mut sku.withdrawn] {
             ranges.sort_unstable();
             *ranges = UnitRange::gather(ranges.drain(..));
         }
     }
-    Reply::Books(books)
+    Reply::Snapshot(snapshot)
 }

@@ -148,9 +148,9 @@ impl History {
 
     /// Plans a rebuild of the sale from the model's state.
     async fn plan_rebuild(&mut self) -> Result<(), Mismatch> {
-        let books = self.model.books(&plan::the_sale()).await;
-        let books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
-        self.plan.rebuild(&books);
+        let snapshot = self.model.snapshot(&plan::the_sale()).await;
+        let snapshot = snapshot.map_err(|error| self.mismatch(format!("no snapshot: {error}")))?;
+        self.plan.rebuild(&snapshot);
         Ok(())
     }
 
@@ -212,9 +212,9 @@ impl History {
             }
         }
         self.last = told;
-        let books = self.store.books(&plan::the_sale()).await;
-        let books = books.map_err(|error| self.mismatch(format!("no books: {error}")))?;
-        let audit = audit_store(&books);
+        let snapshot = self.store.snapshot(&plan::the_sale()).await;
+        let snapshot = snapshot.map_err(|error| self.mismatch(format!("no snapshot: {error}")))?;
+        let audit = audit_store(&snapshot);
         let failed: Vec<_> = audit.checks.iter().filter(|check| !check.ok).collect();
         if audit.ok { Ok(()) } else { Err(self.mismatch(format!("the audit fails: {failed:#?}"))) }
     }

@@ -5,14 +5,14 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
 use rushgate_core::{
-    Acquire, Announce, Beacon, Books, BuyerId, Claim, ClientId, Completion, ContentType, Delivery,
-    DrawSecret, Due, Enter, Extend, Failure, Fire, Follow, HaltReason, Heartbeat, Hold, HoldTime,
-    IdempotencyKey, IfDead, KeyLimits, Lease, Line, Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op,
-    OrderBatch, OutboxId, Overflow, Owner, Page, Payload, Priority, QueueLimits, QueueName, Rate, Receipt,
-    Relay, ReleaseWith, Request, ReservationId, ReservationRow, Reserve, Retention, Retry, RoomOrder,
-    RoomRules, SaleId, SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, StockChange,
-    Switch, TaskId, TaskKey, TaskProgress, TaskRelease, TaskState, Ticket, Timestamp, Token, UnitChoice,
-    Verdict, WorkerId, WorkerMode, verb,
+    Acquire, Announce, Beacon, BuyerId, Claim, ClientId, Completion, ContentType, Delivery, DrawSecret, Due,
+    Enter, Extend, Failure, Fire, Follow, HaltReason, Heartbeat, Hold, HoldTime, IdempotencyKey, IfDead,
+    KeyLimits, Lease, Line, Listing, LockName, NewSchedule, NewTask, OnDuplicate, Op, OrderBatch, OutboxId,
+    Overflow, Owner, Page, Payload, Priority, QueueLimits, QueueName, Rate, Receipt, Relay, ReleaseWith,
+    Request, ReservationId, ReservationRow, Reserve, Retention, Retry, RoomOrder, RoomRules, SaleId,
+    SaleSecret, SaleSpec, Schedule, ScheduleId, Selection, Sku, SkuSpec, Snapshot, StockChange, Switch,
+    TaskId, TaskKey, TaskProgress, TaskRelease, TaskState, Ticket, Timestamp, Token, UnitChoice, Verdict,
+    WorkerId, WorkerMode, verb,
 };
 
 use super::call::Answer;
@@ -155,7 +155,7 @@ impl Plan {
             let waited = |id: &&str| Request::waited(queue(name), task(id), Page::first(100));
             calls.extend(TASKS.iter().map(waited));
         }
-        calls.extend([Request::sale(the_sale()), Request::books(the_sale()), Request::room(the_sale())]);
+        calls.extend([Request::sale(the_sale()), Request::snapshot(the_sale()), Request::room(the_sale())]);
         calls.push(Request::failed_orders(the_sale(), Page::first(1_000)));
         calls
     }
@@ -214,7 +214,7 @@ impl Plan {
 
     /// Plans a rebuild from a ledger that knows some of the reservations. Sometimes it does not add up or is
     /// superseded; then it is repeated.
-    pub(super) fn rebuild(&mut self, books: &Books) {
+    pub(super) fn rebuild(&mut self, snapshot: &Snapshot) {
         if !self.has_ledger {
             let by = self.op();
             self.rebuilding.extend([
@@ -223,7 +223,7 @@ impl Plan {
             ]);
             return;
         }
-        let heard_of: Vec<_> = books.reservations.iter().filter(|_| self.chance(75)).collect();
+        let heard_of: Vec<_> = snapshot.reservations.iter().filter(|_| self.chance(75)).collect();
         if self.chance(50) {
             let of = if self.chance(80) { self.generation } else { 1 };
             self.rebuilding.push_back(Request::halt_sale(the_sale(), of, HaltReason::Operator));
@@ -233,15 +233,21 @@ impl Plan {
         if is_spoilt {
             let some = &heard_of[heard_of.len() / 2..];
             let dropped = usize::from(self.chance(50));
-            self.rebuild_from(books, some, generation, dropped);
+            self.rebuild_from(snapshot, some, generation, dropped);
         }
-        self.rebuild_from(books, &heard_of, generation + u32::from(is_spoilt), 0);
+        self.rebuild_from(snapshot, &heard_of, generation + u32::from(is_spoilt), 0);
     }
 
     /// Plans a rebuild without the first `dropped` parts.
-    fn rebuild_from(&mut self, books: &Books, heard_of: &[&ReservationRow], generation: u32, dropped: usize) {
+    fn rebuild_from(
+        &mut self,
+        snapshot: &Snapshot,
+        heard_of: &[&ReservationRow],
+        generation: u32,
+        dropped: usize,
+    ) {
         let (by, s) = (self.op(), the_sale());
-        let (parts, stock) = rebuild::parts(books, heard_of, self.generation);
+        let (parts, stock) = rebuild::parts(snapshot, heard_of, self.generation);
         self.rebuilding.push_back(Request::begin_rebuild(by, s.clone()));
         for part in parts.into_iter().skip(dropped) {
             let load = Request::load(by, s.clone(), generation, part);

@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use rushgate_core::{
-    Books, HoldState, LedgerOrder, Load, OrderIntent, ReservationRow, SkuCounters, Stocktake, UnitNumber,
+    HoldState, LedgerOrder, Load, OrderIntent, ReservationRow, SkuCounters, Snapshot, Stocktake, UnitNumber,
     UnitRange,
 };
 
 /// The data of a ledger that knows these reservations, in parts, and the stock that they add up to.
 pub(super) fn parts(
-    books: &Books,
+    snapshot: &Snapshot,
     heard_of: &[&ReservationRow],
     generation: u32,
 ) -> (Vec<Load>, Vec<Stocktake>) {
@@ -17,7 +17,7 @@ pub(super) fn parts(
     let (first, second) = orders.split_at(orders.len() / 2);
     let mut parts = vec![Load::Orders(first.to_vec()), Load::Orders(second.to_vec())];
     let mut stock = Vec::new();
-    for sku in &books.skus {
+    for sku in &snapshot.skus {
         let of_sku = orders.iter().flat_map(|order| &order.units).filter(|(of, _)| *of == sku.sku);
         stock.push(shelves(sku, &of_sku.map(|(_, unit)| *unit).collect(), &mut parts));
     }

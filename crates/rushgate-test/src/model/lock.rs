@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Lease, Left,
-    LockName, LockState, Notice, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Reply, Result,
-    Timestamp, Token, WaiterState,
+    LockName, LockState, Notification, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Reply,
+    Result, Timestamp, Token, WaiterState,
 };
 
 use super::{Model, Planted};
@@ -15,7 +15,7 @@ pub(super) struct Locks {
     /// Tokens with a listener in this process: a grant to one of them needs no claim window.
     pub(super) listening: BTreeSet<Token>,
     /// Notifications of the last step.
-    pub(super) news: Vec<(Token, Notice)>,
+    pub(super) notifications: Vec<(Token, Notification)>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -146,7 +146,7 @@ impl Model {
         if listens {
             lock.line.remove(first);
             let grant = lock.grant_now(now).expect("it was just granted");
-            self.locks.news.push((waiter.token, Notice::Granted(grant)));
+            self.locks.notifications.push((waiter.token, Notification::Granted(grant)));
         } else {
             lock.line[first].place = Place::Granted;
         }
@@ -332,7 +332,7 @@ impl Model {
         if let Some(holder) = &lost {
             lock.holder = None;
             lock.take_from_line(holder.token);
-            self.locks.news.push((holder.token, Notice::Revoked));
+            self.locks.notifications.push((holder.token, Notification::Revoked));
         }
         self.hand_over(now, name);
         Ok(lost)
@@ -352,11 +352,11 @@ impl Model {
     }
 
     /// The notification that a token missed: it was granted a lock that it has not confirmed.
-    pub(super) fn missed_notice(&self, now: Timestamp, token: Token) -> Option<Notice> {
+    pub(super) fn missed_notice(&self, now: Timestamp, token: Token) -> Option<Notification> {
         let granted = |lock: &Lock| {
             let row = lock.line.iter().any(|waiter| waiter.token == token && waiter.place == Place::Granted);
             row && lock.holds(now, token)
         };
-        self.locks.by_name.values().any(granted).then_some(Notice::Ask)
+        self.locks.by_name.values().any(granted).then_some(Notification::Ask)
     }
 }

@@ -485,7 +485,7 @@ impl Queue {
         let record = self.records.get_mut(id).expect("it was just found");
         (record.content.due, record.due, record.line_due) = (due, due, due);
         record.revision = revision;
-        self.seat_anew(id);
+        self.reseat(id);
         self.note(now, id, TaskChange::Replaced { due });
         Rescheduled::Rescheduled { due }
     }

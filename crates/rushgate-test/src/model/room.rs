@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
 use rushgate_core::{
-    Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined, Pace, Result,
-    RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+    AdmissionSchedule, Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined,
+    Result, RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
 };
 
 use super::{Model, Planted};
@@ -14,7 +14,7 @@ pub(super) type Rooms = BTreeMap<SaleId, Room>;
 pub(super) struct Room {
     rules: RoomRules,
     opened: Timestamp,
-    pace: Option<Pace>,
+    pace: Option<AdmissionSchedule>,
     secret: DrawSecret,
     closed_entry: Option<ClosedEntry>,
     drawn: Option<Drawn>,
@@ -64,8 +64,8 @@ impl Room {
         }
         if rules != self.rules {
             let is_reset = self.bug == Some(Planted::NewRateServesAnew);
-            let change = |pace: Pace| match is_reset {
-                true => Pace::from(rules.rate, now),
+            let change = |pace: AdmissionSchedule| match is_reset {
+                true => AdmissionSchedule::from(rules.rate, now),
                 false => pace.changed(now, self.joined, rules.rate, rules.from),
             };
             self.pace = self.pace.map(change);
@@ -135,8 +135,8 @@ impl Room {
     }
 }
 
-fn first_pace(now: Timestamp, rules: &RoomRules) -> Pace {
-    Pace::from(rules.rate, now.max(rules.from.unwrap_or_default()))
+fn first_pace(now: Timestamp, rules: &RoomRules) -> AdmissionSchedule {
+    AdmissionSchedule::from(rules.rate, now.max(rules.from.unwrap_or_default()))
 }
 
 impl Model {

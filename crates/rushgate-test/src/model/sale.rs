@@ -5,11 +5,10 @@ mod rebuild;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rushgate_core::{
-    Books, BuyerCount, BuyerId, ClientId, Created, Deadline, Decision, Error, Event, EventKind, Halt,
-    HaltReason, Hold, HoldState, Line, ListedSale, Op, OrderIntent, Page, Reply, ReservationId,
-    ReservationRow, Reserve, Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku,
-    SkuCounters, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
-    Verdict,
+    BuyerCount, BuyerId, ClientId, Created, Deadline, Decision, Error, Event, EventKind, Halt, HaltReason,
+    Hold, HoldState, Line, ListedSale, Op, OrderIntent, Page, Reply, ReservationId, ReservationRow, Reserve,
+    Reserved, Result, SaleId, SaleSpec, SaleState, SaleStatus, Settled, Sku, SkuCounters, SkuState, Snapshot,
+    StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow, Verdict,
 };
 
 use super::{Model, Planted};
@@ -430,7 +429,7 @@ impl Sale {
         }
     }
 
-    fn books(&self) -> Books {
+    fn snapshot(&self) -> Snapshot {
         let row = |held: &Held| ReservationRow {
             id: held.hold.id,
             buyer: held.hold.buyer.clone(),
@@ -447,7 +446,7 @@ impl Sale {
             reservation: *id,
         };
         let deadline = |hold: &Hold| Deadline { at: hold.deadline, seq: hold.seq, reservation: hold.id };
-        Books {
+        Snapshot {
             spec: self.spec.clone(),
             status: self.status,
             generation: self.generation,
@@ -688,9 +687,9 @@ impl Model {
         Ok(events.iter().filter(|event| event.seq > page.after).take(page.limit as usize).cloned().collect())
     }
 
-    /// See [`Verbs::books`](rushgate_core::Verbs::books).
-    pub fn books(&self, sale: &SaleId) -> Result<Books> {
-        Ok(self.sale_ref(sale)?.books())
+    /// See [`Verbs::snapshot`](rushgate_core::Verbs::snapshot).
+    pub fn snapshot(&self, sale: &SaleId) -> Result<Snapshot> {
+        Ok(self.sale_ref(sale)?.snapshot())
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{
-    Answer, Durability, Error, Log, Notice, QueueName, Reply, Request, Result, Store, StoreCalls, StoreInfo,
-    TaskId, Timestamp, Token, Topic,
+    Answer, Durability, Error, Log, Notification, QueueName, Reply, Request, Result, Store, StoreCalls,
+    StoreInfo, TaskId, Timestamp, Token, Topic,
 };
 use tokio::sync::{Notify, oneshot};
 
@@ -36,8 +36,8 @@ struct Inner {
     closed: AtomicBool,
 }
 
-/// A call of `notice`: its number and channel.
-type Listener = (u64, oneshot::Sender<Notice>);
+/// A call of `notification`: its number and channel.
+type Listener = (u64, oneshot::Sender<Notification>);
 
 /// Unregisters the listener when dropped.
 struct Listening {
@@ -92,11 +92,11 @@ impl MemoryStore {
     pub fn advance(&self, by: Duration) {
         self.inner.clock.advance(by);
         let mut model = locked(&self.inner.model);
-        self.tell_over(&mut model);
+        self.tell_finished(&mut model);
         self.tell_events(&mut model);
         drop(model);
         let listening: Vec<Token> = locked(&self.inner.listeners).keys().copied().collect();
-        listening.into_iter().for_each(|token| self.tell(token, Notice::Ask));
+        listening.into_iter().for_each(|token| self.tell(token, Notification::Ask));
         locked(&self.inner.bells).values().for_each(|bell| bell.notify_one());
     }
 
@@ -136,25 +136,25 @@ impl MemoryStore {
         let mut model = locked(&self.inner.model);
         model.locks.listening = locked(&self.inner.listeners).keys().copied().collect();
         let answer = step(&mut model, self.inner.clock.now());
-        let news = std::mem::take(&mut model.locks.news);
+        let notifications = std::mem::take(&mut model.locks.notifications);
         let woken = std::mem::take(&mut model.queues.woken);
-        self.tell_over(&mut model);
+        self.tell_finished(&mut model);
         self.tell_events(&mut model);
         drop(model);
-        news.into_iter().for_each(|(token, notice)| self.tell(token, notice));
+        notifications.into_iter().for_each(|(token, notification)| self.tell(token, notification));
         woken.iter().for_each(|queue| self.bell(queue).notify_one());
         answer
     }
 
-    fn tell(&self, token: Token, notice: Notice) {
+    fn tell(&self, token: Token, notification: Notification) {
         let listeners = locked(&self.inner.listeners).remove(&token).unwrap_or_default();
         for (_, listener) in listeners {
             // The listener may be gone: a notification is a hint.
-            let _ = listener.send(notice);
+            let _ = listener.send(notification);
         }
     }
 
-    fn tell_over(&self, model: &mut Model) {
+    fn tell_finished(&self, model: &mut Model) {
         let now = self.inner.clock.now();
         let mut awaited = locked(&self.inner.awaited);
         let all = std::mem::take(&mut *awaited).into_iter().filter(|(.., told)| !told.is_closed());
@@ -170,10 +170,10 @@ impl MemoryStore {
         let now = self.inner.clock.now();
         let mut followed = locked(&self.inner.followed);
         let all = std::mem::take(&mut *followed).into_iter().filter(|(.., told)| !told.is_closed());
-        let (idle, news): (Vec<_>, Vec<_>) =
+        let (idle, notifications): (Vec<_>, Vec<_>) =
             all.partition(|(log, after, _)| model.is_at(now, log, *after).unwrap_or(false));
         *followed = idle;
-        for (.., told) in news {
+        for (.., told) in notifications {
             // The listener may be gone.
             let _ = told.send(());
         }
@@ -183,7 +183,7 @@ impl MemoryStore {
         locked(&self.inner.bells).entry(queue.clone()).or_default().clone()
     }
 
-    fn listen_token(&self, token: Token) -> (Listening, oneshot::Receiver<Notice>) {
+    fn listen_token(&self, token: Token) -> (Listening, oneshot::Receiver<Notification>) {
         let number = self.inner.listener_last.fetch_add(1, Ordering::SeqCst);
         let (sender, receiver) = oneshot::channel();
         locked(&self.inner.listeners).entry(token).or_default().push((number, sender));
@@ -196,16 +196,16 @@ impl Store for MemoryStore {
         Box::pin(ready(self.step_now(|model, now| model.carry_out(now, request))))
     }
 
-    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notice>> {
+    fn listen(&self, topic: Topic) -> Answer<'static, Option<Notification>> {
         match topic {
             Topic::Token(token) => {
-                let (listening, news) = self.listen_token(token);
+                let (listening, notifications) = self.listen_token(token);
                 let missed = self.step_now(|model, now| Ok(model.missed_notice(now, token)));
                 Box::pin(async move {
                     let _listening = listening;
                     match missed? {
-                        Some(notice) => Ok(Some(notice)),
-                        None => news.await.map(Some).map_err(|_| closed()),
+                        Some(notification) => Ok(Some(notification)),
+                        None => notifications.await.map(Some).map_err(|_| closed()),
                     }
                 })
             }
@@ -217,7 +217,7 @@ impl Store for MemoryStore {
                     Ok(None)
                 })
             }
-            Topic::Over(queue, id) => {
+            Topic::Finished(queue, id) => {
                 let (told, listened) = oneshot::channel();
                 let live = self.step_now(|model, now| Ok(model.is_awaited(now, &queue, &id)));
                 if let Ok(true) = live {
@@ -266,7 +266,7 @@ fn closed() -> Error {
 }
 
 /// Waits for a notification, unless there is nothing to wait for.
-fn hear(waits: Result<bool>, listened: oneshot::Receiver<()>) -> Answer<'static, Option<Notice>> {
+fn hear(waits: Result<bool>, listened: oneshot::Receiver<()>) -> Answer<'static, Option<Notification>> {
     Box::pin(async move {
         if waits? {
             listened.await.map_err(|_| closed())?;

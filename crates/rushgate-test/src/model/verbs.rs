@@ -84,7 +84,7 @@ impl Model {
             Request::Sales(v) => self.sales(now, &v.page).map(Reply::Sales),
             Request::Reservation(v) => self.reservation(&v.sale, v.id).map(Reply::Reservation),
             Request::Events(v) => self.events(&v.sale, &v.page).map(Reply::Events),
-            Request::Books(v) => self.books(&v.sale).map(Reply::Books),
+            Request::Snapshot(v) => self.snapshot(&v.sale).map(Reply::Snapshot),
             Request::SetRoom(v) => self.set_room(now, &v.sale, v.rules, v.secret).map(Reply::SetRoom),
             Request::Room(v) => self.room(now, &v.sale).map(Reply::Room),
             Request::Join(v) => self.join(now, &v.sale, &v.buyer).map(Reply::Join),

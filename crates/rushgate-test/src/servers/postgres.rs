@@ -15,7 +15,7 @@ use super::process::signal;
 const PROGRAMS: &str = "/usr/lib/postgresql/15/bin";
 
 /// Longer than a start takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_BUDGET: Duration = Duration::from_secs(60);
 
 /// How long the shared server keeps running after its last user, in seconds, so that the next test finds it.
 const LINGER: &str = "1";
@@ -280,7 +280,7 @@ fn wait_until_ready(directory: &Path, postgres: &mut Child) {
         lines.first() == Some(&postgres_id(postgres).as_str()) && lines.last() == Some(&"ready")
     };
     while !is_ready() {
-        let ended = start.elapsed() > PATIENCE;
+        let ended = start.elapsed() > RETRY_BUDGET;
         if ended {
             let log = fs::read_to_string(directory.join("log")).unwrap_or_default();
             panic!("Postgres does not start: {log}");

@@ -4,7 +4,7 @@ use rushgate_core::audit;
 use rushgate_test::controls::{DecrementThenPublish, ReadCompareWrite, Wreck};
 
 fn failed(wreck: &Wreck) -> Vec<String> {
-    let checks = audit(&wreck.books, Some(&wreck.ledger)).checks;
+    let checks = audit(&wreck.snapshot, Some(&wreck.ledger)).checks;
     checks.into_iter().filter(|check| !check.ok).map(|check| check.name).collect()
 }
 

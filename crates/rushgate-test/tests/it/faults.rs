@@ -47,9 +47,9 @@ async fn a_client_that_asks_again_by_token_sells_each_unit_once() {
         let answer = until_answered(async || store.reserve(wish.clone()).await).await;
         assert!(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_)), "{answer:?}");
     }
-    let books = store.behind().books(&spec.id).await.unwrap();
-    assert!(rushgate_core::audit(&books, None).ok);
-    assert_eq!((books.reservations.len(), books.skus[0].free.len()), (50, 0));
+    let snapshot = store.behind().snapshot(&spec.id).await.unwrap();
+    assert!(rushgate_core::audit(&snapshot, None).ok);
+    assert_eq!((snapshot.reservations.len(), snapshot.skus[0].free.len()), (50, 0));
     assert!(store.faults() > 20);
 }
 

@@ -3,17 +3,17 @@ use std::time::Duration;
 
 use rand::RngExt;
 use rushgate_core::{
-    Acquire, Acquired, Answer, Error, Grant, Lease, LockName, Notice, Queued, Result, Store, Token, Verbs,
-    check_duration,
+    Acquire, Acquired, Answer, Error, Grant, Lease, LockName, Notification, Queued, Result, Store, Token,
+    Verbs, check_duration,
 };
 use tokio::time::{Instant, sleep};
 
 use super::Lock;
 use super::guard::LockGuard;
-use super::held::Grasp;
 use crate::Rushgate;
 use crate::clock::{Boot, margin};
-use crate::patience::{PATIENCE, ask};
+use crate::held::NewGrant;
+use crate::retry::{RETRY_BUDGET, ask};
 
 /// Outcome of acquiring a lock.
 #[derive(Debug)]
@@ -113,10 +113,10 @@ impl Waiting<'_> {
                 return Ok(LockOutcome::Busy(busy));
             }
             // Listen before asking: otherwise a grant sent in between would be missed.
-            let mut news = News::listen(&self.lock.gate, self.place.token);
+            let mut listener = Listener::listen(&self.lock.client, self.place.token);
             let (sent, answer) = self.ask().await?;
             let queued = match answer {
-                Acquired::Granted(grant) => return Ok(self.held(grant, sent, news)),
+                Acquired::Granted(grant) => return Ok(self.held(grant, sent, listener)),
                 Acquired::Busy(core) => {
                     self.not_in_line().await;
                     let (retry_after, waiters) = (core.retry_after, core.waiters);
@@ -130,11 +130,11 @@ impl Waiting<'_> {
                 position: Some(queued.position),
             };
             let wake_after = check_after(queued).min(self.left());
-            if let Some(grant) = news.granted_within(wake_after).await
+            if let Some(grant) = listener.granted_within(wake_after).await
                 && is_fresh(grant, queued, sent)
             {
-                let news = News::listen(&self.lock.gate, self.place.token);
-                return Ok(self.held(grant, sent, news));
+                let listener = Listener::listen(&self.lock.client, self.place.token);
+                return Ok(self.held(grant, sent, listener));
             }
         }
     }
@@ -143,12 +143,12 @@ impl Waiting<'_> {
     /// request was sent.
     async fn ask(&self) -> Result<(Boot, Acquired)> {
         let lock = self.lock;
-        let owner = lock.gate.owner(&lock.label);
+        let owner = lock.client.owner(&lock.label);
         let mut sent = Boot::now();
-        let patient_until = self.give_up_at.max(Instant::now() + PATIENCE);
-        let answer = ask(patient_until, lock.gate.closing(), || {
+        let patient_until = self.give_up_at.max(Instant::now() + RETRY_BUDGET);
+        let answer = ask(patient_until, lock.client.closing(), || {
             sent = Boot::now();
-            lock.gate.store().acquire(Acquire {
+            lock.client.store().acquire(Acquire {
                 name: lock.name.clone(),
                 token: self.place.token,
                 lease: self.lease,
@@ -171,11 +171,11 @@ impl Waiting<'_> {
         self.give_up_at.saturating_duration_since(Instant::now())
     }
 
-    fn held(self, grant: Grant, sent: Boot, news: News) -> LockOutcome {
+    fn held(self, grant: Grant, sent: Boot, listener: Listener) -> LockOutcome {
         let lock = self.lock;
         let (name, token) = self.place.become_held();
         let left = grant.lease_left.min(self.lease.get());
-        let held = Grasp {
+        let held = NewGrant {
             name,
             token,
             fence: grant.fence,
@@ -184,7 +184,7 @@ impl Waiting<'_> {
             renew: lock.renew,
             max_until: lock.max_hold.map(|max_hold| sent + max_hold),
         };
-        LockOutcome::Held(LockGuard::new(&lock.gate, held, news.revoked()))
+        LockOutcome::Held(LockGuard::new(&lock.client, held, listener.revoked()))
     }
 }
 
@@ -206,7 +206,7 @@ fn check_after(queued: Queued) -> Duration {
 
 /// Rollback guard: on drop it leaves the wait queue, and releases a lock that was granted meanwhile.
 struct Place {
-    gate: Rushgate,
+    client: Rushgate,
     name: LockName,
     token: Token,
     /// Time after which the store drops the waiter and the lock anyway.
@@ -216,8 +216,8 @@ struct Place {
 
 impl Place {
     fn new(lock: &Lock, lives: Duration) -> Self {
-        let token = lock.token.unwrap_or_else(|| lock.gate.token());
-        Self { gate: lock.gate.clone(), name: lock.name.clone(), token, lives, left: false }
+        let token = lock.token.unwrap_or_else(|| lock.client.token());
+        Self { client: lock.client.clone(), name: lock.name.clone(), token, lives, left: false }
     }
 
     fn forget(&mut self) {
@@ -231,7 +231,7 @@ impl Place {
 
     /// Leaves now. If the store cannot be reached, the drop keeps trying.
     async fn leave(&mut self) {
-        let answer = self.gate.store().leave(&self.name, self.token).await;
+        let answer = self.client.store().leave(&self.name, self.token).await;
         self.left = answer.is_ok();
     }
 }
@@ -241,9 +241,9 @@ impl Drop for Place {
         if self.left {
             return;
         }
-        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
+        let (store, closing) = (self.client.store_arc(), self.client.closing().clone());
         let (name, token, lives) = (self.name.clone(), self.token, self.lives);
-        self.gate.in_background(async move {
+        self.client.in_background(async move {
             let until = Instant::now() + lives;
             let left = ask(until, &closing, || store.leave(&name, token)).await;
             if let Err(error) = left {
@@ -254,25 +254,25 @@ impl Drop for Place {
 }
 
 /// Notifications for one token, received from construction on.
-struct News {
+struct Listener {
     store: Arc<dyn Store>,
     token: Token,
-    next: Answer<'static, Notice>,
+    next: Answer<'static, Notification>,
 }
 
-impl News {
-    fn listen(gate: &Rushgate, token: Token) -> Self {
-        let store = gate.store_arc();
-        Self { next: store.notice(token), store, token }
+impl Listener {
+    fn listen(client: &Rushgate, token: Token) -> Self {
+        let store = client.store_arc();
+        Self { next: store.notification(token), store, token }
     }
 
     /// Returns a grant for the full lease that is pushed within `time`. Any other notification ends the wait
     /// with `None`. A grant for the claim window is among them: the next request returns its full lease.
     async fn granted_within(&mut self, time: Duration) -> Option<Grant> {
         tokio::select! {
-            notice = &mut self.next => match notice {
-                Ok(Notice::Granted(grant)) => Some(grant),
-                Ok(Notice::Handed(_) | Notice::Ask | Notice::Revoked) => None,
+            notification = &mut self.next => match notification {
+                Ok(Notification::Granted(grant)) => Some(grant),
+                Ok(Notification::Handed(_) | Notification::Ask | Notification::Revoked) => None,
                 Err(error) => self.deaf(error, time).await,
             },
             () = sleep(time) => None,
@@ -290,9 +290,9 @@ impl News {
     async fn revoked(mut self) {
         loop {
             match (&mut self.next).await {
-                Ok(Notice::Revoked) => return,
-                Ok(Notice::Granted(_) | Notice::Handed(_) | Notice::Ask) => {
-                    self.next = self.store.notice(self.token);
+                Ok(Notification::Revoked) => return,
+                Ok(Notification::Granted(_) | Notification::Handed(_) | Notification::Ask) => {
+                    self.next = self.store.notification(self.token);
                     // Listening continues meanwhile. The pause only prevents a busy loop on repeated notifications.
                     sleep(CHECK_MIN).await;
                 }

@@ -6,11 +6,11 @@ use rushgate_core::{
 };
 use tokio::time::{Instant, timeout_at};
 
-use super::held::{Grasp, Held, LostReason};
 use crate::Rushgate;
 use crate::clock::{Boot, MARGIN_MAX};
-use crate::patience::{PATIENCE, ask};
+use crate::held::{Held, LostReason, NewGrant};
 use crate::queue::Enqueue;
+use crate::retry::{RETRY_BUDGET, ask};
 
 /// A held lock. The value is the ownership: it can move between tasks and threads, and dropping it releases the lock.
 ///
@@ -21,9 +21,9 @@ use crate::queue::Enqueue;
 /// Dropping never blocks: the release is sent, and its answer is read in the background.
 #[must_use = "dropping the guard releases the lock"]
 pub struct LockGuard {
-    gate: Rushgate,
+    client: Rushgate,
     held: Held,
-    owed: bool,
+    releases_on_drop: bool,
 }
 
 /// Outcome of a release with a task.
@@ -46,13 +46,13 @@ pub enum ReleaseWithOutcome {
 impl LockGuard {
     /// Builds a guard from a grant, and starts its renewal. The lock is lost when `revoked` resolves.
     pub(super) fn new(
-        gate: &Rushgate,
-        grasp: Grasp,
+        client: &Rushgate,
+        grant: NewGrant,
         revoked: impl Future<Output = ()> + Send + 'static,
     ) -> Self {
-        let held = Held::new(&grasp);
-        gate.renewals().insert(held.clone(), &grasp, Box::pin(revoked));
-        Self { gate: gate.clone(), held, owed: true }
+        let held = Held::new(&grant);
+        client.renewals().insert(held.clone(), &grant, Box::pin(revoked));
+        Self { client: client.clone(), held, releases_on_drop: true }
     }
 
     /// A view of the lock, to pass to the code that it protects.
@@ -90,9 +90,9 @@ impl LockGuard {
     /// # Errors
     /// The store could not answer. Nothing was changed.
     pub async fn is_held(&self) -> Result<bool> {
-        let held = self.gate.ask(|| self.gate.store().held(self.name(), self.token())).await?;
+        let held = self.client.ask(|| self.client.store().held(self.name(), self.token())).await?;
         if held.is_none() {
-            self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+            self.client.renewals().lose(self.token(), LostReason::NotHeld);
         }
         Ok(held.is_some())
     }
@@ -104,22 +104,22 @@ impl LockGuard {
     /// [`is_invalid`](crate::Error::is_invalid) for a lease outside its range. Otherwise the store could not
     /// answer: the lease ends at the old or the new time, and the guard assumes the earlier.
     pub async fn extend(&self, lease: Duration) -> Result<bool> {
-        let Some(lease) = self.gate.renewals().change(self.token(), Lease::new(lease)?) else {
+        let Some(lease) = self.client.renewals().change(self.token(), Lease::new(lease)?) else {
             return Ok(false);
         };
         let wish = Extend { name: self.name().clone(), token: self.token(), lease };
         let mut sent = Boot::now();
-        let answers = self.gate.ask(|| {
+        let answers = self.client.ask(|| {
             sent = Boot::now();
-            self.gate.store().extend(vec![wish.clone()])
+            self.client.store().extend(vec![wish.clone()])
         });
         match answers.await?.first() {
             Some(Extended::Extended(_)) => {
-                self.gate.renewals().extended(self.token(), lease, sent);
+                self.client.renewals().extended(self.token(), lease, sent);
                 Ok(true)
             }
             Some(Extended::NotHeld) | None => {
-                self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+                self.client.renewals().lose(self.token(), LostReason::NotHeld);
                 Ok(false)
             }
         }
@@ -135,11 +135,11 @@ impl LockGuard {
     /// in the background, and the lock expires with its lease at the latest.
     pub async fn release(mut self) -> Result<Released> {
         // After the lease there is nothing left to release.
-        let until = Instant::now() + self.held.time_left().min(PATIENCE);
+        let until = Instant::now() + self.held.time_left().min(RETRY_BUDGET);
         self.let_go();
-        let release = || self.gate.store().release(self.name(), self.token());
-        let answer = ask(until, self.gate.closing(), release).await?;
-        self.owed = false;
+        let release = || self.client.store().release(self.name(), self.token());
+        let answer = ask(until, self.client.closing(), release).await?;
+        self.releases_on_drop = false;
         Ok(answer)
     }
 
@@ -153,11 +153,11 @@ impl LockGuard {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use rushgate::lock::ReleaseWithOutcome;
     ///
-    /// let mails = gate.queue_of::<String>("mails")?;
-    /// let guard = gate.lock("invoice:7")?.acquire().await?.held().expect("nobody has it");
+    /// let mails = client.queue_of::<String>("mails")?;
+    /// let guard = client.lock("invoice:7")?.acquire().await?.held().expect("nobody has it");
     /// // … the invoice is written …
     /// let mail = mails.enqueue("invoice:7", "ann@example.com".to_owned());
     /// match guard.release_with(mail).await? {
@@ -166,8 +166,8 @@ impl LockGuard {
     ///     ReleaseWithOutcome::NotTaken { guard, why } => println!("{why:?}; {} is still held", guard.name()),
     /// }
     /// assert_eq!(mails.stats().await?.ready, 1);
-    /// assert!(gate.lock("invoice:7")?.holders().await?.is_empty());
-    /// # gate.close().await
+    /// assert!(client.lock("invoice:7")?.holders().await?.is_empty());
+    /// # client.close().await
     /// # }
     /// ```
     ///
@@ -180,15 +180,15 @@ impl LockGuard {
     /// again is safe. After any error the lock is released in the background, and expires with its lease at
     /// the latest.
     pub async fn release_with<T>(mut self, task: Enqueue<'_, T>) -> Result<ReleaseWithOutcome> {
-        let lock = self.gate.lock(self.name())?;
+        let lock = self.client.lock(self.name())?;
         Ok(match lock.release_with(self.token(), task).await? {
             ReleasedWith::Released(enqueued) => {
                 self.let_go();
-                self.owed = false;
+                self.releases_on_drop = false;
                 ReleaseWithOutcome::Released(enqueued)
             }
             ReleasedWith::NotHeld => {
-                self.gate.renewals().lose(self.token(), LostReason::NotHeld);
+                self.client.renewals().lose(self.token(), LostReason::NotHeld);
                 ReleaseWithOutcome::NotHeld
             }
             ReleasedWith::NotTaken(why) => ReleaseWithOutcome::NotTaken { guard: self, why },
@@ -199,19 +199,19 @@ impl LockGuard {
     /// lease ends. Use the token to [extend](super::Lock::extend) or [release](super::Lock::release) it.
     pub fn into_token(mut self) -> Token {
         self.let_go();
-        self.owed = false;
+        self.releases_on_drop = false;
         self.token()
     }
 
     /// Stops renewal and listening. Called before the release is sent, so that no renewal follows it.
     fn let_go(&mut self) {
-        self.gate.renewals().remove(self.token());
+        self.client.renewals().remove(self.token());
         self.held.lose(LostReason::Released);
     }
 
     fn needs_release(&self) -> bool {
         let gone = [LostReason::NotHeld, LostReason::Revoked, LostReason::ReleasedAll];
-        self.owed && !self.held.reason().is_some_and(|reason| gone.contains(&reason))
+        self.releases_on_drop && !self.held.reason().is_some_and(|reason| gone.contains(&reason))
     }
 }
 
@@ -221,9 +221,9 @@ impl Drop for LockGuard {
         if !self.needs_release() {
             return;
         }
-        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
+        let (store, closing) = (self.client.store_arc(), self.client.closing().clone());
         let held = self.held.clone();
-        self.gate.in_background(async move {
+        self.client.in_background(async move {
             // The store's lease ends up to a margin later than ours. After that there is nothing left to
             // release.
             let until = Instant::now() + Boot::now().until(held.until()) + MARGIN_MAX;

@@ -3,17 +3,15 @@
 mod acquire;
 pub mod fence;
 mod guard;
-mod held;
-pub(crate) mod renewal;
 mod run;
 
 use std::time::Duration;
 
 use rushgate_core::{Error, Extend, Extended, ReleaseWith, Result, Verbs};
 
+pub use crate::held::{Held, LostReason};
 pub use acquire::{Busy, LockOutcome};
 pub use guard::{LockGuard, ReleaseWithOutcome};
-pub use held::{Held, LostReason};
 pub use run::{BusyPolicy, RunOutcome};
 #[doc(inline)]
 pub use rushgate_core::{
@@ -32,11 +30,11 @@ use crate::queue::Enqueue;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::LockOutcome;
 ///
-/// let lock = gate.lock("order:42")?.lease(Duration::from_secs(15)).wait(Duration::from_secs(3));
+/// let lock = client.lock("order:42")?.lease(Duration::from_secs(15)).wait(Duration::from_secs(3));
 /// match lock.acquire().await? {
 ///     LockOutcome::Held(guard) => {
 ///         assert!(!guard.is_lost());
@@ -44,13 +42,13 @@ use crate::queue::Enqueue;
 ///     }
 ///     LockOutcome::Busy(busy) => println!("try again in {:?}", busy.retry_after),
 /// }
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[derive(Clone, Debug)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct Lock {
-    gate: Rushgate,
+    client: Rushgate,
     name: LockName,
     lease: Duration,
     wait: Duration,
@@ -70,7 +68,7 @@ impl Rushgate {
     /// control characters or braces.
     pub fn lock(&self, name: impl AsRef<str>) -> Result<Lock> {
         Ok(Lock {
-            gate: self.clone(),
+            client: self.clone(),
             name: LockName::new(name)?,
             lease: Lock::LEASE,
             wait: Lock::WAIT,
@@ -153,7 +151,7 @@ impl Lock {
 
     /// Holder and waiters in one snapshot.
     pub async fn state(&self) -> Result<LockState> {
-        self.gate.ask(|| self.gate.store().show(&self.name)).await
+        self.client.ask(|| self.client.store().show(&self.name)).await
     }
 
     /// Releases the lock on behalf of the holder with this token, for example one that has crashed. No other
@@ -162,7 +160,7 @@ impl Lock {
     /// # Errors
     /// The store could not answer. Repeating the call is safe.
     pub async fn release(&self, token: Token) -> Result<Released> {
-        self.gate.ask(|| self.gate.store().release(&self.name, token)).await
+        self.client.ask(|| self.client.store().release(&self.name, token)).await
     }
 
     /// Releases the lock and enqueues a task, as [`LockGuard::release_with`] does, for the holder with this
@@ -175,7 +173,7 @@ impl Lock {
     /// the answer of the first.
     pub async fn release_with<T>(&self, token: Token, task: Enqueue<'_, T>) -> Result<ReleasedWith> {
         let (queue, task) = task.into_parts()?;
-        self.gate.release_with(ReleaseWith { name: self.name.clone(), token, queue, task }).await
+        self.client.release_with(ReleaseWith { name: self.name.clone(), token, queue, task }).await
     }
 
     /// Extends the lease to `lease` from now (10 ms to 24 h), for a program that keeps a token instead of a
@@ -187,16 +185,16 @@ impl Lock {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
     ///
-    /// let lock = gate.lock("order:42")?.renew(false);
+    /// let lock = client.lock("order:42")?.renew(false);
     /// let token = lock.acquire().await?.held().expect("nobody has it").into_token();
     /// let grant = lock.extend(token, Duration::from_secs(60)).await?.expect("it is held");
     /// assert!(grant.lease_left > Duration::from_secs(55));
     /// lock.release(token).await?;
     /// assert!(lock.extend(token, Duration::from_secs(60)).await?.is_none());
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     ///
@@ -206,7 +204,7 @@ impl Lock {
     pub async fn extend(&self, token: Token, lease: Duration) -> Result<Option<Grant>> {
         let wish = Extend { name: self.name.clone(), token, lease: Lease::new(lease)? };
         let sent = Boot::now();
-        let answers = self.gate.ask(|| self.gate.store().extend(vec![wish.clone()])).await?;
+        let answers = self.client.ask(|| self.client.store().extend(vec![wish.clone()])).await?;
         match answers.into_iter().next() {
             Some(Extended::Extended(grant)) => {
                 let until = (sent + grant.lease_left).minus(margin(grant.lease_left));

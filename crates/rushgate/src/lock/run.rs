@@ -56,13 +56,13 @@ impl Lock {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use rushgate::RunOutcome;
     ///
-    /// let outcome = gate.lock("report")?.run(|held| async move { held.fence().as_u64() > 0 }).await?;
+    /// let outcome = client.lock("report")?.run(|held| async move { held.fence().as_u64() > 0 }).await?;
     /// assert_eq!(outcome, RunOutcome::Done(true));
-    /// assert!(gate.lock("report")?.holders().await?.is_empty());
-    /// # gate.close().await
+    /// assert!(client.lock("report")?.holders().await?.is_empty());
+    /// # client.close().await
     /// # }
     /// ```
     ///
@@ -74,7 +74,7 @@ impl Lock {
         F: FnOnce(Held) -> Fut,
         Fut: Future<Output = T>,
     {
-        let guard = match self.obtain(self.patience()).await? {
+        let guard = match self.obtain(self.longest_wait()).await? {
             LockOutcome::Held(guard) => guard,
             LockOutcome::Busy(busy) => return self.give_way(busy).await,
         };
@@ -90,7 +90,7 @@ impl Lock {
         Ok(RunOutcome::Done(value))
     }
 
-    fn patience(&self) -> Duration {
+    fn longest_wait(&self) -> Duration {
         match &self.on_busy {
             None => self.wait,
             Some(BusyPolicy::Wait(wait)) => *wait,
@@ -102,7 +102,7 @@ impl Lock {
         let Some(BusyPolicy::Defer { queue, task }) = &self.on_busy else {
             return Ok(RunOutcome::Busy(busy));
         };
-        let enqueued = self.gate.enqueue(queue, vec![task.clone()]).await?;
+        let enqueued = self.client.enqueue(queue, vec![task.clone()]).await?;
         enqueued
             .into_iter()
             .next()

@@ -8,7 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Queue;
 use crate::Rushgate;
-use crate::patience::{PATIENCE, ask, moment_after};
+use crate::retry::{RETRY_BUDGET, ask, moment_after};
 
 /// Longest sleep of a blocking claim between two requests, in case a notification was lost.
 const SLEEP_MAX: Duration = Duration::from_secs(5);
@@ -26,7 +26,7 @@ impl<T> Queue<T> {
     }
 
     fn who(&self) -> String {
-        self.worker.as_deref().map_or_else(|| self.gate.who(), str::to_owned)
+        self.worker.as_deref().map_or_else(|| self.client.who(), str::to_owned)
     }
 
     /// Claims up to `n` due tasks (1 to 1,000) under a lease (10 ms to 24 h), and counts an attempt for each.
@@ -51,7 +51,7 @@ impl<T> Queue<T> {
         let worker = self.who();
         loop {
             // Listen first: otherwise a task enqueued between the claim and the listening would be missed.
-            let mut ready = Ready::listen(&self.gate, &self.name);
+            let mut ready = Ready::listen(&self.client, &self.name);
             let claimed = self.claim_now(n, lease, worker.clone()).await?;
             let left = until.saturating_duration_since(Instant::now());
             if claimed.next_due == Some(Duration::ZERO) && !claimed.tasks.is_empty() {
@@ -68,37 +68,42 @@ impl<T> Queue<T> {
     /// Sends one claim. The answer also says when the next task is due.
     pub(crate) async fn claim_now(&self, n: u32, lease: Duration, worker: String) -> Result<Claimed> {
         let claim = Claim { n, lease: Lease::new(lease)?, worker };
-        let mut owed = Owed { gate: &self.gate, queue: &self.name, op: self.gate.op(), claim: Some(claim) };
-        let answer = owed.ask().await;
+        let mut guard = RollbackGuard {
+            client: &self.client,
+            queue: &self.name,
+            op: self.client.op(),
+            claim: Some(claim),
+        };
+        let answer = guard.ask().await;
         if answer.as_ref().map_or_else(|error| !error.may_have_happened(), |_| true) {
-            owed.claim = None;
+            guard.claim = None;
         }
         answer
     }
 }
 
 /// Claimed tasks that the caller has not received yet. Dropping them releases them.
-struct Owed<'a> {
-    gate: &'a Rushgate,
+struct RollbackGuard<'a> {
+    client: &'a Rushgate,
     queue: &'a QueueName,
     op: Op,
     claim: Option<Claim>,
 }
 
-impl Owed<'_> {
+impl RollbackGuard<'_> {
     async fn ask(&self) -> Result<Claimed> {
         let Some(claim) = &self.claim else { return Err(Error::bug("a claim was used twice")) };
-        self.gate.ask(|| self.gate.store().claim(self.op, self.queue, claim.clone())).await
+        self.client.ask(|| self.client.store().claim(self.op, self.queue, claim.clone())).await
     }
 }
 
-impl Drop for Owed<'_> {
+impl Drop for RollbackGuard<'_> {
     fn drop(&mut self) {
         let Some(claim) = self.claim.take() else { return };
-        let (store, closing) = (self.gate.store_arc(), self.gate.closing().clone());
-        let (queue, claimed_by, release) = (self.queue.clone(), self.op, self.gate.op());
-        let until = Instant::now() + claim.lease.get().min(PATIENCE * 6);
-        self.gate.in_background(async move {
+        let (store, closing) = (self.client.store_arc(), self.client.closing().clone());
+        let (queue, claimed_by, release) = (self.queue.clone(), self.op, self.client.op());
+        let until = Instant::now() + claim.lease.get().min(RETRY_BUDGET * 6);
+        self.client.in_background(async move {
             // Repeating the call with the same token returns the claimed tasks and claims no more.
             let claimed = ask(until, &closing, || store.claim(claimed_by, &queue, claim.clone())).await;
             let back: Vec<TaskRelease> = match claimed {
@@ -129,8 +134,8 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    pub(crate) fn listen(gate: &Rushgate, queue: &QueueName) -> Self {
-        Self { next: gate.store().ready(queue), relay: gate.relay(queue), heard: false }
+    pub(crate) fn listen(client: &Rushgate, queue: &QueueName) -> Self {
+        Self { next: client.store().ready(queue), relay: client.relay(queue), heard: false }
     }
 
     /// Returns at a notification, or after `time`.

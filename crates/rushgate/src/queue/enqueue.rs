@@ -12,18 +12,18 @@ use super::Queue;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::Enqueued;
 /// use rushgate::queue::OnDuplicate;
 ///
-/// let pages = gate.queue_of::<String>("rebuild")?;
+/// let pages = client.queue_of::<String>("rebuild")?;
 /// let burst = OnDuplicate::Debounce { max_wait: Duration::from_secs(60) };
 /// let page = || pages.enqueue("page:7", "/7".to_owned()).delay(Duration::from_secs(5)).on_duplicate(burst);
 /// assert!(matches!(page().send().await?, Enqueued::Added { .. }));
 /// assert!(matches!(page().send().await?, Enqueued::Replaced { .. }));
 /// assert_eq!(pages.stats().await?.scheduled, 1);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "nothing is enqueued before `send`"]
@@ -106,17 +106,17 @@ impl<'a, T> Enqueue<'a, T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
     /// use rushgate::Enqueued;
     ///
     /// let hour = Duration::from_secs(3600);
-    /// let reports = gate.queue_of::<String>("reports")?;
+    /// let reports = client.queue_of::<String>("reports")?;
     /// let report = || reports.enqueue("shop:7", "sales".to_owned()).unique_for(hour);
     /// assert!(matches!(report().send().await?, Enqueued::Added { .. }));
     /// reports.pop(1).await?;
     /// assert!(matches!(report().send().await?, Enqueued::Recent { .. }));
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     pub fn unique_for(self, period: Duration) -> Self {
@@ -130,14 +130,14 @@ impl<'a, T> Enqueue<'a, T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use rushgate::queue::{IfDead, TaskState};
     ///
-    /// let build = gate.queue_of::<String>("build")?;
+    /// let build = client.queue_of::<String>("build")?;
     /// build.enqueue("compile", "app".to_owned()).send().await?;
     /// build.enqueue("test", "app".to_owned()).after(["compile"]).if_dead(IfDead::Fail).send().await?;
     /// assert_eq!(build.task("test").await?.map(|info| info.state), Some(TaskState::Blocked));
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     pub fn after<I: AsRef<str>>(self, others: impl IntoIterator<Item = I>) -> Self {

@@ -62,7 +62,7 @@ impl Follower {
                 None => *self.after.insert(self.queue.events(Page::after(u64::MAX, 1)).await?.last),
             };
             // Listen first: an event between the read and the listening would be missed.
-            let told = self.queue.gate.store().next_event(&self.queue.name, after);
+            let told = self.queue.client.store().next_event(&self.queue.name, after);
             let page = self.queue.events(Page::after(after, TaskEvents::MAX)).await?;
             if page.is_missed(after) {
                 let next = if page.last < after { page.last + 1 } else { page.first };
@@ -93,7 +93,7 @@ impl<T> Queue<T> {
     /// [`is_invalid`](rushgate_core::Error::is_invalid) for a limit outside its range. Otherwise the store
     /// could not answer.
     pub async fn events(&self, page: Page<u64>) -> Result<TaskEvents> {
-        self.gate.ask(|| self.gate.store().task_events(&self.name, page.clone())).await
+        self.client.ask(|| self.client.store().task_events(&self.name, page.clone())).await
     }
 
     /// Follows the events of the queue, from now on or [from a given event](Follower::after). The queue must
@@ -102,10 +102,10 @@ impl<T> Queue<T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use rushgate::queue::{Followed, QueueLimits, TaskChange};
     ///
-    /// let mail = gate.queue_of::<String>("mail")?;
+    /// let mail = client.queue_of::<String>("mail")?;
     /// mail.limit(QueueLimits { events: Some(10_000), ..QueueLimits::default() }).await?;
     /// mail.enqueue("to:ann", "Welcome".to_owned()).send().await?;
     ///
@@ -117,7 +117,7 @@ impl<T> Queue<T> {
     ///     }
     ///     Followed::Missed { next } => println!("too late for what was before {next}"),
     /// }
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     pub fn follow(&self) -> Follower {

@@ -2,8 +2,8 @@
 
 mod claim;
 mod enqueue;
+mod finished;
 mod follow;
-mod over;
 mod why;
 
 use std::fmt;
@@ -18,8 +18,8 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use claim::Ready;
 pub use enqueue::Enqueue;
+pub use finished::FinishedTask;
 pub use follow::{Followed, Follower};
-pub use over::Over;
 #[doc(inline)]
 pub use rushgate_core::{
     Announce, Cancelled, Closed, Completed, Completion, ContentType, DeadLetter, DeadRequeued, Dequeued, Due,
@@ -50,21 +50,21 @@ use crate::{Rushgate, trace};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 ///
-/// let mail = gate.queue_of::<String>("mail")?;
+/// let mail = client.queue_of::<String>("mail")?;
 /// mail.enqueue("to:ann", "Welcome".to_owned()).send().await?;
 ///
 /// let tasks = mail.claim(10, Duration::from_secs(30)).await?;
 /// assert_eq!(mail.read(&tasks[0].payload)?, "Welcome");
 /// mail.complete(vec![tasks[0].ticket.clone()]).await?;
 /// assert_eq!(mail.stats().await?.leased, 0);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 pub struct Queue<T = Payload> {
-    gate: Rushgate,
+    client: Rushgate,
     name: QueueName,
     codec: Codec<T>,
     /// Worker name for claims. Default: the process.
@@ -90,7 +90,7 @@ impl<T> Copy for Codec<T> {}
 impl<T> Clone for Queue<T> {
     fn clone(&self) -> Self {
         Self {
-            gate: self.gate.clone(),
+            client: self.client.clone(),
             name: self.name.clone(),
             codec: self.codec,
             worker: self.worker.clone(),
@@ -111,7 +111,7 @@ impl Rushgate {
     /// [`is_invalid`](Error::is_invalid) unless the name has 1 to 200 bytes and no white space, control
     /// characters or braces.
     pub fn queue(&self, name: impl AsRef<str>) -> Result<Queue> {
-        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec: BYTES, worker: None })
+        Ok(Queue { client: self.clone(), name: QueueName::new(name)?, codec: BYTES, worker: None })
     }
 
     /// A handle to the queue `name`, with a `T` in JSON as content.
@@ -123,25 +123,25 @@ impl Rushgate {
             write: |content| write_json(&content),
             read: |payload| read_json(Field::Payload, payload),
         };
-        Ok(Queue { gate: self.clone(), name: QueueName::new(name)?, codec, worker: None })
+        Ok(Queue { client: self.clone(), name: QueueName::new(name)?, codec, worker: None })
     }
 
     pub(crate) async fn enqueue(&self, queue: &QueueName, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
         let op = self.op();
         let answer = self.ask(|| self.store().enqueue(op, queue, tasks.clone())).await;
-        self.put_in(queue, &tasks);
+        self.announce_due(queue, &tasks);
         answer
     }
 
     pub(crate) async fn release_with(&self, release: ReleaseWith) -> Result<ReleasedWith> {
         let op = release.op();
         let answer = self.ask(|| self.store().release_with(op, release.clone())).await;
-        self.put_in(&release.queue, std::slice::from_ref(&release.task));
+        self.announce_due(&release.queue, std::slice::from_ref(&release.task));
         answer
     }
 
     /// Wakes the listeners of a queue if these tasks may change when the next one is due.
-    fn put_in(&self, queue: &QueueName, tasks: &[NewTask]) {
+    fn announce_due(&self, queue: &QueueName, tasks: &[NewTask]) {
         if tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some()) {
             self.next_due_changed(queue);
         }
@@ -171,11 +171,16 @@ impl<T> Queue<T> {
 
     /// The same queue, with raw bytes as content.
     pub(crate) fn bytes(&self) -> Queue {
-        Queue { gate: self.gate.clone(), name: self.name.clone(), codec: BYTES, worker: self.worker.clone() }
+        Queue {
+            client: self.client.clone(),
+            name: self.name.clone(),
+            codec: BYTES,
+            worker: self.worker.clone(),
+        }
     }
 
-    pub(crate) fn gate(&self) -> &Rushgate {
-        &self.gate
+    pub(crate) fn client(&self) -> &Rushgate {
+        &self.client
     }
 
     /// Deserializes the content of a task.
@@ -213,19 +218,19 @@ impl<T> Queue<T> {
 
     /// Enqueues 1 to 1,000 tasks atomically, in the given order. Each gets its own answer.
     pub async fn enqueue_all(&self, tasks: Vec<NewTask>) -> Result<Vec<Enqueued>> {
-        self.gate.enqueue(&self.name, tasks).await
+        self.client.enqueue(&self.name, tasks).await
     }
 
     /// The first `n` due tasks (1 to 1,000), without claiming them.
     pub async fn top(&self, n: u32) -> Result<Vec<Task>> {
-        self.gate.ask(|| self.gate.store().top(&self.name, n)).await
+        self.client.ask(|| self.client.store().top(&self.name, n)).await
     }
 
     /// Removes and returns the first `n` due tasks (1 to 1,000). If the client dies, they are lost: most
     /// programs need [`claim`](Self::claim).
     pub async fn pop(&self, n: u32) -> Result<Vec<Task>> {
-        let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().pop(op, &self.name, n)).await
+        let op = self.client.op();
+        self.client.ask(|| self.client.store().pop(op, &self.name, n)).await
     }
 
     /// Completes claimed tasks, 1 to 1,000 in one atomic step. Each is a [`Ticket`], or a [`Completion`] with
@@ -234,11 +239,11 @@ impl<T> Queue<T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
-    /// use rushgate::queue::{Completion, ContentType, Over, Payload, QueueLimits, Retention};
+    /// use rushgate::queue::{Completion, ContentType, FinishedTask, Payload, QueueLimits, Retention};
     ///
-    /// let sums = gate.queue_of::<Vec<u64>>("sums")?;
+    /// let sums = client.queue_of::<Vec<u64>>("sums")?;
     /// let retention = Some(Retention::new(Duration::from_secs(3_600), 10_000));
     /// sums.limit(QueueLimits { retention, ..QueueLimits::default() }).await?;
     /// sums.enqueue("first", vec![1, 2, 3]).send().await?;
@@ -250,7 +255,7 @@ impl<T> Queue<T> {
     ///
     /// let over = sums.wait_for("first", Duration::from_secs(10)).await?;
     /// assert_eq!(over.and_then(|over| over.result::<u64>().transpose()).transpose()?, Some(6));
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     ///
@@ -259,16 +264,16 @@ impl<T> Queue<T> {
     /// Otherwise the store could not answer. Tasks that were not completed become available again when their
     /// leases expire.
     pub async fn complete<D: Into<Completion>>(&self, done: Vec<D>) -> Result<Vec<Completed>> {
-        let (op, done) = (self.gate.op(), done.into_iter().map(Into::into).collect::<Vec<_>>());
-        self.gate.ask(|| self.gate.store().complete(op, &self.name, done.clone())).await
+        let (op, done) = (self.client.op(), done.into_iter().map(Into::into).collect::<Vec<_>>());
+        self.client.ask(|| self.client.store().complete(op, &self.name, done.clone())).await
     }
 
     /// Fails claimed tasks, 1 to 1,000 in one atomic step. Each waits for its delay and is then due again, or
     /// becomes a dead letter.
     pub async fn retry(&self, failed: Vec<Retry>) -> Result<Vec<Retried>> {
-        let op = self.gate.op();
-        let answer = self.gate.ask(|| self.gate.store().retry(op, &self.name, failed.clone())).await;
-        self.gate.next_due_changed(&self.name);
+        let op = self.client.op();
+        let answer = self.client.ask(|| self.client.store().retry(op, &self.name, failed.clone())).await;
+        self.client.next_due_changed(&self.name);
         answer
     }
 
@@ -281,10 +286,11 @@ impl<T> Queue<T> {
     /// Otherwise the store could not answer. Tasks that were not returned become available again when their
     /// leases expire.
     pub async fn release(&self, tasks: Vec<TaskRelease>) -> Result<Vec<TaskReleased>> {
-        let op = self.gate.op();
-        let answer = self.gate.ask(|| self.gate.store().release_tasks(op, &self.name, tasks.clone())).await;
+        let op = self.client.op();
+        let answer =
+            self.client.ask(|| self.client.store().release_tasks(op, &self.name, tasks.clone())).await;
         if tasks.iter().any(|task| !task.delay.is_zero()) {
-            self.gate.next_due_changed(&self.name);
+            self.client.next_due_changed(&self.name);
         }
         answer
     }
@@ -301,21 +307,21 @@ impl<T> Queue<T> {
         lease: Duration,
     ) -> Result<Vec<TaskExtended>> {
         let (lease, beats) = (Lease::new(lease)?, beats.into_iter().map(Into::into).collect::<Vec<_>>());
-        self.gate.ask(|| self.gate.store().extend_tasks(&self.name, beats.clone(), lease)).await
+        self.client.ask(|| self.client.store().extend_tasks(&self.name, beats.clone(), lease)).await
     }
 
     /// Removes a task, but only if it was not enqueued again since the ticket was read and no worker holds
     /// it.
     pub async fn dequeue(&self, ticket: Ticket) -> Result<Dequeued> {
-        let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().dequeue(op, &self.name, ticket.clone())).await
+        let op = self.client.op();
+        self.client.ask(|| self.client.store().dequeue(op, &self.name, ticket.clone())).await
     }
 
     /// Cancels a task, whatever its revision. The worker of a running task learns of it at its next
     /// heartbeat.
     pub async fn cancel(&self, id: impl AsRef<str>) -> Result<Cancelled> {
-        let (op, id) = (self.gate.op(), TaskId::new(id)?);
-        self.gate.ask(|| self.gate.store().cancel(op, &self.name, &id)).await
+        let (op, id) = (self.client.op(), TaskId::new(id)?);
+        self.client.ask(|| self.client.store().cancel(op, &self.name, &id)).await
     }
 
     /// Changes when a waiting task is due, earlier or later. Everything else about the task stays.
@@ -324,9 +330,9 @@ impl<T> Queue<T> {
     /// [`is_invalid`](Error::is_invalid) for a bad ID or a delay of more than 400 days; nothing was sent. Otherwise the
     /// store could not answer, and the task may be due at the new time. To call it again is safe.
     pub async fn reschedule(&self, id: impl AsRef<str>, due: Due) -> Result<Rescheduled> {
-        let (op, id) = (self.gate.op(), TaskId::new(id)?);
-        let answer = self.gate.ask(|| self.gate.store().reschedule(op, &self.name, &id, due)).await;
-        self.gate.next_due_changed(&self.name);
+        let (op, id) = (self.client.op(), TaskId::new(id)?);
+        let answer = self.client.ask(|| self.client.store().reschedule(op, &self.name, &id, due)).await;
+        self.client.next_due_changed(&self.name);
         answer
     }
 
@@ -334,14 +340,14 @@ impl<T> Queue<T> {
     /// has none.
     pub async fn unique_until(&self, id: impl AsRef<str>) -> Result<Option<Timestamp>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().unique_until(&self.name, &id)).await
+        self.client.ask(|| self.client.store().unique_until(&self.name, &id)).await
     }
 
     /// Clears the [uniqueness window](Enqueue::unique_for) of an ID, so that it can be enqueued again at once. A live task of
     /// that ID stays as it is.
     pub async fn clear_unique(&self, id: impl AsRef<str>) -> Result<UniqueCleared> {
-        let (op, id) = (self.gate.op(), TaskId::new(id)?);
-        self.gate.ask(|| self.gate.store().clear_unique(op, &self.name, &id)).await
+        let (op, id) = (self.client.op(), TaskId::new(id)?);
+        self.client.ask(|| self.client.store().clear_unique(op, &self.name, &id)).await
     }
 
     /// Closes a batch: its [callback](Enqueue::held_open) accepts no more members and runs as soon as all of
@@ -351,9 +357,9 @@ impl<T> Queue<T> {
     /// [`is_invalid`](Error::is_invalid) for a bad ID. Otherwise the store could not answer; closing again is
     /// safe.
     pub async fn close_batch(&self, id: impl AsRef<str>) -> Result<Closed> {
-        let (op, id) = (self.gate.op(), TaskId::new(id)?);
-        let answer = self.gate.ask(|| self.gate.store().close_batch(op, &self.name, &id)).await;
-        self.gate.next_due_changed(&self.name);
+        let (op, id) = (self.client.op(), TaskId::new(id)?);
+        let answer = self.client.ask(|| self.client.store().close_batch(op, &self.name, &id)).await;
+        self.client.next_due_changed(&self.name);
         answer
     }
 
@@ -364,7 +370,7 @@ impl<T> Queue<T> {
     /// [`is_invalid`](Error::is_invalid) for a page limit outside its range. Otherwise the store could not answer. Nothing
     /// was changed.
     pub async fn workers(&self, page: Page) -> Result<Vec<WorkerInfo>> {
-        self.gate.ask(|| self.gate.store().workers(&self.name, page.clone())).await
+        self.client.ask(|| self.client.store().workers(&self.name, page.clone())).await
     }
 
     /// Asks a worker to work, to be quiet or to stop. It does so at its next announcement, within 10 s. `false` if it is
@@ -373,7 +379,7 @@ impl<T> Queue<T> {
     /// # Errors
     /// The store could not answer. The worker may have been asked; asking again is safe.
     pub async fn set_worker(&self, id: &WorkerId, mode: WorkerMode) -> Result<bool> {
-        self.gate.ask(|| self.gate.store().set_worker(&self.name, id, mode)).await
+        self.client.ask(|| self.client.store().set_worker(&self.name, id, mode)).await
     }
 
     /// Announces a worker that is no [`Worker`](crate::Worker), such as a program in another language, and returns what
@@ -383,7 +389,7 @@ impl<T> Queue<T> {
     /// [`is_invalid`](Error::is_invalid) for a value outside its limits. Otherwise the store could not answer; the worker
     /// may be listed.
     pub async fn announce(&self, worker: Announce) -> Result<WorkerMode> {
-        self.gate.ask(|| self.gate.store().announce(&self.name, worker.clone())).await
+        self.client.ask(|| self.client.store().announce(&self.name, worker.clone())).await
     }
 
     /// Up to `n` live tasks (1 to 1,000) that still wait for this one: by the policy for a dead dependency, then by arrival.
@@ -393,27 +399,27 @@ impl<T> Queue<T> {
     /// Nothing was changed.
     pub async fn dependents(&self, id: impl AsRef<str>, n: u32) -> Result<Vec<TaskId>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().dependents(&self.name, &id, n)).await
+        self.client.ask(|| self.client.store().dependents(&self.name, &id, n)).await
     }
 
     /// Progress of what a live task waits for, such as the members of its batch. `None` if the task is not
     /// live or never waited.
     pub async fn waits(&self, id: impl AsRef<str>) -> Result<Option<Waits>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().waits(&self.name, &id)).await
+        self.client.ask(|| self.client.store().waits(&self.name, &id)).await
     }
 
     /// Tasks that a live task waited for and that are over, with their results, by ID: up to 100 a page. A handler
     /// reads them through [`Results`](crate::worker::Results).
     pub async fn waited(&self, id: impl AsRef<str>, page: Page) -> Result<Vec<Waited>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().waited(&self.name, &id, page.clone())).await
+        self.client.ask(|| self.client.store().waited(&self.name, &id, page.clone())).await
     }
 
     /// One task by ID, if it is live, or done and kept by the queue's [`Retention`].
     pub async fn task(&self, id: impl AsRef<str>) -> Result<Option<TaskInfo>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().task(&self.name, &id)).await
+        self.client.ask(|| self.client.store().task(&self.name, &id)).await
     }
 
     /// A page of the tasks: the live ones, or those in the requested state, in the order of the store.
@@ -429,11 +435,11 @@ impl<T> Queue<T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use rushgate::queue::{Listing, TaskState};
     /// use rushgate::store::Page;
     ///
-    /// let queue = gate.queue("mail")?;
+    /// let queue = client.queue("mail")?;
     /// # queue.enqueue("welcome", rushgate::queue::Payload::empty()).send().await?;
     /// let mut ready = Listing::new(TaskState::Ready, Page::first(100));
     /// loop {
@@ -451,22 +457,22 @@ impl<T> Queue<T> {
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for the cursor of another listing.
     pub async fn tasks(&self, listing: Listing) -> Result<TaskPage> {
-        self.gate.ask(|| self.gate.store().tasks(&self.name, listing.clone())).await
+        self.client.ask(|| self.client.store().tasks(&self.name, listing.clone())).await
     }
 
     /// Number of tasks by state, and the lag of the queue.
     pub async fn stats(&self) -> Result<QueueStats> {
-        self.gate.ask(|| self.gate.store().stats(&self.name)).await
+        self.client.ask(|| self.client.store().stats(&self.name)).await
     }
 
     /// Pauses the queue: workers get no tasks. All other verbs keep working.
     pub async fn pause(&self) -> Result<()> {
-        self.gate.ask(|| self.gate.store().pause(&self.name)).await
+        self.client.ask(|| self.client.store().pause(&self.name)).await
     }
 
     /// Resumes the queue: workers get tasks again.
     pub async fn resume(&self) -> Result<()> {
-        self.gate.ask(|| self.gate.store().resume(&self.name)).await
+        self.client.ask(|| self.client.store().resume(&self.name)).await
     }
 
     /// Sets all limits of the queue: an absent one means unlimited. They apply to all workers together, on the store's clock.
@@ -475,11 +481,11 @@ impl<T> Queue<T> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::time::Duration;
     /// use rushgate::queue::{KeyLimits, QueueLimits, Rate};
     ///
-    /// let mail = gate.queue_of::<String>("mail")?;
+    /// let mail = client.queue_of::<String>("mail")?;
     /// // At most 100 per minute in total, and one at a time per tenant.
     /// mail.limit(QueueLimits {
     ///     rate: Some(Rate::new(100, Duration::from_secs(60))),
@@ -495,36 +501,36 @@ impl<T> Queue<T> {
     /// let tasks = mail.claim(10, Duration::from_secs(30)).await?;
     /// let ids: Vec<_> = tasks.iter().map(|task| task.ticket.id.as_str()).collect();
     /// assert_eq!(ids, ["big:1", "small:1"]);
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     ///
     /// # Errors
     /// [`is_invalid`](Error::is_invalid) for a limit outside its range: nothing was changed.
     pub async fn limit(&self, limits: QueueLimits) -> Result<()> {
-        self.gate.ask(|| self.gate.store().limit(&self.name, limits)).await
+        self.client.ask(|| self.client.store().limit(&self.name, limits)).await
     }
 
     /// Dead letters by ID.
     pub async fn dead(&self, page: Page) -> Result<Vec<DeadLetter>> {
-        self.gate.ask(|| self.gate.store().dead(&self.name, page.clone())).await
+        self.client.ask(|| self.client.store().dead(&self.name, page.clone())).await
     }
 
     /// One dead letter by ID.
     pub async fn dead_letter(&self, id: impl AsRef<str>) -> Result<Option<DeadLetter>> {
         let id = TaskId::new(id)?;
-        self.gate.ask(|| self.gate.store().dead_letter(&self.name, &id)).await
+        self.client.ask(|| self.client.store().dead_letter(&self.name, &id)).await
     }
 
     /// Requeues dead letters: they are due at once, with all attempts available again.
     pub async fn requeue_dead(&self, which: Selection) -> Result<DeadRequeued> {
-        let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().requeue_dead(op, &self.name, which.clone())).await
+        let op = self.client.op();
+        self.client.ask(|| self.client.store().requeue_dead(op, &self.name, which.clone())).await
     }
 
     /// Deletes dead letters, and returns how many.
     pub async fn delete_dead(&self, which: Selection) -> Result<u64> {
-        let op = self.gate.op();
-        self.gate.ask(|| self.gate.store().delete_dead(op, &self.name, which.clone())).await
+        let op = self.client.op();
+        self.client.ask(|| self.client.store().delete_dead(op, &self.name, which.clone())).await
     }
 }

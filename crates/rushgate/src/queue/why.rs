@@ -5,7 +5,7 @@ use rushgate_core::{
 use serde::Serialize;
 use std::time::Duration;
 
-use super::{Over, Queue};
+use super::{FinishedTask, Queue};
 
 /// Number of due tasks searched for the task's position.
 const PLACES: u32 = 1_000;
@@ -21,16 +21,16 @@ const TRIES: u32 = 5;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::queue::Why;
 ///
-/// let mail = gate.queue_of::<String>("mail")?;
+/// let mail = client.queue_of::<String>("mail")?;
 /// mail.enqueue("to:ann", "Welcome".to_owned()).delay(Duration::from_secs(60)).send().await?;
 /// mail.pause().await?;
 /// let why = mail.why("to:ann").await?;
 /// assert!(matches!(why[..], [Why::Paused, Why::NotDue { .. }]), "{why:?}");
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -361,13 +361,13 @@ fn running(info: &TaskInfo, now: Timestamp) -> Why {
     }
 }
 
-fn ended(over: Over) -> Why {
+fn ended(over: FinishedTask) -> Why {
     match over {
-        Over::Dead(letter) => {
+        FinishedTask::Dead(letter) => {
             let DeadLetter { attempts, max_attempts, error, died_at, .. } = *letter;
             Why::Dead { attempts, max_attempts, error, died_at }
         }
-        Over::Finished(info) => {
+        FinishedTask::Finished(info) => {
             let TaskInfo { finished, worker, .. } = *info;
             finished.map_or(Why::Unknown, |Finished { at: finished_at, how, .. }| Why::Done {
                 how,
@@ -375,7 +375,7 @@ fn ended(over: Over) -> Why {
                 worker,
             })
         }
-        Over::Gone => Why::Unknown,
+        FinishedTask::Gone => Why::Unknown,
     }
 }
 

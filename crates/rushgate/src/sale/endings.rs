@@ -1,7 +1,5 @@
 //! Wakes callers that wait for a reservation to become final. One read of the sale serves all of them.
 
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rushgate_core::{Page, ReservationId, Result};
@@ -9,6 +7,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Sale;
+use crate::cache::Waiting;
 
 /// Shortest time between two reads.
 const LOOK_MIN: Duration = Duration::from_millis(10);
@@ -16,91 +15,45 @@ const LOOK_MIN: Duration = Duration::from_millis(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// Longest time between two reads, because a notification may be lost.
 const LOOK_MAX: Duration = Duration::from_secs(2);
-/// Up to this number of waiters, every waiter is woken after any event of the sale. Above it, the events are
-/// read to find out whose reservation changed.
-const FEW: usize = 16;
 /// Page size of event reads.
 const PAGE: u32 = 1_000;
 /// Up to this number of new events, the events are read. After more of them, every waiter is woken.
 const EVENTS_MOST: u64 = 10 * PAGE as u64;
-
-/// Waiters of this process, by reservation of one sale.
-#[derive(Default)]
-pub(super) struct Endings(Mutex<Waiting>);
-
-#[derive(Default)]
-struct Waiting {
-    of: HashMap<ReservationId, Vec<oneshot::Sender<()>>>,
-    /// Whether a looker is running for the sale.
-    is_looked_at: bool,
-    /// Generation and event number up to which waiters were woken. It outlives a looker: one that starts while
-    /// the waiters of its predecessor still read would wake them all once more.
-    known: Option<(u32, u64)>,
-}
-
-impl Endings {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tell(&self, id: ReservationId) {
-        self.lock().of.remove(&id);
-    }
-
-    fn tell_all(&self) {
-        self.lock().of.clear();
-    }
-
-    fn are_few(&self) -> bool {
-        self.lock().of.len() <= FEW
-    }
-
-    /// True if no caller waits any more; the looker then stops.
-    fn are_left(&self) -> bool {
-        let mut waiting = self.lock();
-        waiting.of.retain(|_, of| {
-            of.retain(|who| !who.is_closed());
-            !of.is_empty()
-        });
-        waiting.is_looked_at = !waiting.of.is_empty();
-        !waiting.is_looked_at
-    }
-}
 
 impl Sale {
     /// Resolves when the reservation may have changed since the call. This is a hint: read the reservation to
     /// find out.
     pub(super) fn moves(&self, id: ReservationId) -> oneshot::Receiver<()> {
         let (who, told) = oneshot::channel();
-        let mut waiting = self.shared.endings.lock();
+        let mut waiting = self.shared.waiters.lock();
         waiting.of.entry(id).or_default().push(who);
-        if !std::mem::replace(&mut waiting.is_looked_at, true) {
-            tokio::spawn(Looker { sale: self.clone(), is_over: false }.look());
+        if !std::mem::replace(&mut waiting.is_watched, true) {
+            tokio::spawn(Watch { sale: self.clone(), is_over: false }.run());
         }
         told
     }
 }
 
 /// Reads a sale after each of its events, while it has waiters.
-struct Looker {
+struct Watch {
     sale: Sale,
     /// True if it stopped because there were no waiters. Later waiters start a new one.
     is_over: bool,
 }
 
-impl Drop for Looker {
+impl Drop for Watch {
     /// If it ends early with its runtime, the remaining waiters are notified and start another one.
     fn drop(&mut self) {
         if !self.is_over {
-            *self.sale.shared.endings.lock() = Waiting::default();
+            *self.sale.shared.waiters.lock() = Waiting::default();
         }
     }
 }
 
-impl Looker {
-    async fn look(mut self) {
+impl Watch {
+    async fn run(mut self) {
         let sale = &self.sale;
-        while !sale.shared.endings.are_left() {
+        while !sale.shared.waiters.are_left() {
             let (moved, looked_at) = (sale.shared.moved.notified(), Instant::now());
             self.tell_changes().await;
             tokio::select! {
@@ -116,7 +69,7 @@ impl Looker {
 
     /// Waits for an event after the latest one that was read.
     async fn next_event(&self) {
-        let known = self.sale.shared.endings.lock().known;
+        let known = self.sale.shared.waiters.lock().known;
         let heard = match known {
             Some((_, latest)) => self.sale.next_event(latest).await.is_ok(),
             None => false,
@@ -129,29 +82,29 @@ impl Looker {
     /// Wakes the waiters whose reservation may have changed since the last read. If the sale cannot be read,
     /// it wakes all of them: each gets the error itself.
     async fn tell_changes(&self) {
-        let endings = &self.sale.shared.endings;
-        let known = endings.lock().known;
+        let waiters = &self.sale.shared.waiters;
+        let known = waiters.lock().known;
         let now = self.tell_since(known).await.ok();
-        endings.lock().known = now;
+        waiters.lock().known = now;
         if now.is_none() {
-            endings.tell_all();
+            waiters.tell_all();
         }
     }
 
     /// Wakes the waiters whose reservation may have changed since `known`, and returns the current values.
     async fn tell_since(&self, known: Option<(u32, u64)>) -> Result<(u32, u64)> {
-        let endings = &self.sale.shared.endings;
+        let waiters = &self.sale.shared.waiters;
         let state = self.sale.state().await?;
         let now = (state.generation, state.seq);
         match known {
             Some(known) if known == now => {}
             Some((generation, seq))
-                if generation == now.0 && are_readable(seq, now.1) && !endings.are_few() =>
+                if generation == now.0 && are_readable(seq, now.1) && !waiters.are_few() =>
             {
                 self.tell_of_events(seq, now.1).await?;
             }
             // First read, rebuilt sale, lost writes or very many events: any reservation may have changed.
-            _ => endings.tell_all(),
+            _ => waiters.tell_all(),
         }
         Ok(now)
     }
@@ -162,7 +115,7 @@ impl Looker {
             let events = sale.events(Page::after(after, PAGE)).await?;
             let Some(latest) = events.last() else { break };
             after = latest.seq;
-            events.iter().filter_map(|event| event.reservation).for_each(|id| sale.shared.endings.tell(id));
+            events.iter().filter_map(|event| event.reservation).for_each(|id| sale.shared.waiters.tell(id));
         }
         Ok(())
     }

@@ -2,36 +2,32 @@
 
 mod builder;
 mod endings;
-mod gate;
-mod known;
 mod orders;
 mod rebuild;
 mod room;
-mod seen;
 mod sweeper;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use rushgate_core::{Durability, Error, LedgerBooks, Meanwhile, Op, Page, Reserve, Result, Verbs};
-use tokio::sync::{Notify, OnceCell};
+use rushgate_core::{Durability, Error, LedgerSnapshot, Meanwhile, Op, Page, Reserve, Result, Verbs};
 use tokio::time::{Instant, timeout};
 
+pub use crate::cache::{AdmissionStats, Estimate};
 pub use builder::SaleBuilder;
-pub use gate::{Foreseen, GateStats};
 pub use orders::{OrderReport, OrderWorker};
 pub use rebuild::{Rebuild, RebuildOutcome, RebuildReport};
-pub use room::{NoPass, Room, RoomTicket, Turn};
+pub use room::{Admission, NoPass, Room, RoomTicket};
 #[doc(inline)]
 pub use rushgate_core::{
-    Audit, BadPass, BadReceipt, Beacon, Books, BuyerId, Check, ClosedEntry, Commitment, Created, DamagedSale,
-    Decision, Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, FailedOrder, Halt, HaltReason, Hold,
-    HoldState, HoldTime, IdempotencyKey, LedgerEntry, Line, ListedSale, OrderIntent, OrdersState, Pace, Pass,
-    Receipt, ReservationId, Reserved, Restored, RoomOrder, RoomRules, RoomState, SaleId, SaleSpec, SaleState,
-    SaleStatus, Sku, SkuCounters, SkuSpec, SkuState, StockChange, StockChanged, UnitChoice, UnitNumber,
-    UnitRange,
+    AdmissionSchedule, Audit, BadPass, BadReceipt, Beacon, BuyerId, Check, ClosedEntry, Commitment, Created,
+    DamagedSale, Decision, Draw, DrawRecord, DrawSecret, Drawn, Event, EventKind, FailedOrder, Halt,
+    HaltReason, Hold, HoldState, HoldTime, IdempotencyKey, LedgerEntry, Line, ListedSale, OrderIntent,
+    OrdersState, Pass, Receipt, ReservationId, Reserved, Restored, RoomOrder, RoomRules, RoomState, SaleId,
+    SaleSpec, SaleState, SaleStatus, Sku, SkuCounters, SkuSpec, SkuState, Snapshot, StockChange,
+    StockChanged, UnitChoice, UnitNumber, UnitRange,
 };
 #[doc(inline)]
 pub use rushgate_ledger::{
@@ -40,11 +36,8 @@ pub use rushgate_ledger::{
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
-use crate::patience::moment_after;
-use endings::Endings;
-use gate::Gate;
-use room::LastLook;
-use seen::{Mark, Seen, mark_of};
+use crate::cache::{AdmissionCache, Asked, Mark, SaleCache, mark_of};
+use crate::retry::moment_after;
 
 /// A handle to one sale. Cheap to clone; all handles of one client share an admission cache.
 ///
@@ -60,12 +53,12 @@ use seen::{Mark, Seen, mark_of};
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, SaleBuilder, Sku};
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).hold(Duration::from_secs(120))).await?;
-/// let sale = gate.sale("phones")?;
+/// client.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).hold(Duration::from_secs(120))).await?;
+/// let sale = client.sale("phones")?;
 /// sale.open().await?;
 ///
 /// let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
@@ -77,34 +70,14 @@ use seen::{Mark, Seen, mark_of};
 /// let late = sale.reserve(&BuyerId::new("bob")?, &cart, &key).await?;
 /// assert!(matches!(late, Reserved::SoldOut { .. }));
 /// assert!(sale.audit(None).await?.ok);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[derive(Clone)]
 pub struct Sale {
-    gate: Rushgate,
-    shared: Arc<Shared>,
+    client: Rushgate,
+    shared: Arc<SaleCache>,
 }
-
-/// State shared by the handles of one sale within a client.
-struct Shared {
-    id: SaleId,
-    gate: OnceCell<Gate>,
-    /// Notified when this process makes or changes a reservation.
-    moved: Notify,
-    /// Callers that wait for reservations to become final.
-    endings: Endings,
-    seen: Seen,
-    /// Cached state of the waiting room.
-    look: LastLook,
-}
-
-/// Above this number, unused sales without cached state are removed.
-const UNUSED_MAX: usize = 1_024;
-
-/// Sales that a client has used.
-#[derive(Default)]
-pub(crate) struct Sales(Mutex<HashMap<SaleId, Arc<Shared>>>);
 
 impl Rushgate {
     /// A handle to the sale `id`. Sends no request.
@@ -117,22 +90,8 @@ impl Rushgate {
     }
 
     fn sale_by_id(&self, id: &SaleId) -> Sale {
-        let mut sales = self.shared_sales().0.lock().unwrap_or_else(PoisonError::into_inner);
-        if sales.len() >= UNUSED_MAX && !sales.contains_key(id) {
-            // IDs come from callers. Drop unused sales without cached state.
-            sales.retain(|_, sale| sale.gate.initialized() || Arc::strong_count(sale) > 1);
-        }
-        let shared = sales.entry(id.clone()).or_insert_with(|| {
-            Arc::new(Shared {
-                id: id.clone(),
-                gate: OnceCell::new(),
-                moved: Notify::new(),
-                endings: Endings::default(),
-                seen: Seen::default(),
-                look: LastLook::default(),
-            })
-        });
-        Sale { gate: self.clone(), shared: Arc::clone(shared) }
+        let shared = self.sale_cache(id);
+        Sale { client: self.clone(), shared }
     }
 
     /// Creates a sale. Call [`Sale::open`] to open it.
@@ -155,7 +114,7 @@ impl Sale {
 
     /// Opens the sale, or schedules it if `opens_at` is in the future. Returns the resulting status.
     pub async fn open(&self) -> Result<SaleStatus> {
-        let status = self.gate.ask(|| self.gate.store().open(self.id())).await;
+        let status = self.client.ask(|| self.client.store().open(self.id())).await;
         self.nudge();
         status
     }
@@ -163,7 +122,7 @@ impl Sale {
     /// Ends the sale for good. Existing holds can still be confirmed, canceled and expire. Returns the
     /// resulting status.
     pub async fn end(&self) -> Result<SaleStatus> {
-        let status = self.gate.ask(|| self.gate.store().end(self.id())).await;
+        let status = self.client.ask(|| self.client.store().end(self.id())).await;
         self.nudge();
         status
     }
@@ -175,19 +134,19 @@ impl Sale {
     pub async fn state(&self) -> Result<SaleState> {
         let mut before = Mark::default();
         let ask = || {
-            before = self.shared.seen.mark();
-            self.gate.store().sale(self.id())
+            before = self.shared.high_water.mark();
+            self.client.store().sale(self.id())
         };
-        let mut state = self.gate.ask(ask).await?;
+        let mut state = self.client.ask(ask).await?;
         let now = mark_of(&state);
         if now < before && state.halted.is_none() {
             self.went_back(before, now).await;
-            state = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
+            state = self.client.ask(|| self.client.store().sale(self.id())).await?;
         }
         // With replicated acknowledgment, a read may show a write that is not acknowledged yet. A failover
         // may undo it, and that is no lost write.
-        if self.gate.info().durability < Durability::D3 {
-            self.shared.seen.note(now);
+        if self.client.info().durability < Durability::D3 {
+            self.shared.high_water.note(now);
         }
         Ok(state)
     }
@@ -206,7 +165,7 @@ impl Sale {
     }
 
     async fn halt_as(&self, generation: u32, reason: HaltReason) -> Result<bool> {
-        self.gate.ask(|| self.gate.store().halt_sale(self.id(), generation, reason)).await
+        self.client.ask(|| self.client.store().halt_sale(self.id(), generation, reason)).await
     }
 
     /// Halts the sale because the store is behind an earlier answer.
@@ -221,9 +180,9 @@ impl Sale {
     }
 
     /// Signed receipt of a reservation. If the store loses the reservation, [`restore`](Self::restore) brings
-    /// it back. Hand the receipt to the buyer with the reservation.
+    /// it back. Handling the receipt to the buyer with the reservation.
     pub async fn receipt(&self, hold: &Hold) -> Result<String> {
-        Ok(Receipt::of(self.id(), hold).sign(self.known_gate().await?.secret()))
+        Ok(Receipt::of(self.id(), hold).sign(self.admission().await?.secret()))
     }
 
     /// Reads a receipt, and checks that this sale has signed it. Changes nothing. `Err(BadReceipt)` says why a text is not
@@ -232,7 +191,7 @@ impl Sale {
     /// # Errors
     /// [`is_not_found`](crate::Error::is_not_found) for an unknown sale. Otherwise the store could not answer.
     pub async fn read_receipt(&self, receipt: &str) -> Result<Result<Receipt, BadReceipt>> {
-        Ok(Receipt::read(receipt, self.id(), self.known_gate().await?.secret()))
+        Ok(Receipt::read(receipt, self.id(), self.admission().await?.secret()))
     }
 
     /// Restores a reservation that the store has lost, from its receipt. The buyer gets the same units, or
@@ -246,9 +205,9 @@ impl Sale {
             Ok(receipt) => receipt,
             Err(why) => return Ok(Restored::NotHonoured { why }),
         };
-        let answer = self.gate.ask(|| self.gate.store().restore(receipt.clone())).await?;
+        let answer = self.client.ask(|| self.client.store().restore(receipt.clone())).await?;
         if let Restored::Restored(hold) = &answer {
-            self.shared.seen.note((hold.generation, hold.seq));
+            self.shared.high_water.note((hold.generation, hold.seq));
         }
         self.nudge();
         Ok(answer)
@@ -280,22 +239,22 @@ impl Sale {
         choice: UnitChoice,
         key: &IdempotencyKey,
     ) -> Result<Reserved> {
-        let gate = self.known_gate().await?;
-        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
-        let probes = match gate.ask(id, lines) {
-            gate::Asked::Memory(answer) => return Ok(answer),
-            gate::Asked::Store { probes } => probes,
+        let admission = self.admission().await?;
+        let id = ReservationId::derive(admission.secret(), self.id(), buyer, key);
+        let probes = match admission.ask(id, lines) {
+            Asked::Memory(answer) => return Ok(answer),
+            Asked::Store { probes } => probes,
         };
         let request =
             Reserve { sale: self.id().clone(), id, buyer: buyer.clone(), lines: lines.to_vec(), choice };
-        let (asking, mut before) = (gate.asking(request.id), Mark::default());
+        let (asking, mut before) = (admission.asking(request.id), Mark::default());
         let ask = || {
             // Read the mark before every request: an outage may lose writes, and other requests were answered
             // before it.
-            before = self.shared.seen.mark();
-            self.gate.store().reserve(request.clone())
+            before = self.shared.high_water.mark();
+            self.client.store().reserve(request.clone())
         };
-        let answer = self.gate.ask(ask).await?;
+        let answer = self.client.ask(ask).await?;
         asking.answered(&answer);
         if let Reserved::Reserved(hold) = &answer {
             self.shared.moved.notify_waiters();
@@ -303,11 +262,11 @@ impl Sale {
             if now <= before {
                 self.went_back(before, now).await;
             }
-            self.shared.seen.note(now);
+            self.shared.high_water.note(now);
         }
-        if probes || gate.contradicts(&answer) {
+        if probes || admission.contradicts(&answer) {
             // A failed refresh does not affect the answer to this buyer.
-            if let Err(error) = gate.learn(self.gate.store(), self.id(), (&answer).into()).await {
+            if let Err(error) = admission.learn(self.client.store(), self.id(), (&answer).into()).await {
                 tracing::debug!(sale = %self.id(), %error, "cannot refresh the admission cache; it is unchanged");
             }
         }
@@ -320,29 +279,32 @@ impl Sale {
     ///
     /// # Errors
     /// As for [`reserve`](Self::reserve). Nothing is reserved in any case.
-    pub async fn foresee(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Foreseen> {
-        let gate = self.known_gate().await?;
-        let id = ReservationId::derive(gate.secret(), self.id(), buyer, key);
-        if let Some(foreseen) = gate.foresee(id, lines) {
-            return Ok(foreseen);
+    pub async fn estimate(&self, buyer: &BuyerId, lines: &[Line], key: &IdempotencyKey) -> Result<Estimate> {
+        let admission = self.admission().await?;
+        let id = ReservationId::derive(admission.secret(), self.id(), buyer, key);
+        if let Some(estimate) = admission.estimate(id, lines) {
+            return Ok(estimate);
         }
         let window = (&self.state().await?).into();
-        gate.learn(self.gate.store(), self.id(), window).await?;
-        Ok(match gate.foresee(id, lines) {
+        admission.learn(self.client.store(), self.id(), window).await?;
+        Ok(match admission.estimate(id, lines) {
             // The refresh has shown that this attempt was made before.
-            Some(Foreseen::Replay) => Foreseen::Replay,
-            _ => gate.refusal(lines).map_or(Foreseen::Unknown, Foreseen::Answer),
+            Some(Estimate::Replay) => Estimate::Replay,
+            _ => admission.refusal(lines).map_or(Estimate::Unknown, Estimate::Answer),
         })
     }
 
-    async fn known_gate(&self) -> Result<&Gate> {
-        self.shared.gate.get_or_try_init(|| async { Ok(Gate::new(&self.state().await?.spec)) }).await
+    async fn admission(&self) -> Result<&AdmissionCache> {
+        self.shared
+            .admission
+            .get_or_try_init(|| async { Ok(AdmissionCache::new(&self.state().await?.spec)) })
+            .await
     }
 
     /// Confirms a hold after payment. [`Decision::Pending`] if the ledger has yet to commit; use
     /// [`wait_final`](Self::wait_final) to wait for it.
     pub async fn confirm(&self, id: ReservationId) -> Result<Decision> {
-        let decision = self.gate.ask(|| self.gate.store().confirm(self.id(), id)).await;
+        let decision = self.client.ask(|| self.client.store().confirm(self.id(), id)).await;
         self.shared.moved.notify_waiters();
         decision
     }
@@ -350,19 +312,19 @@ impl Sale {
     /// Cancels a hold, for example because the buyer abandons the cart. [`Decision::Pending`] if the ledger
     /// has yet to commit.
     pub async fn cancel(&self, id: ReservationId) -> Result<Decision> {
-        let decision = self.gate.ask(|| self.gate.store().cancel_hold(self.id(), id)).await;
+        let decision = self.client.ask(|| self.client.store().cancel_hold(self.id(), id)).await;
         self.nudge();
         decision
     }
 
     /// One reservation by ID.
     pub async fn reservation(&self, id: ReservationId) -> Result<Option<Hold>> {
-        self.gate.ask(|| self.gate.store().reservation(self.id(), id)).await
+        self.client.ask(|| self.client.store().reservation(self.id(), id)).await
     }
 
     /// The reservation that the buyer made with this idempotency key.
     pub async fn reservation_of(&self, buyer: &BuyerId, key: &IdempotencyKey) -> Result<Option<Hold>> {
-        let secret = self.known_gate().await?.secret();
+        let secret = self.admission().await?.secret();
         self.reservation(ReservationId::derive(secret, self.id(), buyer, key)).await
     }
 
@@ -391,21 +353,21 @@ impl Sale {
     /// Adds 1 to 10,000,000 units, numbered on from the last. A SKU has at most 10,000,000 units in total:
     /// [`StockChanged::TooLarge`] says how many can be added.
     pub async fn add_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
-        self.change_stock(self.gate.op(), sku, StockChange::Add(units)).await
+        self.change_stock(self.client.op(), sku, StockChange::Add(units)).await
     }
 
     /// Withdraws the highest free units for good, all or nothing: 1 to 10,000,000. Of units that were held
     /// and released before, one call withdraws at most 20,000: [`StockChanged::TooLarge`] says how many units
     /// are possible.
     pub async fn withdraw_stock(&self, sku: &Sku, units: u32) -> Result<StockChanged> {
-        self.change_stock(self.gate.op(), sku, StockChange::Withdraw(units)).await
+        self.change_stock(self.client.op(), sku, StockChange::Withdraw(units)).await
     }
 
     /// Adds or withdraws units, for a program that acts on behalf of others. The same change repeated with
     /// the same `op` gets the same answer and takes effect once. The store remembers the `op` for one day,
     /// across processes.
     pub async fn change_stock(&self, op: Op, sku: &Sku, change: StockChange) -> Result<StockChanged> {
-        let changed = self.gate.ask(|| self.gate.store().stock(op, self.id(), sku, change)).await;
+        let changed = self.client.ask(|| self.client.store().stock(op, self.id(), sku, change)).await;
         self.nudge();
         changed
     }
@@ -413,7 +375,7 @@ impl Sale {
     /// Expires up to `n` holds (1 to 1,000) that are past their deadline, and returns how many. A [`Sweeper`]
     /// does this automatically.
     pub async fn expire(&self, n: u32) -> Result<u32> {
-        let ended = self.gate.ask(|| self.gate.store().expire(self.id(), n)).await;
+        let ended = self.client.ask(|| self.client.store().expire(self.id(), n)).await;
         if matches!(ended, Ok(1..)) {
             self.nudge();
         }
@@ -422,7 +384,7 @@ impl Sale {
 
     /// Events in order.
     pub async fn events(&self, page: Page<u64>) -> Result<Vec<Event>> {
-        self.gate.ask(|| self.gate.store().events(self.id(), page.clone())).await
+        self.client.ask(|| self.client.store().events(self.id(), page.clone())).await
     }
 
     /// Waits until the sale may have an event with a number above `after`. Returns at once if it has one.
@@ -430,18 +392,18 @@ impl Sale {
     /// This is a hint, and may be lost if the connection to the store is: read the events after it, and also from time
     /// to time. Dropping the future stops waiting.
     pub async fn next_event(&self, after: u64) -> Result<()> {
-        self.gate.store().next_sale_event(self.id(), after).await
+        self.client.store().next_sale_event(self.id(), after).await
     }
 
     /// Entries that the ledger could not record, by event number: up to 1,000 a page. The order worker retries them.
     pub async fn failed_orders(&self, page: Page<u64>) -> Result<Vec<FailedOrder>> {
-        self.gate.ask(|| self.gate.store().failed_orders(self.id(), page.clone())).await
+        self.client.ask(|| self.client.store().failed_orders(self.id(), page.clone())).await
     }
 
     /// Makes all [failed](Self::failed_orders) entries due now, and returns how many there are. The order worker
     /// retries them within a third of its lease.
     pub async fn retry_orders(&self) -> Result<u32> {
-        self.gate.ask(|| self.gate.store().retry_orders(self.id())).await
+        self.client.ask(|| self.client.store().retry_orders(self.id())).await
     }
 
     /// Adds up the attempts that servers have answered from memory and from the store: records those of this client
@@ -452,15 +414,17 @@ impl Sale {
     /// [`is_invalid`](crate::Error::is_invalid) for a name or number outside its limits. Otherwise the store could not answer. The
     /// counts may be recorded; recording them again is safe.
     pub async fn count_attempts(&self, answers: Vec<(String, u64)>) -> Result<BTreeMap<String, u64>> {
-        let client = self.gate.client_id();
-        let sums =
-            self.gate.ask(|| self.gate.store().count_attempts(self.id(), client, answers.clone())).await?;
+        let server = self.client.client_id();
+        let sums = self
+            .client
+            .ask(|| self.client.store().count_attempts(self.id(), server, answers.clone()))
+            .await?;
         Ok(sums.into_iter().collect())
     }
 
     /// Snapshot of everything that the store knows about the sale.
-    pub async fn books(&self) -> Result<Books> {
-        self.gate.ask(|| self.gate.store().books(self.id())).await
+    pub async fn snapshot(&self) -> Result<Snapshot> {
+        self.client.ask(|| self.client.store().snapshot(self.id())).await
     }
 
     /// Reconciles store, event log and ledger, entry by entry, and reports whether every guarantee holds. A sale with a
@@ -473,23 +437,24 @@ impl Sale {
     /// It reads all records of the sale into memory: about 1 kB for each unit that is held or sold.
     pub async fn audit(&self, ledger: Option<&dyn Ledger>) -> Result<Audit> {
         loop {
-            let books = self.books().await?;
+            let snapshot = self.snapshot().await?;
             let Some(ledger) = ledger else {
-                return audited(move || rushgate_core::audit(&books, None)).await;
+                return audited(move || rushgate_core::audit(&snapshot, None)).await;
             };
-            let orders = match ledger.books(self.id()).await {
+            let orders = match ledger.snapshot(self.id()).await {
                 // A sale without a ledger can be audited with one that is unavailable.
-                Err(error) if error.is_not_found() || !books.spec.ledger => LedgerBooks::default(),
+                Err(error) if error.is_not_found() || !snapshot.spec.ledger => LedgerSnapshot::default(),
                 orders => orders?,
             };
-            if is_of_another_sale(&books, &orders) {
-                return audited(move || rushgate_core::audit(&books, None)).await;
+            if is_of_another_sale(&snapshot, &orders) {
+                return audited(move || rushgate_core::audit(&snapshot, None)).await;
             }
-            let meanwhile = self.since(books.seq).await?;
+            let meanwhile = self.since(snapshot.seq).await?;
             // A rebuild in between has started a new log: read again.
-            let now = self.gate.ask(|| self.gate.store().sale(self.id())).await?;
-            if now.generation == books.generation {
-                return audited(move || rushgate_core::audit_live(&books, Some(&orders), &meanwhile)).await;
+            let now = self.client.ask(|| self.client.store().sale(self.id())).await?;
+            if now.generation == snapshot.generation {
+                return audited(move || rushgate_core::audit_live(&snapshot, Some(&orders), &meanwhile))
+                    .await;
             }
         }
     }
@@ -507,19 +472,19 @@ impl Sale {
     }
 
     /// Counters of this process's admission cache for the sale.
-    pub fn gate_stats(&self) -> GateStats {
-        self.shared.gate.get().map(Gate::stats).unwrap_or_default()
+    pub fn admission_stats(&self) -> AdmissionStats {
+        self.shared.admission.get().map(AdmissionCache::stats).unwrap_or_default()
     }
 
     fn client(&self) -> &Rushgate {
-        &self.gate
+        &self.client
     }
 
     /// Records a change by this process: waiters read again, and the next request reaches the store.
     fn nudge(&self) {
         self.shared.moved.notify_waiters();
-        if let Some(gate) = self.shared.gate.get() {
-            gate.nudge();
+        if let Some(client) = self.shared.admission.get() {
+            client.nudge();
         }
     }
 }
@@ -532,9 +497,9 @@ async fn audited(audit: impl FnOnce() -> Audit + Send + 'static) -> Result<Audit
 }
 
 /// True if the sale has no ledger, and the ledger's data belong to other sales.
-fn is_of_another_sale(books: &Books, ledger: &LedgerBooks) -> bool {
-    let same = ledger.spec.as_ref().is_some_and(|spec| spec.secret == books.spec.secret);
-    !books.spec.ledger && !same
+fn is_of_another_sale(snapshot: &Snapshot, ledger: &LedgerSnapshot) -> bool {
+    let same = ledger.spec.as_ref().is_some_and(|spec| spec.secret == snapshot.spec.secret);
+    !snapshot.spec.ledger && !same
 }
 
 impl fmt::Debug for Sale {

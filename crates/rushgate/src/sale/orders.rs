@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::Sale;
 use super::rebuild::{Rebuild, RebuildOutcome, introduction};
 use crate::counters::{count, counters};
-use crate::patience::{Pauses, will_pass};
+use crate::retry::{Pauses, will_pass};
 
 /// Delay before the first retry of an entry that the ledger could not record. It doubles with each attempt.
 const RETRY_AFTER: Duration = Duration::from_millis(200);
@@ -39,15 +39,15 @@ const WRITE_BATCH: usize = 1_000;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
 /// # use std::time::Duration;
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, OrderWorker, Reserved, SaleBuilder, Sku, connect_ledger};
 /// use rushgate::sale::HoldState;
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).ledger()).await?;
-/// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);
+/// client.create_sale(SaleBuilder::new("phones").sku("phone", 1, 1).ledger()).await?;
+/// let (sale, ledger) = (client.sale("phones")?, connect_ledger("sqlite::memory:")?);
 /// sale.open().await?;
 /// let shutdown = CancellationToken::new();
-/// let clerk = tokio::spawn(OrderWorker::new(sale.clone(), ledger.clone()).run(shutdown.clone()));
+/// let follower = tokio::spawn(OrderWorker::new(sale.clone(), ledger.clone()).run(shutdown.clone()));
 ///
 /// let (ann, key) = (BuyerId::new("ann")?, IdempotencyKey::new("click-1")?);
 /// let cart = [Line { sku: Sku::new("phone")?, quantity: 1 }];
@@ -57,10 +57,10 @@ const WRITE_BATCH: usize = 1_000;
 /// assert_eq!(order.state, HoldState::Confirmed);
 ///
 /// shutdown.cancel();
-/// let report = clerk.await.expect("no panic")?;
+/// let report = follower.await.expect("no panic")?;
 /// assert_eq!(report.settled, 1);
 /// assert!(sale.audit(Some(&*ledger)).await?.ok);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "an order worker does nothing until it runs"]
@@ -156,7 +156,7 @@ impl OrderWorker {
             return Err(Error::invalid("the sale", "has no ledger")
                 .hint("call SaleBuilder::ledger when you create the sale"));
         }
-        let clerk = Clerk {
+        let follower = OrderFollower {
             worker: self.sale.client().token(),
             lease: Lease::new(self.lease)?,
             batch: self.batch,
@@ -170,16 +170,16 @@ impl OrderWorker {
             sleep(self.grace).await;
         };
         tokio::select! {
-            followed = clerk.follow(&shutdown) => followed?,
-            () = out_of_time => tracing::warn!(sale = %clerk.sale.id(), "stopped before the batch was finished"),
-            () = clerk.watch(self.look_every) => unreachable!("a watch has no end"),
+            followed = follower.follow(&shutdown) => followed?,
+            () = out_of_time => tracing::warn!(sale = %follower.sale.id(), "stopped before the batch was finished"),
+            () = follower.watch(self.look_every) => unreachable!("a watch has no end"),
         }
-        Ok(clerk.counters.report())
+        Ok(follower.counters.report())
     }
 }
 
 /// A running worker.
-struct Clerk {
+struct OrderFollower {
     worker: Token,
     sale: Sale,
     ledger: Arc<dyn Ledger>,
@@ -209,7 +209,7 @@ struct Judgement {
     lost_writes: bool,
 }
 
-impl Clerk {
+impl OrderFollower {
     async fn follow(&self, shutdown: &CancellationToken) -> Result<()> {
         let (mut report, mut next_retry) = (Report::default(), None);
         loop {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Books, Error, EventKind, Halt, HaltReason, HoldState, LedgerBooks, LedgerEntry, LedgerOrder, LedgerSku,
-    Load, Op, OrderIntent, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec,
-    Stocktake, Switch, UnitNumber, UnitRange, Verbs, check_duration,
+    Error, EventKind, Halt, HaltReason, HoldState, LedgerEntry, LedgerOrder, LedgerSku, LedgerSnapshot, Load,
+    Op, OrderIntent, Rebuilt, ReservationId, ReservationRow, Result, SaleId, SaleState, Sku, SkuSpec,
+    Snapshot, Stocktake, Switch, UnitNumber, UnitRange, Verbs, check_duration,
 };
 use rushgate_ledger::{KnownSale, Ledger, LedgerSale, Refusal, Written};
 
@@ -44,19 +44,19 @@ const LEASE: Duration = Duration::from_secs(5);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::{SaleBuilder, connect_ledger};
 /// use rushgate::sale::{Rebuild, RebuildOutcome};
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
-/// let (sale, ledger) = (gate.sale("phones")?, connect_ledger("sqlite::memory:")?);
+/// client.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1).ledger()).await?;
+/// let (sale, ledger) = (client.sale("phones")?, connect_ledger("sqlite::memory:")?);
 /// sale.open().await?;
 /// let outcome = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(Duration::ZERO).run().await?;
 /// let RebuildOutcome::Rebuilt(report) = outcome else { panic!("nobody else rebuilds it") };
 /// assert_eq!(sale.state().await?.generation, report.generation);
 /// assert!(sale.audit(Some(&*ledger)).await?.ok);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "nothing is rebuilt before `run`"]
@@ -164,7 +164,7 @@ impl Rebuild {
         // Sales whose long IDs begin alike share a lock, and are rebuilt one after the other.
         let id = self.sale.id().as_str();
         let name = format!("rebuild:{}", &id[..id.floor_char_boundary(180)]);
-        Ok(self.sale.gate.lock(name)?.lease(LEASE).label("rebuilds the sale"))
+        Ok(self.sale.client.lock(name)?.lease(LEASE).label("rebuilds the sale"))
     }
 
     async fn carry_out(&self) -> Result<RebuildOutcome> {
@@ -199,17 +199,17 @@ impl Rebuild {
     /// Returns `None` if an earlier rebuild, since superseded, has made this generation obsolete in the
     /// ledger.
     async fn attempt(&self, lost_writes: bool) -> Result<Option<RebuildOutcome>> {
-        let (gate, id, by) = (&self.sale.gate, self.sale.id(), self.sale.gate.op());
-        gate.ask(|| gate.store().begin_rebuild(by, id)).await?;
-        let books = self.sale.books().await?;
-        let Some(mut report) = self.save(by, &books).await? else {
+        let (client, id, by) = (&self.sale.client, self.sale.id(), self.sale.client.op());
+        client.ask(|| client.store().begin_rebuild(by, id)).await?;
+        let snapshot = self.sale.snapshot().await?;
+        let Some(mut report) = self.save(by, &snapshot).await? else {
             return Ok(Some(RebuildOutcome::Superseded));
         };
         let Some(generation) = self.advance(by).await? else { return Ok(Some(RebuildOutcome::Superseded)) };
         // From here on the ledger refuses older generations, so the data read stay valid until the switch.
-        let mut ledger = self.ledger.books(id).await?;
-        if !lost_writes && report.all_kept() && has_all_orders(&books, &ledger) {
-            offer_no_more(&books, &mut ledger);
+        let mut ledger = self.ledger.snapshot(id).await?;
+        if !lost_writes && report.all_kept() && has_all_orders(&snapshot, &ledger) {
+            offer_no_more(&snapshot, &mut ledger);
         }
         (report.generation, report.orders) = (generation, ledger.orders.len() as u64);
         Ok(match self.load_and_switch(by, generation, ledger).await? {
@@ -233,8 +233,8 @@ impl Rebuild {
         let Some(spec) = known.and_then(|known| known.spec) else {
             return Err(error.hint("the ledger has no specification of it either; check both URLs"));
         };
-        let gate = &self.sale.gate;
-        gate.ask(|| gate.store().create(spec.clone())).await?;
+        let client = &self.sale.client;
+        client.ask(|| client.store().create(spec.clone())).await?;
         self.sale.state().await
     }
 
@@ -265,16 +265,16 @@ impl Rebuild {
     /// True if orders were committed to some ledger. Undecided orders prove nothing: no order worker may have started
     /// yet.
     async fn has_recorded_orders(&self) -> Result<bool> {
-        let rows = self.sale.books().await?.reservations;
+        let rows = self.sale.snapshot().await?.reservations;
         Ok(rows.iter().any(|row| row.state == HoldState::Confirmed))
     }
 
     /// Advances the ledger to a new generation, unless another rebuild has started: this would make its
     /// generation obsolete.
     async fn advance(&self, by: Op) -> Result<Option<u32>> {
-        let (gate, id) = (&self.sale.gate, self.sale.id());
-        let ask = || gate.store().load(by, id, 1, Load::Orders(Vec::new()));
-        match gate.ask(ask).await? {
+        let (client, id) = (&self.sale.client, self.sale.id());
+        let ask = || client.store().load(by, id, 1, Load::Orders(Vec::new()));
+        match client.ask(ask).await? {
             Rebuilt::Done => self.ledger.advance(id).await.map(Some),
             Rebuilt::Superseded | Rebuilt::Incomplete => Ok(None),
         }
@@ -283,9 +283,9 @@ impl Rebuild {
     /// Writes the store's data to the ledger under a generation of their own, so that no sequence number is
     /// used twice. Sold units are written too, so a ledger that never knew the sale gets them. An earlier
     /// rebuild may make the generation obsolete; everything is then written again.
-    async fn save(&self, by: Op, books: &Books) -> Result<Option<RebuildReport>> {
+    async fn save(&self, by: Op, snapshot: &Snapshot) -> Result<Option<RebuildReport>> {
         while let Some(generation) = self.advance(by).await? {
-            if let Some(report) = self.save_as(generation, books).await? {
+            if let Some(report) = self.save_as(generation, snapshot).await? {
                 return Ok(Some(report));
             }
         }
@@ -293,9 +293,9 @@ impl Rebuild {
     }
 
     /// Returns `None` if the generation has become obsolete meanwhile.
-    async fn save_as(&self, generation: u32, books: &Books) -> Result<Option<RebuildReport>> {
+    async fn save_as(&self, generation: u32, snapshot: &Snapshot) -> Result<Option<RebuildReport>> {
         let mut report = RebuildReport::default();
-        for entries in entries(books, generation).chunks(WRITE_BATCH) {
+        for entries in entries(snapshot, generation).chunks(WRITE_BATCH) {
             for (entry, written) in entries.iter().zip(self.ledger.write(entries.to_vec()).await?) {
                 let LedgerEntry::Reservation { id, .. } = entry else { continue };
                 report.written += 1;
@@ -303,7 +303,7 @@ impl Rebuild {
                     Written::Reassigned { .. } => report.reassigned.push(*id),
                     Written::Refused(Refusal::OldGeneration) => return Ok(None),
                     Written::Refused(refusal) => {
-                        tracing::error!(sale = %books.spec.id, %id, ?refusal, "a reservation is permanently lost");
+                        tracing::error!(sale = %snapshot.spec.id, %id, ?refusal, "a reservation is permanently lost");
                         report.refused.push(*id);
                     }
                     Written::Recorded(_) | Written::Stocked { .. } => {}
@@ -314,12 +314,17 @@ impl Rebuild {
     }
 
     /// Returns `None` if the generation has become obsolete meanwhile.
-    async fn load_and_switch(&self, by: Op, generation: u32, ledger: LedgerBooks) -> Result<Option<Rebuilt>> {
-        let (gate, id) = (&self.sale.gate, self.sale.id());
+    async fn load_and_switch(
+        &self,
+        by: Op,
+        generation: u32,
+        ledger: LedgerSnapshot,
+    ) -> Result<Option<Rebuilt>> {
+        let (client, id) = (&self.sale.client, self.sale.id());
         let skus = self.sale.state().await?.spec.skus;
         let (parts, stock) = parts(&skus, ledger)?;
         for part in parts {
-            let loaded = gate.ask(|| gate.store().load(by, id, generation, part.clone())).await?;
+            let loaded = client.ask(|| client.store().load(by, id, generation, part.clone())).await?;
             if loaded != Rebuilt::Done {
                 return Ok(Some(loaded));
             }
@@ -328,7 +333,7 @@ impl Rebuild {
             return Ok(None);
         }
         let switch = Switch { generation, grace: self.grace, stock };
-        gate.ask(|| gate.store().switch(by, id, switch.clone())).await.map(Some)
+        client.ask(|| client.store().switch(by, id, switch.clone())).await.map(Some)
     }
 }
 
@@ -347,19 +352,19 @@ pub(super) fn introduction(state: &SaleState) -> LedgerSale {
     }
 }
 
-fn has_all_orders(books: &Books, ledger: &LedgerBooks) -> bool {
-    let known: BTreeSet<ReservationId> = books.reservations.iter().map(|row| row.id).collect();
+fn has_all_orders(snapshot: &Snapshot, ledger: &LedgerSnapshot) -> bool {
+    let known: BTreeSet<ReservationId> = snapshot.reservations.iter().map(|row| row.id).collect();
     ledger.orders.iter().all(|order| known.contains(&order.id))
 }
 
 /// A store that has lost nothing knows every unit that was offered. If the ledger offers more, it is damaged,
 /// and the extra units are dropped.
-fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
+fn offer_no_more(snapshot: &Snapshot, ledger: &mut LedgerSnapshot) {
     for known in &mut ledger.skus {
-        let Some(store) = books.skus.iter().find(|store| store.sku == known.sku) else { continue };
+        let Some(store) = snapshot.skus.iter().find(|store| store.sku == known.sku) else { continue };
         if known.total > store.total {
             tracing::error!(
-                sale = %books.spec.id, sku = %known.sku, ledger = known.total, store = store.total,
+                sale = %snapshot.spec.id, sku = %known.sku, ledger = known.total, store = store.total,
                 "the ledger offers more units than the store, which has lost no writes; the store's count is used"
             );
             known.total = store.total;
@@ -372,23 +377,23 @@ fn offer_no_more(books: &Books, ledger: &mut LedgerBooks) {
 }
 
 /// The store's data as entries for the ledger.
-fn entries(books: &Books, generation: u32) -> Vec<LedgerEntry> {
+fn entries(snapshot: &Snapshot, generation: u32) -> Vec<LedgerEntry> {
     let mut withdrawn: BTreeMap<&Sku, Vec<UnitRange>> = BTreeMap::new();
     // Units withdrawn because other orders own them in the ledger are not withdrawn there.
-    let events = books.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
+    let events = snapshot.events.iter().filter(|event| event.kind == EventKind::StockWithdrawn);
     for (sku, range) in events.flat_map(|event| &event.units) {
         withdrawn.entry(sku).or_default().push(*range);
     }
-    let stock = books.skus.iter().map(|sku| LedgerEntry::Stock {
-        sale: books.spec.id.clone(),
+    let stock = snapshot.skus.iter().map(|sku| LedgerEntry::Stock {
+        sale: snapshot.spec.id.clone(),
         sku: sku.sku.clone(),
-        seq: books.seq,
+        seq: snapshot.seq,
         total: sku.total,
         withdrawn: in_order(withdrawn.remove(&sku.sku).unwrap_or_default()),
         per_buyer: sku.per_buyer,
     });
     let stock: Vec<_> = stock.collect();
-    let orders = books.reservations.iter().filter_map(|row| order(&books.spec.id, generation, row));
+    let orders = snapshot.reservations.iter().filter_map(|row| order(&snapshot.spec.id, generation, row));
     stock.into_iter().chain(orders).collect()
 }
 
@@ -410,7 +415,7 @@ fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<LedgerE
 }
 
 /// The ledger's data as parts to load into the store, with their totals.
-fn parts(skus: &[SkuSpec], ledger: LedgerBooks) -> Result<(Vec<Load>, Vec<Stocktake>)> {
+fn parts(skus: &[SkuSpec], ledger: LedgerSnapshot) -> Result<(Vec<Load>, Vec<Stocktake>)> {
     let mut owned: BTreeMap<Sku, BTreeSet<UnitNumber>> = BTreeMap::new();
     for (sku, unit) in ledger.orders.iter().flat_map(|order: &LedgerOrder| &order.units) {
         owned.entry(sku.clone()).or_default().insert(*unit);

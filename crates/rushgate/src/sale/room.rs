@@ -1,22 +1,18 @@
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
     BadPass, Beacon, BuyerId, Draw, DrawRecord, DrawSecret, Enter, Pass, Result, RoomRules, RoomState,
-    SaleState, SaleStatus, Timestamp, Verbs,
+    Timestamp, Verbs,
 };
 use serde::{Serialize, Serializer};
-use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::Sale;
+use crate::cache::{ROOM_AGE_MAX, RoomView};
 use crate::clock::Boot;
-use crate::patience::moment_after;
+use crate::retry::moment_after;
 
-/// Maximum age of this process's cached state of a room.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Maximum age while a refresh is under way: only one caller waits for the store.
-const LOOK_MAX: Duration = Duration::from_secs(3);
 /// Shortest pause before a buyer asks again whose turn had come by the cached state, but not by the store's.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -31,14 +27,14 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::{BuyerId, SaleBuilder};
 /// use rushgate::queue::Rate;
-/// use rushgate::sale::{RoomRules, Turn};
+/// use rushgate::sale::{RoomRules, Admission};
 ///
-/// gate.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1)).await?;
-/// let sale = gate.sale("phones")?;
+/// client.create_sale(SaleBuilder::new("phones").sku("phone", 10, 1)).await?;
+/// let sale = client.sale("phones")?;
 /// sale.open().await?;
 /// let room = sale.room();
 /// room.set(RoomRules::new(Rate::new(1, Duration::from_secs(60)))).await?;
@@ -46,10 +42,10 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 /// let (ann, bob) = (BuyerId::new("ann")?, BuyerId::new("bob")?);
 /// room.join(&ann).await?;
 /// room.join(&bob).await?;
-/// let Turn::Admitted { pass, .. } = room.enter(&ann).await? else { panic!("it is her turn") };
+/// let Admission::Admitted { pass, .. } = room.enter(&ann).await? else { panic!("it is her turn") };
 /// assert!(room.check(Some(&pass), &ann).await?.is_ok());
-/// assert!(matches!(room.enter(&bob).await?, Turn::Waiting { ahead: Some(0), .. }));
-/// # gate.close().await
+/// assert!(matches!(room.enter(&bob).await?, Admission::Waiting { ahead: Some(0), .. }));
+/// # client.close().await
 /// # }
 /// ```
 #[derive(Clone, Debug)]
@@ -62,7 +58,7 @@ pub struct Room {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", tag = "state")]
 #[non_exhaustive]
-pub enum Turn {
+pub enum Admission {
     /// The sale has no waiting room: the buyer may buy.
     NoRoom,
     /// The buyer has not joined.
@@ -111,7 +107,7 @@ pub enum Turn {
     Closed,
 }
 
-impl Turn {
+impl Admission {
     /// Estimated wait at the current rate, if the buyer waits and has a position.
     pub fn wait(&self) -> Option<Duration> {
         match self {
@@ -140,60 +136,7 @@ pub struct RoomTicket {
     /// True if the buyer had already joined.
     pub again: bool,
     /// State of the buyer.
-    pub turn: Turn,
-}
-
-/// Cached state of a sale and its room.
-pub(super) struct Look {
-    sale: SaleState,
-    room: Option<RoomState>,
-    seen: Boot,
-}
-
-/// Latest read and its time. A failed read is shared by all callers too.
-#[derive(Default)]
-pub(super) struct LastLook {
-    last: RwLock<Option<(Boot, Result<Arc<Look>>)>>,
-    /// Locked during a refresh, so that concurrent callers share one.
-    looking: Mutex<()>,
-}
-
-impl LastLook {
-    fn recent(&self) -> Option<Result<Arc<Look>>> {
-        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
-        let (at, look) = last.as_ref()?;
-        (at.until(Boot::now()) < LOOK_EVERY).then(|| shared(look))
-    }
-
-    /// The cached state, if it is recent enough to use during a refresh.
-    fn until_renewed(&self) -> Option<Arc<Look>> {
-        let last = self.last.read().unwrap_or_else(PoisonError::into_inner);
-        let (at, look) = last.as_ref()?;
-        look.as_ref().ok().filter(|_| at.until(Boot::now()) < LOOK_MAX).map(Arc::clone)
-    }
-
-    fn set(&self, look: Option<(Boot, Result<Arc<Look>>)>) {
-        *self.last.write().unwrap_or_else(PoisonError::into_inner) = look;
-    }
-}
-
-impl Look {
-    fn age(&self) -> Duration {
-        self.seen.until(Boot::now())
-    }
-
-    /// Current time on the room's clock, slightly behind. On a Cluster this clock may differ from the sale's.
-    fn room_now(&self) -> Timestamp {
-        self.room.as_ref().map_or(self.sale.now, |room| room.now) + self.age()
-    }
-
-    /// True if no unit can be sold any more.
-    fn is_over(&self) -> bool {
-        let now = self.sale.now + self.age();
-        let closed = self.sale.spec.closes_at.is_some_and(|closes| closes <= now);
-        let sold_out = self.sale.skus.iter().all(|sku| sku.free == 0 && sku.held == 0);
-        self.sale.status == SaleStatus::Ended || closed || sold_out
-    }
+    pub admission: Admission,
 }
 
 impl Sale {
@@ -217,7 +160,7 @@ impl Room {
         let secret = DrawSecret::from_bytes(rand::random());
         let client = self.sale.client();
         let state = client.ask(|| client.store().set_room(self.sale.id(), rules, secret)).await;
-        self.forget_look().await;
+        self.sale.shared.room.clear().await;
         state
     }
 
@@ -236,7 +179,7 @@ impl Room {
     /// # Errors
     /// As [`state`](Self::state).
     pub async fn recent(&self) -> Result<Option<RoomState>> {
-        Ok(self.look().await?.room.clone())
+        Ok(self.view().await?.room.clone())
     }
 
     /// True if buyers can no longer join or enter, because the sale has ended or is sold out for good. Uses
@@ -245,7 +188,7 @@ impl Room {
     /// # Errors
     /// As [`state`](Self::state).
     pub async fn is_over(&self) -> Result<bool> {
-        Ok(self.look().await?.is_over())
+        Ok(self.view().await?.is_over())
     }
 
     /// Joins the room. A buyer who has joined keeps the position. If the admission token has expired, the
@@ -255,15 +198,15 @@ impl Room {
     /// [`is_not_found`](crate::Error::is_not_found) if there is no such sale. Otherwise the store could not
     /// answer; the buyer may have joined, and has the same position after another call.
     pub async fn join(&self, buyer: &BuyerId) -> Result<RoomTicket> {
-        if self.look().await?.is_over() {
-            return Ok(RoomTicket { again: false, turn: Turn::Closed });
+        if self.view().await?.is_over() {
+            return Ok(RoomTicket { again: false, admission: Admission::Closed });
         }
         let client = self.sale.client();
         let Some(joined) = client.ask(|| client.store().join(self.sale.id(), buyer)).await? else {
-            return Ok(RoomTicket { again: false, turn: Turn::NoRoom });
+            return Ok(RoomTicket { again: false, admission: Admission::NoRoom });
         };
-        let turn = self.turn(&joined.room, buyer, Some((joined.serial, joined.until))).await?;
-        Ok(RoomTicket { again: joined.again, turn })
+        let admission = self.admission(&joined.room, buyer, Some((joined.serial, joined.until))).await?;
+        Ok(RoomTicket { again: joined.again, admission })
     }
 
     /// Returns the buyer's state, and admits the buyer if it is their turn.
@@ -274,20 +217,20 @@ impl Room {
     ///
     /// # Cancel safety
     /// A dropped call may have admitted the buyer, with the same consequence.
-    pub async fn enter(&self, buyer: &BuyerId) -> Result<Turn> {
-        if self.look().await?.is_over() {
-            return Ok(Turn::Closed);
+    pub async fn enter(&self, buyer: &BuyerId) -> Result<Admission> {
+        if self.view().await?.is_over() {
+            return Ok(Admission::Closed);
         }
-        let Some((room, ticket)) = self.enter_at(buyer, None).await? else { return Ok(Turn::NoRoom) };
+        let Some((room, ticket)) = self.enter_at(buyer, None).await? else { return Ok(Admission::NoRoom) };
         let drawn_place = match ticket {
             Some((serial, None)) if room.drawn.is_some() => room.place(serial).map(|place| (serial, place)),
             _ => None,
         };
         match drawn_place.filter(|(_, place)| *place < room.served) {
-            None => self.turn(&room, buyer, ticket).await,
+            None => self.admission(&room, buyer, ticket).await,
             place => match self.enter_at(buyer, place).await? {
-                None => Ok(Turn::NoRoom),
-                Some((room, ticket)) => self.turn(&room, buyer, ticket).await,
+                None => Ok(Admission::NoRoom),
+                Some((room, ticket)) => self.admission(&room, buyer, ticket).await,
             },
         }
     }
@@ -297,20 +240,20 @@ impl Room {
     ///
     /// # Errors
     /// As for [`enter`](Self::enter). If the store is unreachable, the wait ends; no position is lost.
-    pub async fn enter_within(&self, buyer: &BuyerId, wait: Duration) -> Result<Turn> {
+    pub async fn enter_within(&self, buyer: &BuyerId, wait: Duration) -> Result<Admission> {
         let until = moment_after(wait);
         loop {
-            let turn = self.enter(buyer).await?;
-            let Turn::Waiting { serial, wait: told, .. } = turn else { return Ok(turn) };
+            let admission = self.enter(buyer).await?;
+            let Admission::Waiting { serial, wait: told, .. } = admission else { return Ok(admission) };
             // The store's own estimate, if the cached state is older.
             let told = told.unwrap_or_default().max(ASK_AGAIN);
             let time = until.saturating_duration_since(Instant::now());
             if time.is_zero() {
-                return Ok(turn);
+                return Ok(admission);
             }
-            sleep(told.min(LOOK_EVERY).min(time)).await;
+            sleep(told.min(ROOM_AGE_MAX).min(time)).await;
             if !self.wait_for_turn(serial, until).await? {
-                return Ok(turn);
+                return Ok(admission);
             }
         }
     }
@@ -318,10 +261,10 @@ impl Room {
     /// Sleeps until the buyer with this serial should ask again; false if that is later than `until`.
     async fn wait_for_turn(&self, serial: u64, until: Instant) -> Result<bool> {
         loop {
-            let look = self.look().await?;
-            let Some(room) = look.room.as_ref().filter(|_| !look.is_over()) else { return Ok(true) };
+            let view = self.view().await?;
+            let Some(room) = view.room.as_ref().filter(|_| !view.is_over()) else { return Ok(true) };
             let left =
-                room.place(serial).and_then(|place| room.at(place)).map(|at| at.since(look.room_now()));
+                room.place(serial).and_then(|place| room.at(place)).map(|at| at.since(view.room_now()));
             if left.is_some_and(|left| left.is_zero()) {
                 return Ok(true);
             }
@@ -329,7 +272,8 @@ impl Room {
             if time.is_zero() {
                 return Ok(false);
             }
-            sleep(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY).min(time).max(Duration::from_millis(1))).await;
+            sleep(left.unwrap_or(ROOM_AGE_MAX).min(ROOM_AGE_MAX).min(time).max(Duration::from_millis(1)))
+                .await;
         }
     }
 
@@ -344,7 +288,7 @@ impl Room {
     pub async fn close_entry(&self) -> Result<Option<RoomState>> {
         let client = self.sale.client();
         let state = client.ask(|| client.store().close_entry(self.sale.id())).await;
-        self.forget_look().await;
+        self.sale.shared.room.clear().await;
         state
     }
 
@@ -358,7 +302,7 @@ impl Room {
     pub async fn draw(&self, beacon: Beacon) -> Result<Option<Draw>> {
         let client = self.sale.client();
         let state = client.ask(|| client.store().draw(self.sale.id(), beacon.clone())).await;
-        self.forget_look().await;
+        self.sale.shared.room.clear().await;
         state
     }
 
@@ -383,7 +327,7 @@ impl Room {
     pub async fn close(&self) -> Result<bool> {
         let client = self.sale.client();
         let closed = client.ask(|| client.store().close_room(self.sale.id())).await;
-        self.forget_look().await;
+        self.sale.shared.room.clear().await;
         closed
     }
 
@@ -398,10 +342,10 @@ impl Room {
         pass: Option<&str>,
         buyer: &BuyerId,
     ) -> Result<std::result::Result<bool, NoPass>> {
-        let look = self.look().await?;
-        let Some(room) = &look.room else { return Ok(Ok(false)) };
+        let view = self.view().await?;
+        let Some(room) = &view.room else { return Ok(Ok(false)) };
         let Some(pass) = pass else { return Ok(Err(NoPass::Needed)) };
-        let read = Pass::read(pass, look.sale.spec.secret, self.sale.id(), buyer, look.room_now());
+        let read = Pass::read(pass, view.sale.spec.secret, self.sale.id(), buyer, view.room_now());
         Ok(match read {
             Err(bad) => Err(NoPass::Bad(bad)),
             // The token is of an earlier room.
@@ -421,65 +365,38 @@ impl Room {
         Ok(entered.map(|entered| (entered.room, entered.ticket)))
     }
 
-    async fn turn(
+    async fn admission(
         &self,
         room: &RoomState,
         buyer: &BuyerId,
         ticket: Option<(u64, Option<Timestamp>)>,
-    ) -> Result<Turn> {
+    ) -> Result<Admission> {
         let now = room.now;
         Ok(match ticket {
-            None => Turn::NotIn,
-            Some((_, Some(until))) if until <= now => Turn::Missed { until },
+            None => Admission::NotIn,
+            Some((_, Some(until))) if until <= now => Admission::Missed { until },
             Some((serial, Some(until))) => {
                 let (sale, buyer) = (self.sale.id().clone(), buyer.clone());
-                let secret = self.sale.known_gate().await?.secret();
+                let secret = self.sale.admission().await?.secret();
                 let pass = Pass { sale, buyer, room: room.opened, until }.sign(secret);
-                Turn::Admitted { serial, place: room.place(serial), pass, until, now }
+                Admission::Admitted { serial, place: room.place(serial), pass, until, now }
             }
             Some((serial, None)) => {
                 let place = room.place(serial);
                 let ahead = place.map(|place| place.saturating_sub(room.served));
                 let wait = place.and_then(|place| room.at(place)).map(|at| at.since(now));
-                Turn::Waiting { serial, place, ahead, wait, now }
+                Admission::Waiting { serial, place, ahead, wait, now }
             }
         })
     }
 
     /// State of the sale and its room, at most 1 s old.
-    async fn look(&self) -> Result<Arc<Look>> {
-        let last = &self.sale.shared.look;
-        if let Some(look) = last.recent() {
-            return look;
-        }
-        let _looking = match last.looking.try_lock() {
-            Ok(looking) => looking,
-            Err(_) => match last.until_renewed() {
-                Some(look) => return Ok(look),
-                None => last.looking.lock().await,
-            },
-        };
-        if let Some(look) = last.recent() {
-            return look;
-        }
-        let look = self.look_now().await.map(Arc::new);
-        let is_kept = look.as_ref().err().is_none_or(rushgate_core::Error::is_unavailable);
-        last.set(is_kept.then(|| (Boot::now(), shared(&look))));
-        look
+    async fn view(&self) -> Result<Arc<RoomView>> {
+        self.sale.shared.room.get(self.read_view()).await
     }
 
-    async fn look_now(&self) -> Result<Look> {
+    async fn read_view(&self) -> Result<RoomView> {
         let (sale, room) = tokio::try_join!(self.sale.state(), self.state())?;
-        Ok(Look { sale, room, seen: Boot::now() })
+        Ok(RoomView { sale, room, read_at: Boot::now() })
     }
-
-    /// Clears the cache. A read under way may predate the change, so this waits for it to end.
-    async fn forget_look(&self) {
-        let _looking = self.sale.shared.look.looking.lock().await;
-        self.sale.shared.look.set(None);
-    }
-}
-
-fn shared(look: &Result<Arc<Look>>) -> Result<Arc<Look>> {
-    look.as_ref().map(Arc::clone).map_err(rushgate_core::Error::duplicate)
 }

@@ -5,7 +5,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::Sale;
-use crate::patience::{Pauses, will_pass};
+use crate::retry::{Pauses, will_pass};
 
 /// Holds ended per call.
 const BATCH: u32 = 500;
@@ -22,16 +22,16 @@ const SLEEP_MIN: Duration = Duration::from_millis(2);
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
-/// # gate.create_sale(rushgate::SaleBuilder::new("phones").sku("phone", 1, 1)).await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # client.create_sale(rushgate::SaleBuilder::new("phones").sku("phone", 1, 1)).await?;
 /// use rushgate::CancellationToken;
 /// use rushgate::sale::Sweeper;
 ///
 /// let shutdown = CancellationToken::new();
-/// let sweeper = tokio::spawn(Sweeper::new(gate.sale("phones")?).run(shutdown.clone()));
+/// let sweeper = tokio::spawn(Sweeper::new(client.sale("phones")?).run(shutdown.clone()));
 /// shutdown.cancel();
 /// assert_eq!(sweeper.await.expect("no panic")?.expired, 0);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[derive(Debug)]

@@ -25,11 +25,11 @@ const PAGE: u32 = 100;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use rushgate::Recurrence;
 /// use rushgate::schedule::Scheduled;
 ///
-/// let reports = gate.queue_of::<String>("reports")?;
+/// let reports = client.queue_of::<String>("reports")?;
 /// let nightly = || Recurrence::cron("30 3 * * *")?.in_zone("Europe/Berlin");
 /// // Every process of the fleet runs this at startup.
 /// let entered = reports.schedule("nightly", "sales".to_owned(), nightly()?).max_attempts(5).save().await?;
@@ -37,7 +37,7 @@ const PAGE: u32 = 100;
 /// let again = reports.schedule("nightly", "sales".to_owned(), nightly()?).max_attempts(5).save().await?;
 /// assert!(matches!(again, Scheduled::Unchanged { .. }));
 /// // Any `Worker` of the queue fires it. Its tasks are named `nightly@2026-11-23T02:30:00Z`, one per night.
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "nothing is saved before `save`"]
@@ -121,12 +121,12 @@ impl<T> Queue<T> {
     /// repeated. Tasks that it has enqueued stay.
     pub async fn unschedule(&self, id: impl AsRef<str>) -> Result<bool> {
         let id = ScheduleId::new(id)?;
-        self.gate().ask(|| self.gate().store().unschedule(self.name(), &id)).await
+        self.client().ask(|| self.client().store().unschedule(self.name(), &id)).await
     }
 
     /// Schedules by ID. [`Schedule::recurrence`] is the JSON of a [`Recurrence`].
     pub async fn schedules(&self, page: Page) -> Result<Vec<Schedule>> {
-        self.gate().ask(|| self.gate().store().schedules(self.name(), page.clone())).await
+        self.client().ask(|| self.client().store().schedules(self.name(), page.clone())).await
     }
 
     /// One schedule by ID.
@@ -193,14 +193,14 @@ impl<T> Queue<T> {
     }
 
     async fn enter(&self, new: NewSchedule) -> Result<Scheduled> {
-        let entered = self.gate().ask(|| self.gate().store().schedule(self.name(), new.clone())).await;
-        self.gate().schedules_changed().notify_waiters();
+        let entered = self.client().ask(|| self.client().store().schedule(self.name(), new.clone())).await;
+        self.client().schedules_changed().notify_waiters();
         entered
     }
 
     /// Current time on the store's clock.
     pub(crate) async fn store_clock(&self) -> Result<Timestamp> {
-        Ok(self.gate().ask(|| self.gate().store().due_schedules(self.name(), 1)).await?.now)
+        Ok(self.client().ask(|| self.client().store().due_schedules(self.name(), 1)).await?.now)
     }
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use croner::Cron;
 use jiff::tz::TimeZone;
-use rushgate_core::{Error, Field, Result, ScheduleId, Spoken, TaskId, Timestamp};
+use rushgate_core::{Error, Field, HumanDuration, Result, ScheduleId, TaskId, Timestamp};
 use serde::{Deserialize, Serialize};
 
 /// How late an occurrence may be noticed before it counts as missed.
@@ -250,8 +250,8 @@ fn check_interval(interval: Duration) -> Result<()> {
     if (Recurrence::EVERY_MIN..=Recurrence::EVERY_MAX).contains(&interval) {
         return Ok(());
     }
-    let (least, most) = (Spoken(Recurrence::EVERY_MIN), Spoken(Recurrence::EVERY_MAX));
-    let why = format_args!("is {}; it must be {least} to {most}", Spoken(interval));
+    let (least, most) = (HumanDuration(Recurrence::EVERY_MIN), HumanDuration(Recurrence::EVERY_MAX));
+    let why = format_args!("is {}; it must be {least} to {most}", HumanDuration(interval));
     Err(Error::invalid(Field::Every, why))
 }
 
@@ -282,7 +282,7 @@ impl fmt::Display for Recurrence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.spec.cron, &self.when) {
             (Some(cron), _) => write!(f, "{cron} {}", self.spec.zone.as_deref().unwrap_or("UTC")),
-            (None, When::Every(every)) => write!(f, "every {}", Spoken(Duration::from_micros(*every))),
+            (None, When::Every(every)) => write!(f, "every {}", HumanDuration(Duration::from_micros(*every))),
             (None, When::Cron(..)) => Ok(()),
         }
     }

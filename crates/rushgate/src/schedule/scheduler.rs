@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use super::recurrence::{Recurrence, run_id};
-use crate::patience::{Pauses, will_pass};
+use crate::retry::{Pauses, will_pass};
 use crate::{Queue, Rushgate};
 
 /// Longest sleep: how long it may take to notice a schedule that another process has saved.
@@ -31,12 +31,12 @@ const STEP_BYTES: usize = 4 << 20;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use std::time::Duration;
 /// use rushgate::{CancellationToken, Recurrence};
 /// use rushgate::schedule::Scheduler;
 ///
-/// let pulse = gate.queue_of::<String>("pulse")?;
+/// let pulse = client.queue_of::<String>("pulse")?;
 /// let each_second = Recurrence::every(Duration::from_secs(1))?;
 /// pulse.schedule("beat", "thump".to_owned(), each_second).save().await?;
 ///
@@ -47,12 +47,12 @@ const STEP_BYTES: usize = 4 << 20;
 /// shutdown.cancel();
 /// let report = scheduler.await.expect("it does not panic")?;
 /// assert!(report.tasks >= 1);
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "a scheduler does nothing until it runs"]
 pub struct Scheduler {
-    gate: Rushgate,
+    client: Rushgate,
     queue: QueueName,
     /// Unreadable schedules that were logged already.
     unreadable: HashSet<(ScheduleId, Revision)>,
@@ -72,7 +72,7 @@ pub struct SchedulerReport {
 impl Scheduler {
     /// A scheduler for `queue`.
     pub fn new<T>(queue: Queue<T>) -> Self {
-        Self { gate: queue.gate().clone(), queue: queue.name().clone(), unreadable: HashSet::new() }
+        Self { client: queue.client().clone(), queue: queue.name().clone(), unreadable: HashSet::new() }
     }
 
     /// Fires due schedules until `shutdown` is canceled. If the future is dropped, each schedule has fired or
@@ -85,14 +85,14 @@ impl Scheduler {
         let (mut report, mut pauses) = (SchedulerReport::default(), Pauses::new());
         loop {
             // Created before the read, so that no later change is missed.
-            let gate = self.gate.clone();
-            let changed = gate.schedules_changed().notified();
+            let client = self.client.clone();
+            let changed = client.schedules_changed().notified();
             let wait = match self.look(&mut report).await {
                 Ok(wait) => {
                     pauses = Pauses::new();
                     wait
                 }
-                Err(error) if will_pass(&error) && !self.gate.closing().is_cancelled() => {
+                Err(error) if will_pass(&error) && !self.client.closing().is_cancelled() => {
                     report.outages += 1;
                     tracing::warn!(queue = %self.queue, %error, "the store is unavailable; the scheduler is retrying");
                     pauses.draw()
@@ -111,7 +111,7 @@ impl Scheduler {
     /// Fires due schedules, and returns the time until the next read.
     async fn look(&mut self, report: &mut SchedulerReport) -> Result<Duration> {
         let DueSchedules { now, due, next } =
-            self.gate.ask(|| self.gate.store().due_schedules(&self.queue, BATCH)).await?;
+            self.client.ask(|| self.client.store().due_schedules(&self.queue, BATCH)).await?;
         let mut wait = next.map_or(LOOK_EVERY, |next| next.since(now)).min(LOOK_EVERY);
         for schedule in due {
             match self.fire(&schedule, now).await {
@@ -151,7 +151,7 @@ impl Scheduler {
             runs: new.map(|at| Ok((run_id(&schedule.id, at)?, at))).collect::<Result<_>>()?,
             next: due.next,
         };
-        let fired = self.gate.ask(|| self.gate.store().fire(&self.queue, fire.clone())).await?;
+        let fired = self.client.ask(|| self.client.store().fire(&self.queue, fire.clone())).await?;
         if let Fired::Fired { added } = fired {
             tracing::info!(queue = %self.queue, schedule = %schedule.id, added, "fired");
         }

@@ -1,6 +1,6 @@
 //! Flusher of a worker's queue: collects the answers of one kind and sends them together.
 //!
-//! Each kind has its own lane, because a full store accepts completions, which free space, but not failures,
+//! Each kind has its own channel, because a full store accepts completions, which free space, but not failures,
 //! which need some.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use super::heartbeat::Leases;
 use super::metrics::{Meter, QueueMeter};
 use crate::Rushgate;
 use crate::counters::count;
-use crate::patience::{Pauses, will_pass};
+use crate::retry::{Pauses, will_pass};
 
 /// Maximum answers per call. Keeps a call short, so that other calls get their turn.
 const BATCH_MAX: usize = 256;
@@ -36,22 +36,22 @@ pub(super) struct Answers {
 }
 
 /// Receivers for the ends of claims.
-pub(super) struct Lanes {
+pub(super) struct EndReceivers {
     complete: UnboundedReceiver<Ending<Completion>>,
     retry: UnboundedReceiver<Ending<Retry>>,
     release: UnboundedReceiver<Ending<TaskRelease>>,
 }
 
-pub(super) fn lanes() -> (Answers, Lanes) {
+pub(super) fn receivers() -> (Answers, EndReceivers) {
     let (to_complete, complete) = unbounded_channel();
     let (to_retry, retry) = unbounded_channel();
     let (to_release, release) = unbounded_channel();
     let answers = Answers { complete: to_complete, retry: to_retry, release: to_release };
-    (answers, Lanes { complete, retry, release })
+    (answers, EndReceivers { complete, retry, release })
 }
 
 pub(super) struct Flusher {
-    pub gate: Rushgate,
+    pub client: Rushgate,
     pub queue: QueueName,
     pub leases: Arc<Leases>,
     pub meter: Arc<QueueMeter>,
@@ -61,8 +61,8 @@ pub(super) struct Flusher {
 
 impl Flusher {
     /// Runs until every sender is gone and every answer is sent.
-    pub async fn flush(self, lanes: Lanes) {
-        let Lanes { mut complete, mut retry, mut release } = lanes;
+    pub async fn flush(self, receivers: EndReceivers) {
+        let EndReceivers { mut complete, mut retry, mut release } = receivers;
         tokio::join!(
             async {
                 while let Some(over) = batch(&mut complete).await {
@@ -83,9 +83,9 @@ impl Flusher {
     }
 
     async fn complete(&self, over: &[Ending<Completion>]) {
-        let (gate, queue) = (&self.gate, &self.queue);
+        let (client, queue) = (&self.client, &self.queue);
         let done: Vec<_> = over.iter().map(|over| over.end.clone()).collect();
-        let answers = self.send(over, |op| gate.store().complete(op, queue, done.clone())).await;
+        let answers = self.send(over, |op| client.store().complete(op, queue, done.clone())).await;
         let held = self.let_go(done.iter().map(|done| &done.ticket));
         for ((over, answer), held) in over.iter().zip(answers).zip(held) {
             let counters = &over.meter.counters;
@@ -98,11 +98,11 @@ impl Flusher {
     }
 
     async fn retry(&self, failed: &[Ending<Retry>]) {
-        let (gate, queue) = (&self.gate, &self.queue);
+        let (client, queue) = (&self.client, &self.queue);
         let retries: Vec<_> = failed.iter().map(|failed| failed.end.clone()).collect();
-        let answers = self.send(failed, |op| gate.store().retry(op, queue, retries.clone())).await;
+        let answers = self.send(failed, |op| client.store().retry(op, queue, retries.clone())).await;
         if !answers.is_empty() {
-            gate.next_due_changed(queue);
+            client.next_due_changed(queue);
         }
         let held = self.let_go(retries.iter().map(|retry| &retry.ticket));
         for ((failed, answer), held) in failed.iter().zip(answers).zip(held) {
@@ -117,11 +117,11 @@ impl Flusher {
     }
 
     async fn release(&self, back: &[Ending<TaskRelease>]) {
-        let (gate, queue) = (&self.gate, &self.queue);
+        let (client, queue) = (&self.client, &self.queue);
         let all: Vec<_> = back.iter().map(|back| back.end.clone()).collect();
-        let answers = self.send(back, |op| gate.store().release_tasks(op, queue, all.clone())).await;
+        let answers = self.send(back, |op| client.store().release_tasks(op, queue, all.clone())).await;
         if all.iter().any(|back| !back.delay.is_zero()) {
-            gate.next_due_changed(queue);
+            client.next_due_changed(queue);
         }
         let held = self.let_go(all.iter().map(|back| &back.ticket));
         for ((back, answer), held) in back.iter().zip(answers).zip(held) {
@@ -146,7 +146,7 @@ impl Flusher {
         endings: &[Ending<T>],
         call: impl Fn(Op) -> rushgate_core::Answer<'a, Vec<A>>,
     ) -> Vec<A> {
-        let op = self.gate.op();
+        let op = self.client.op();
         let mut pauses = Pauses::new();
         loop {
             let answer: Result<_> = call(op).await;
@@ -154,7 +154,7 @@ impl Flusher {
                 Ok(answers) => return answers,
                 Err(error) => error,
             };
-            if !will_pass(&error) || self.hurry.is_cancelled() || self.gate.closing().is_cancelled() {
+            if !will_pass(&error) || self.hurry.is_cancelled() || self.client.closing().is_cancelled() {
                 let n = endings.len();
                 tracing::error!(queue = %self.queue, n, %error, "the store refused the outcomes; the tasks will run \
                     again");
@@ -189,8 +189,8 @@ fn cancelled(meter: &Meter) {
     count(&meter.counters.done, 1);
 }
 
-/// Answers that wait in a lane; `None` once it is empty and every sender is gone.
-async fn batch<T>(lane: &mut UnboundedReceiver<T>) -> Option<Vec<T>> {
+/// Answers that wait in a channel; `None` once it is empty and every sender is gone.
+async fn batch<T>(channel: &mut UnboundedReceiver<T>) -> Option<Vec<T>> {
     let mut batch = Vec::with_capacity(BATCH_MAX);
-    (lane.recv_many(&mut batch, BATCH_MAX).await > 0).then_some(batch)
+    (channel.recv_many(&mut batch, BATCH_MAX).await > 0).then_some(batch)
 }

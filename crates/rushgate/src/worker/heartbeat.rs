@@ -162,7 +162,7 @@ impl Leases {
 
 /// Sends heartbeats until the future is dropped.
 pub(super) async fn beat(
-    gate: Rushgate,
+    client: Rushgate,
     queue: rushgate_core::QueueName,
     leases: Arc<Leases>,
     meter: Arc<QueueMeter>,
@@ -171,11 +171,11 @@ pub(super) async fn beat(
         let now = Boot::now();
         let (batch, next) = leases.due(now);
         if !batch.is_empty() {
-            let (gate, queue) = (gate.clone(), queue.clone());
+            let (client, queue) = (client.clone(), queue.clone());
             let (leases, meter) = (Arc::clone(&leases), Arc::clone(&meter));
             // In its own task, so that a slow answer does not delay the signal of a loss.
             tokio::spawn(async move {
-                match gate.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
+                match client.store().extend_tasks(&queue, batch.clone(), leases.lease).await {
                     Ok(answers) => leases.answered(&batch, now, &answers),
                     Err(error) => {
                         tracing::debug!(%queue, %error, "heartbeat failed; retrying");

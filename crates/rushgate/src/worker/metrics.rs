@@ -242,10 +242,10 @@ const COUNTERS: [(&str, &str, Read); 5] = [
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use rushgate::{CancellationToken, Worker, worker::prometheus};
 ///
-/// let mail = gate.queue_of::<String>("mail")?;
+/// let mail = client.queue_of::<String>("mail")?;
 /// mail.enqueue("to:ann", "Welcome".to_owned()).kind("welcome").send().await?;
 /// let shutdown = CancellationToken::new();
 /// let stop = shutdown.clone();
@@ -259,7 +259,7 @@ const COUNTERS: [(&str, &str, Read); 5] = [
 /// let text = prometheus([&metrics.snapshot()]);
 /// let done = r#"rushgate_worker_tasks_total{worker="one",queue="mail",kind="welcome",outcome="done"} 1"#;
 /// assert!(text.contains(done), "{text}");
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 pub fn prometheus<'a>(workers: impl IntoIterator<Item = &'a WorkerSnapshot>) -> String {
@@ -336,7 +336,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn buckets_count_what_took_so_long_or_less() {
+    fn buckets_count_durations_up_to_their_limit() {
         let timer = Timer::default();
         for micros in [1, 500, 501, 1_000_000, 8_000_000_000] {
             timer.record(Duration::from_micros(micros));

@@ -1,7 +1,7 @@
 //! Workers: claim tasks, run a handler for each, and report exactly one outcome per task.
 
 mod backoff;
-mod crew;
+mod executor;
 mod extract;
 mod flusher;
 mod handler;
@@ -9,13 +9,13 @@ mod heartbeat;
 mod job;
 mod metrics;
 mod plan;
+mod pool;
 mod presence;
 mod progress;
 mod report;
 mod results;
 mod route;
 mod service;
-mod shop;
 mod slots;
 
 use std::fmt;
@@ -41,10 +41,10 @@ pub use results::Results;
 pub use service::{BoxError, JobService};
 
 use crate::Queue;
-use crew::Crew;
 use handler::Handled;
 use plan::Plan;
-use route::{Hand, Register};
+use pool::WorkerPool;
+use route::{Handling, Register};
 use service::Wrap;
 
 /// A worker for one or several queues: it claims due tasks and runs the handler for each task's kind.
@@ -71,7 +71,7 @@ use service::Wrap;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
-/// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+/// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
 /// use rushgate::{CancellationToken, Worker};
 /// use rushgate::worker::{Attempt, Outcome, State};
 ///
@@ -88,7 +88,7 @@ use service::Wrap;
 ///     Ok(())
 /// }
 ///
-/// let tasks = gate.queue_of::<serde_json::Value>("tasks")?;
+/// let tasks = client.queue_of::<serde_json::Value>("tasks")?;
 /// tasks.enqueue("bill:1", 0.into()).kind("bill").priority(0).send().await?;
 /// tasks.enqueue("welcome:ann", "ann".into()).kind("welcome").send().await?;
 ///
@@ -100,7 +100,7 @@ use service::Wrap;
 ///     .concurrency(1);
 /// let report = worker.run(shutdown).await?;
 /// assert_eq!((report.claimed, report.done, report.discarded), (2, 1, 1));
-/// # gate.close().await
+/// # client.close().await
 /// # }
 /// ```
 #[must_use = "a worker does nothing until it runs"]
@@ -149,7 +149,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// Registers the handler for `kind`, or with `*` for all kinds without a handler of their own.
     pub fn register<M: 'static, H: Handler<M, S>>(self, kind: impl AsRef<str>, handler: H) -> Self {
         let handled = Handled::new(handler, self.state.clone());
-        self.hand(kind.as_ref(), Hand::Each(JobService::new(handled)))
+        self.handle(kind.as_ref(), Handling::Each(JobService::new(handled)))
     }
 
     /// Registers a blocking function, like [`register`](Self::register). It runs on one of Tokio's blocking
@@ -164,7 +164,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         handler: H,
     ) -> Self {
         let handled = Handled::on_thread(handler, self.state.clone());
-        self.hand(kind.as_ref(), Hand::Each(JobService::new(handled)))
+        self.handle(kind.as_ref(), Handling::Each(JobService::new(handled)))
     }
 
     /// Registers a function that takes up to `max` (1 to 1,000) tasks at once and returns one outcome per
@@ -187,11 +187,11 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     {
         let size = check_range("the batch size", max.into(), 1, Claim::BATCH_MAX as u64);
         self.fault = self.fault.or(size.err());
-        self.hand(kind.as_ref(), Hand::Batches(max, route::batches(handler)))
+        self.handle(kind.as_ref(), Handling::Batches(max, route::batches(handler)))
     }
 
-    fn hand(mut self, kind: &str, hand: Hand) -> Self {
-        let added = self.register.add(kind, hand);
+    fn handle(mut self, kind: &str, handling: Handling) -> Self {
+        let added = self.register.add(kind, handling);
         self.fault = self.fault.or(added.err());
         self
     }
@@ -205,7 +205,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> rushgate::Result<()> {
-    /// # let gate = rushgate::Rushgate::connect("sqlite::memory:").await?;
+    /// # let client = rushgate::Rushgate::connect("sqlite::memory:").await?;
     /// use std::task::{Context, Poll};
     /// use rushgate::{CancellationToken, Job, Worker};
     /// use rushgate::worker::Outcome;
@@ -238,7 +238,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     ///     }
     /// }
     ///
-    /// let mail = gate.queue_of::<String>("mail")?;
+    /// let mail = client.queue_of::<String>("mail")?;
     /// mail.enqueue("to:ann", "Welcome".to_owned()).send().await?;
     /// let shutdown = CancellationToken::new();
     /// let stop = shutdown.clone();
@@ -247,7 +247,7 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
     ///     async {}
     /// });
     /// assert_eq!(worker.run(shutdown).await?.done, 1);
-    /// # gate.close().await
+    /// # client.close().await
     /// # }
     /// ```
     pub fn layer<L>(mut self, layer: L) -> Self
@@ -377,9 +377,9 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         for (_, weight) in &queues {
             check_range("the weight of a queue", (*weight).into(), 1, 1_000)?;
         }
-        let crew = Crew::gather(queues, register.finish(&layers)?, plan, lease, metrics)?;
+        let pool = WorkerPool::gather(queues, register.finish(&layers)?, plan, lease, metrics)?;
         // As a task of its own: `block_on` polls on the thread of its caller, so each claim would change threads twice.
-        let work = AbortOnDropHandle::new(tokio::spawn(crew.work(shutdown).in_current_span()));
+        let work = AbortOnDropHandle::new(tokio::spawn(pool.work(shutdown).in_current_span()));
         work.await.unwrap_or_else(|ended| resume_unwind(ended.into_panic()))
     }
 }

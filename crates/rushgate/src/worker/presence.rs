@@ -34,7 +34,7 @@ pub(super) struct Presence {
 
 impl Presence {
     pub fn new(id: WorkerId, queue: Queue, leases: Arc<Leases>, plan: &Plan) -> Result<Self> {
-        let name = plan.label.clone().unwrap_or_else(|| queue.gate().who());
+        let name = plan.label.clone().unwrap_or_else(|| queue.client().who());
         let (mode, lease) = (watch::Sender::new(WorkerMode::Work), Lease::new(LISTED)?);
         let (version, concurrency) = (plan.version.clone(), plan.concurrency);
         Ok(Self { queue, leases, id, name, version, concurrency, lease, mode })
@@ -53,9 +53,9 @@ impl Presence {
 
     /// Announces the worker until it is dropped. Cancels `stop` if an operator asks it to stop.
     pub async fn announce(&self, stop: CancellationToken) {
-        let (gate, queue) = (self.queue.gate(), self.queue.name());
+        let (client, queue) = (self.queue.client(), self.queue.name());
         loop {
-            match gate.store().announce(queue, self.said()).await {
+            match client.store().announce(queue, self.said()).await {
                 Ok(mode) => self.obey(mode, &stop),
                 // The claims report outages.
                 Err(error) => tracing::debug!(%queue, %error, "cannot announce the worker"),
@@ -75,7 +75,7 @@ impl Presence {
 
     /// Says that the worker has ended. If that fails, it is listed a while longer.
     pub async fn leave(&self) {
-        let left = self.queue.gate().store().announce(self.queue.name(), Announce::end(self.id.clone()));
+        let left = self.queue.client().store().announce(self.queue.name(), Announce::end(self.id.clone()));
         if !matches!(timeout(LEAVE_MAX, left).await, Ok(Ok(_))) {
             tracing::debug!(queue = %self.queue.name(), "cannot say that the worker has ended");
         }

@@ -21,12 +21,12 @@ pub(super) type BatchHandler =
 
 /// Handler and settings for a kind.
 pub(super) struct Route {
-    pub hand: Hand,
+    pub handling: Handling,
     pub terms: Terms,
 }
 
 /// How the tasks of a kind are handled.
-pub(super) enum Hand {
+pub(super) enum Handling {
     /// One task per call, inside the layers.
     Each(JobService),
     /// Up to this many tasks per call.
@@ -43,16 +43,16 @@ pub(super) struct Terms {
 /// Handlers of a worker that is being built.
 #[derive(Default)]
 pub(super) struct Register {
-    hands: BTreeMap<String, Hand>,
+    handlings: BTreeMap<String, Handling>,
     terms: BTreeMap<String, Terms>,
 }
 
 impl Register {
-    pub fn add(&mut self, kind: &str, hand: Hand) -> Result<()> {
+    pub fn add(&mut self, kind: &str, handling: Handling) -> Result<()> {
         if kind != ANY {
             Kind::new(kind)?;
         }
-        match self.hands.insert(kind.to_owned(), hand) {
+        match self.handlings.insert(kind.to_owned(), handling) {
             None => Ok(()),
             Some(_) => Err(wrong(format_args!("has two handlers for the kind `{kind}`"))),
         }
@@ -64,22 +64,24 @@ impl Register {
 
     /// Wraps the handlers in the layers; the last is the outermost.
     pub fn finish(self, layers: &[Wrap]) -> Result<Routes> {
-        let Self { hands, terms } = self;
-        if hands.is_empty() {
+        let Self { handlings, terms } = self;
+        if handlings.is_empty() {
             return Err(wrong("has no handler").hint("add one with Worker::register"));
         }
-        if let Some(kind) = terms.keys().find(|kind| !hands.contains_key(*kind)) {
+        if let Some(kind) = terms.keys().find(|kind| !handlings.contains_key(*kind)) {
             return Err(wrong(format_args!("has settings for the kind `{kind}`, but no handler")));
         }
-        let route = |(kind, hand)| {
-            let hand = match hand {
-                Hand::Each(service) => Hand::Each(layers.iter().fold(service, |service, wrap| wrap(service))),
-                batches @ Hand::Batches(..) => batches,
+        let route = |(kind, handling)| {
+            let handling = match handling {
+                Handling::Each(service) => {
+                    Handling::Each(layers.iter().fold(service, |service, wrap| wrap(service)))
+                }
+                batches @ Handling::Batches(..) => batches,
             };
             let terms = terms.get(&kind).copied().unwrap_or_default();
-            (kind, Arc::new(Route { hand, terms }))
+            (kind, Arc::new(Route { handling, terms }))
         };
-        Ok(Routes { by_kind: hands.into_iter().map(route).collect() })
+        Ok(Routes { by_kind: handlings.into_iter().map(route).collect() })
     }
 }
 
@@ -105,8 +107,8 @@ impl Routes {
     /// Maximum number of tasks to claim per free slot. Tasks of one claim may be of different kinds and need
     /// a slot each, so a worker with several handlers claims one task per slot.
     pub fn per_slot(&self) -> u32 {
-        match self.by_kind.get(ANY).map(|route| &route.hand) {
-            Some(Hand::Batches(max, _)) if self.by_kind.len() == 1 => *max,
+        match self.by_kind.get(ANY).map(|route| &route.handling) {
+            Some(Handling::Batches(max, _)) if self.by_kind.len() == 1 => *max,
             _ => 1,
         }
     }

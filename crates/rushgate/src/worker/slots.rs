@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whose_turn_it_becomes_is_told() {
+    async fn a_buyer_is_notified_of_the_turn() {
         let slots = Slots::new(2, [1, 1]);
         drop((try_take(&slots, 0, 0), try_take(&slots, 1, 0)));
         slots.served(1, 1);
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_is_told() {
+    async fn a_waiter_is_notified() {
         let slots = Slots::new(1, [1, 1]);
         let taken = slots.take(0, 1).await;
         let waiting = tokio::spawn({

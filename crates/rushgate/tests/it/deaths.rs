@@ -167,7 +167,7 @@ async fn worker_that_dies_before_its_answer() {
 
 #[tokio::test]
 #[ignore = "a part: a worker that says what it lost"]
-async fn worker_that_hears_of_its_loss() {
+async fn worker_that_is_notified_of_its_loss() {
     let handler = async |job: Job<u32>, diary: State<Diary>| {
         let cancel = job.cancel.clone();
         note(job, diary).await;
@@ -221,9 +221,9 @@ async fn a_worker_killed_before_its_answer_has_its_task_run_again(scene: Scene) 
     assert_eq!(scene.runs(), ["0 1", "0 2"]);
 }
 
-async fn a_worker_stopped_past_its_lease_is_told_and_its_answer_refused(scene: Scene) {
+async fn a_worker_stopped_past_its_lease_is_notified_and_its_answer_refused(scene: Scene) {
     scene.fill(1).await;
-    let mut part = play("deaths::worker_that_hears_of_its_loss", &scene.folder);
+    let mut part = play("deaths::worker_that_is_notified_of_its_loss", &scene.folder);
     let mut said = Lines::of(&mut part);
     assert_eq!(said.next(), "began");
     suspend(&part);
@@ -321,6 +321,6 @@ macro_rules! scenes {
 scenes! {
     a_worker_killed_in_its_handler_leaves_both_its_tasks_to_another
     a_worker_killed_before_its_answer_has_its_task_run_again
-    a_worker_stopped_past_its_lease_is_told_and_its_answer_refused
+    a_worker_stopped_past_its_lease_is_notified_and_its_answer_refused
     a_task_that_kills_its_worker_is_a_dead_letter_in_the_end
 }

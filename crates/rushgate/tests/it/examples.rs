@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rushgate_test::servers::{ClusterSetup, Kind, Lent};
 
 /// Timeout for one example.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_BUDGET: Duration = Duration::from_secs(60);
 
 /// Directory of the example binaries, which the test build has compiled.
 fn folder() -> PathBuf {
@@ -32,7 +32,7 @@ fn run(name: &str, variables: &[(&str, &str)]) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap_or_else(|error| panic!("{name} is not built ({error}): cargo build --workspace --examples"));
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + RETRY_BUDGET;
     let status = loop {
         match example.try_wait().unwrap() {
             Some(status) => break status,

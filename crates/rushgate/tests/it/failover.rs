@@ -67,13 +67,13 @@ async fn a_guard_and_a_worker_outlive_their_node_of_a_cluster(kind: Kind) {
 
 /// The killed server owns all three names.
 async fn outlive(url: &str, long: &str, short: &str, queue: &str, kill: impl AsyncFnOnce()) {
-    let gate = Rushgate::connect(url).await.unwrap();
+    let client = Rushgate::connect(url).await.unwrap();
     let other = Rushgate::connect(url).await.unwrap();
     // One lease outlasts the failover; the other ends before the failover can be detected.
     let lease = FAILOVER_MAX * 2;
-    let held = gate.lock(long).unwrap().lease(lease).acquire().await.unwrap().held().unwrap();
-    let lost = gate.lock(short).unwrap().lease(ms(300)).acquire().await.unwrap().held().unwrap();
-    let numbers = gate.queue_of::<u32>(queue).unwrap();
+    let held = client.lock(long).unwrap().lease(lease).acquire().await.unwrap().held().unwrap();
+    let lost = client.lock(short).unwrap().lease(ms(300)).acquire().await.unwrap().held().unwrap();
+    let numbers = client.queue_of::<u32>(queue).unwrap();
     for n in 0..TASKS / 2 {
         numbers.enqueue(n.to_string(), n).send().await.unwrap();
     }

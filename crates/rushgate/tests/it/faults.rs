@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use crate::common::{Bench, PATIENCE, eventually, in_time, ms, secs};
+use crate::common::{Bench, RETRY_BUDGET, eventually, in_time, ms, secs};
 use rushgate::lock::LostReason;
 use rushgate::lock::fence::Highest;
 use rushgate::store::Store;
@@ -100,7 +100,7 @@ async fn a_lock_has_one_holder_and_nothing_stays_behind(wires: Wires) {
     let (inside, highest) = (Arc::new(AtomicU64::new(0)), Arc::new(Highest::default()));
     let mut clerks = JoinSet::new();
     for seed in 0..4 {
-        let lock = wires.bad(seed).lock("x").unwrap().lease(secs(2)).wait(PATIENCE);
+        let lock = wires.bad(seed).lock("x").unwrap().lease(secs(2)).wait(RETRY_BUDGET);
         let (inside, highest) = (Arc::clone(&inside), Arc::clone(&highest));
         clerks.spawn(async move {
             for _ in 0..6 {
@@ -213,8 +213,8 @@ async fn a_sale_adds_up(wires: Wires) {
 #[tokio::test]
 async fn a_store_that_stays_away_ends_the_lock_here_without_releasing_it() {
     let bench = Bench::model();
-    let gate = bench.client();
-    let guard = gate.lock("x").unwrap().lease(ms(400)).acquire().await.unwrap().held().unwrap();
+    let client = bench.client();
+    let guard = client.lock("x").unwrap().lease(ms(400)).acquire().await.unwrap().held().unwrap();
     // The store is closed for all clients from now on.
     bench.client().close().await.unwrap();
     assert!(!guard.is_lost(), "a failed renewal does not lose the lock");
@@ -225,8 +225,8 @@ async fn a_store_that_stays_away_ends_the_lock_here_without_releasing_it() {
 #[tokio::test]
 async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
     let bench = Bench::model();
-    let gate = bench.client();
-    let queue = gate.queue_of::<u32>("numbers").unwrap();
+    let client = bench.client();
+    let queue = client.queue_of::<u32>("numbers").unwrap();
     queue.enqueue("1", 1).send().await.unwrap();
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let handler = move |job: Job<u32>| {
@@ -250,8 +250,8 @@ async fn a_store_that_stays_away_stops_the_work_before_another_can_have_it() {
 async fn an_answer_of_redis_that_is_lost_is_asked_for_again_and_may_have_happened_in_the_end() {
     let server = RedisSetup::new(Kind::Redis).start();
     let wire = Wire::to(server.port());
-    let gate = Rushgate::connect(&wire.url()).await.unwrap();
-    let queue = gate.queue_of::<u32>("numbers").unwrap();
+    let client = Rushgate::connect(&wire.url()).await.unwrap();
+    let queue = client.queue_of::<u32>("numbers").unwrap();
     queue.enqueue("1", 1).send().await.unwrap();
 
     wire.lose_answers(true);
@@ -282,8 +282,8 @@ fn assert_asked_long_enough(start: Instant) {
 #[tokio::test]
 async fn an_outage_ends_with_an_error_that_says_so() {
     let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 1));
-    let gate = Rushgate::with_store(store.clone());
-    let lock = gate.lock("x").unwrap().wait(ms(1));
+    let client = Rushgate::with_store(store.clone());
+    let lock = client.lock("x").unwrap().wait(ms(1));
     store.set_away(true);
     let start = Instant::now();
     let error = in_time(lock.try_acquire()).await.expect_err("nobody answers");

@@ -23,7 +23,7 @@ const MIB: u64 = 1 << 20;
 /// A SQLite file that may not grow beyond 1 MiB.
 struct Small {
     store: Arc<SqliteStore>,
-    gate: Rushgate,
+    client: Rushgate,
     path: PathBuf,
     _dir: TempDir,
 }
@@ -38,12 +38,12 @@ impl Small {
         let path = dir.path().join("rushgate.db");
         let store = SqliteStore::open_with(&url(&path), Options::new().max_bytes(MIB)).unwrap();
         let store = Arc::new(store);
-        let gate = Rushgate::with_store(store.clone());
-        Self { store, gate, path, _dir: dir }
+        let client = Rushgate::with_store(store.clone());
+        Self { store, client, path, _dir: dir }
     }
 
     fn ballast(&self) -> Queue {
-        self.gate.queue("ballast").unwrap()
+        self.client.queue("ballast").unwrap()
     }
 
     /// Enqueues tasks until even the smallest is refused.
@@ -94,7 +94,7 @@ async fn is_empty<T: Send + 'static>(queue: &Queue<T>) -> bool {
 async fn a_worker_waits_for_room_to_claim_and_does_each_task_once() {
     const TASKS: u32 = 300;
     let small = Small::new();
-    let queue = small.gate.queue_of::<u32>("numbers").unwrap();
+    let queue = small.client.queue_of::<u32>("numbers").unwrap();
     let tasks = (0..TASKS).map(|n| queue.new_task(n.to_string(), n).unwrap());
     queue.enqueue_all(tasks.collect()).await.unwrap();
     small.fill().await;
@@ -126,7 +126,7 @@ async fn a_worker_waits_for_room_to_claim_and_does_each_task_once() {
 async fn an_answer_that_waits_for_room_does_not_hold_up_those_that_make_it() {
     const TASKS: u64 = 8;
     let small = Small::new();
-    let queue = small.gate.queue("large").unwrap();
+    let queue = small.client.queue("large").unwrap();
     for n in 0..TASKS {
         queue.enqueue(format!("{n}"), bytes_of(20_000)).send().await.unwrap();
     }
@@ -180,8 +180,8 @@ async fn hold(sale: &Sale, n: u32) -> Hold {
 async fn a_sweeper_waits_for_room_and_ends_each_hold_once() {
     const HOLDS: u32 = 300;
     let small = Small::new();
-    small.gate.create_sale(SaleBuilder::new("phones").sku("phone", HOLDS, 1).hold(secs(1))).await.unwrap();
-    let sale = small.gate.sale("phones").unwrap();
+    small.client.create_sale(SaleBuilder::new("phones").sku("phone", HOLDS, 1).hold(secs(1))).await.unwrap();
+    let sale = small.client.sale("phones").unwrap();
     sale.open().await.unwrap();
     for n in 0..HOLDS {
         hold(&sale, n).await;
@@ -213,8 +213,8 @@ async fn an_order_worker_waits_for_room_and_every_order_is_carried_out_once() {
     const SOLD: u32 = 100;
     let small = Small::new();
     let phones = SaleBuilder::new("phones").sku("phone", SOLD, 1).ledger();
-    small.gate.create_sale(phones).await.unwrap();
-    let sale = small.gate.sale("phones").unwrap();
+    small.client.create_sale(phones).await.unwrap();
+    let sale = small.client.sale("phones").unwrap();
     sale.open().await.unwrap();
     for n in 0..SOLD {
         sale.confirm(hold(&sale, n).await.id).await.unwrap();

@@ -50,16 +50,16 @@ struct OnSqlite(Vec<Rushgate>);
 impl Counted for OnSqlite {
     /// Store calls by all clients.
     fn count(&self) -> u64 {
-        self.0.iter().map(|gate| gate.calls().calls).sum()
+        self.0.iter().map(|client| client.calls().calls).sum()
     }
 }
 
-async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
+async fn a_thousand_idle_workers(clients: Vec<Rushgate>, counted: &dyn Counted) {
     let done = Arc::new(AtomicU64::new(0));
     let shutdown = CancellationToken::new();
     let mut workers = JoinSet::new();
-    for gate in &gates {
-        let queue = gate.queue("empty").unwrap();
+    for client in &clients {
+        let queue = client.queue("empty").unwrap();
         for _ in 0..WORKERS / CLIENTS {
             let done = Arc::clone(&done);
             let worker = Worker::new(&queue).register("*", move |_: Job| {
@@ -81,7 +81,7 @@ async fn a_thousand_idle_workers(gates: Vec<Rushgate>, counted: &dyn Counted) {
 
     // If each task woke all workers, there would be 100,000 calls.
     let before = counted.count();
-    let queue = gates[0].queue("empty").unwrap();
+    let queue = clients[0].queue("empty").unwrap();
     let start = Instant::now();
     for n in 0..TASKS {
         queue.enqueue(n.to_string(), Payload::empty()).send().await.unwrap();
@@ -110,12 +110,12 @@ fn connections(server: &RedisServer) -> u64 {
 async fn a_thousand_waiters_of_one_process_have_two_connections() {
     let server = RedisSetup::new(Kind::Redis).start();
     let before = connections(&server);
-    let gate = Rushgate::connect(&server.url()).await.unwrap();
-    let lock = gate.lock("door").unwrap().wait(secs(300));
+    let client = Rushgate::connect(&server.url()).await.unwrap();
+    let lock = client.lock("door").unwrap().wait(secs(300));
     let guard = lock.acquire().await.unwrap().held().unwrap();
     let (mut in_line, mut for_tasks) = (JoinSet::new(), JoinSet::new());
     for n in 0..WORKERS / 2 {
-        let (lock, queue) = (lock.clone(), gate.queue(format!("q{}", n % 100)).unwrap());
+        let (lock, queue) = (lock.clone(), client.queue(format!("q{}", n % 100)).unwrap());
         in_line.spawn(async move { lock.acquire().await.unwrap().held().unwrap().release().await.unwrap() });
         for_tasks.spawn(async move { queue.claim_wait(1, secs(60), secs(300)).await.unwrap().len() });
     }
@@ -126,7 +126,7 @@ async fn a_thousand_waiters_of_one_process_have_two_connections() {
         // Every waiter gets its turn.
         guard.release().await.unwrap();
         for n in 0..WORKERS / 2 {
-            let queue = gate.queue(format!("q{}", n % 100)).unwrap();
+            let queue = client.queue(format!("q{}", n % 100)).unwrap();
             queue.enqueue(n.to_string(), Payload::empty()).send().await.unwrap();
         }
         assert_eq!(in_line.join_all().await.len() as u64, WORKERS / 2);
@@ -140,12 +140,12 @@ async fn a_thousand_waiters_of_one_process_have_two_connections() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thousand_idle_workers_cost_redis_next_to_nothing_and_a_task_wakes_few() {
     let server = RedisSetup::new(Kind::Redis).start();
-    let mut gates = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        gates.push(Rushgate::connect(&server.url()).await.unwrap());
+        clients.push(Rushgate::connect(&server.url()).await.unwrap());
     }
     let counted = OnRedis(server);
-    let work = a_thousand_idle_workers(gates, &counted);
+    let work = a_thousand_idle_workers(clients, &counted);
     tokio::time::timeout(secs(120), work).await.unwrap();
 }
 
@@ -153,12 +153,12 @@ async fn a_thousand_idle_workers_cost_redis_next_to_nothing_and_a_task_wakes_few
 async fn a_thousand_idle_workers_cost_sqlite_next_to_nothing_and_a_task_wakes_few() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
-    let mut gates = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        gates.push(Rushgate::connect(&url).await.unwrap());
+        clients.push(Rushgate::connect(&url).await.unwrap());
     }
-    let counted = OnSqlite(gates.clone());
-    let work = a_thousand_idle_workers(gates, &counted);
+    let counted = OnSqlite(clients.clone());
+    let work = a_thousand_idle_workers(clients, &counted);
     tokio::time::timeout(secs(120), work).await.unwrap();
 }
 
@@ -172,9 +172,9 @@ fn now_us() -> u64 {
     now.as_micros() as u64
 }
 
-async fn a_multitude_due_at_one_instant(url: &str) {
-    let gate = Rushgate::connect(url).await.unwrap();
-    let (queue, n) = (gate.queue("rush").unwrap(), multitude());
+async fn many_tasks_due_at_once(url: &str) {
+    let client = Rushgate::connect(url).await.unwrap();
+    let (queue, n) = (client.queue("rush").unwrap(), multitude());
     // Paused, so that all tasks are enqueued before the first is claimed.
     queue.pause().await.unwrap();
     let instant = Timestamp::from_micros(now_us() + 1_000_000);
@@ -191,7 +191,7 @@ async fn a_multitude_due_at_one_instant(url: &str) {
     assert_eq!(queue.stats().await.unwrap().ready, n);
     queue.resume().await.unwrap();
 
-    let calls = gate.calls().calls;
+    let calls = client.calls().calls;
     let mut claimers = JoinSet::new();
     for _ in 0..4 {
         let queue = queue.clone();
@@ -224,22 +224,22 @@ async fn a_multitude_due_at_one_instant(url: &str) {
     let stats = queue.stats().await.unwrap();
     assert_eq!((stats.ready, stats.scheduled, stats.leased), (0, 0, 0));
     // Two calls per 1,000 tasks, with a margin, and the polls of the four waiting workers.
-    let calls = gate.calls().calls - calls;
+    let calls = client.calls().calls - calls;
     assert!(calls <= n / 1_000 * 2 * 3 + 4 * 100, "{calls} calls for {n} tasks");
-    gate.close().await.unwrap();
+    client.close().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_redis() {
+async fn many_tasks_due_at_once_are_claimed_once_each_on_redis() {
     let server = RedisSetup::new(Kind::Redis).start();
-    a_multitude_due_at_one_instant(&server.url()).await;
+    many_tasks_due_at_once(&server.url()).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_multitude_due_at_one_instant_is_given_out_once_each_on_sqlite() {
+async fn many_tasks_due_at_once_are_claimed_once_each_on_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
-    a_multitude_due_at_one_instant(&url).await;
+    many_tasks_due_at_once(&url).await;
 }
 
 /// Number of workers that sleep until the tasks are due, spread over clients as over processes.
@@ -249,7 +249,7 @@ fn crowd() -> u64 {
     std::env::var("RUSHGATE_DUE").ok().and_then(|n| n.parse().ok()).unwrap_or(20_000)
 }
 
-async fn put_in(queue: &Queue, n: u64, due: Due) {
+async fn enqueue_many(queue: &Queue, n: u64, due: Due) {
     for first in (0..n).step_by(1_000) {
         let payload = Payload::new(ContentType::bytes(), *b"x").unwrap();
         let task =
@@ -259,11 +259,11 @@ async fn put_in(queue: &Queue, n: u64, due: Due) {
 }
 
 /// The queue is not paused: only the store's clock makes the tasks due and wakes the workers.
-async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
+async fn an_instant_wakes_workers_that_sleep(clients: Vec<Rushgate>) {
     let n = crowd();
     // Estimate how long the enqueue takes on this machine, so that the tasks are due only afterwards.
     let start = Instant::now();
-    put_in(&gates[0].queue("warm-up").unwrap(), n / 10, Due::Now).await;
+    enqueue_many(&clients[0].queue("warm-up").unwrap(), n / 10, Due::Now).await;
     let until = secs(2) + start.elapsed() * 40;
     let instant = Timestamp::from_micros(now_us()) + until;
 
@@ -271,9 +271,9 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
     let done = Arc::new(AtomicU64::new(0));
     let shutdown = CancellationToken::new();
     let mut workers = JoinSet::new();
-    for gate in &gates {
-        let queue = gate.queue("rush").unwrap();
-        for _ in 0..SLEEPERS / gates.len() as u64 {
+    for client in &clients {
+        let queue = client.queue("rush").unwrap();
+        for _ in 0..SLEEPERS / clients.len() as u64 {
             let (runs, done) = (Arc::clone(&runs), Arc::clone(&done));
             let worker = Worker::new(&queue).register("*", move |job: Job| {
                 assert!(job.fence().as_u64() >= instant.as_micros(), "{} was claimed early", job.id());
@@ -285,12 +285,12 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
             workers.spawn(worker.run(shutdown.clone()));
         }
     }
-    let queue = gates[0].queue("rush").unwrap();
-    put_in(&queue, n, Due::At(instant)).await;
+    let queue = clients[0].queue("rush").unwrap();
+    enqueue_many(&queue, n, Due::At(instant)).await;
     assert!(now_us() < instant.as_micros(), "all tasks were enqueued before they were due");
     assert_eq!((queue.stats().await.unwrap().scheduled, done.load(SeqCst)), (n, 0));
 
-    let calls = || gates.iter().map(|gate| gate.calls().calls).sum::<u64>();
+    let calls = || clients.iter().map(|client| client.calls().calls).sum::<u64>();
     let before = calls();
     let start = Instant::now();
     eventually(async || done.load(SeqCst) >= n).await;
@@ -318,22 +318,22 @@ async fn an_instant_wakes_workers_that_sleep(gates: Vec<Rushgate>) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instant_wakes_workers_that_sleep_on_redis() {
     let server = RedisSetup::new(Kind::Redis).start();
-    let mut gates = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        gates.push(Rushgate::connect(&server.url()).await.unwrap());
+        clients.push(Rushgate::connect(&server.url()).await.unwrap());
     }
-    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(gates)).await.unwrap();
+    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(clients)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_instant_wakes_workers_that_sleep_on_sqlite() {
     let directory = tempfile::tempdir().unwrap();
     let url = format!("sqlite:{}?durability=process", directory.path().join("rushgate.db").display());
-    let mut gates = Vec::new();
+    let mut clients = Vec::new();
     for _ in 0..CLIENTS {
-        gates.push(Rushgate::connect(&url).await.unwrap());
+        clients.push(Rushgate::connect(&url).await.unwrap());
     }
-    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(gates)).await.unwrap();
+    tokio::time::timeout(secs(120), an_instant_wakes_workers_that_sleep(clients)).await.unwrap();
 }
 
 /// 100 concurrent handlers share one heartbeat: one call extends all leases.
@@ -344,7 +344,7 @@ async fn a_hundred_handlers_of_a_worker_have_one_heartbeat() {
     let lease = Duration::from_millis(1_200);
     let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 0));
     let queue = Rushgate::with_store(Arc::clone(&store) as Arc<dyn Store>).queue("long").unwrap();
-    put_in(&queue, HANDLERS, Due::Now).await;
+    enqueue_many(&queue, HANDLERS, Due::Now).await;
     let shutdown = CancellationToken::new();
     let running = Arc::new(AtomicU64::new(0));
     let worker = Worker::new(&queue).lease(lease).concurrency(HANDLERS as u32).register("*", {

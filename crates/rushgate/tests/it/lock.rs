@@ -9,14 +9,14 @@ use rushgate::queue::{NewTask, Payload, QueueLimits, QueueName};
 use rushgate::{Enqueued, LockGuard, LockOutcome, RunOutcome, Rushgate, TaskId};
 
 on_each_store! {
-    a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence
+    a_release_hands_the_lock_to_the_first_waiter_with_a_higher_fence
     a_release_with_a_task_hands_on_both_or_neither
     a_release_with_a_task_of_a_lost_lock_puts_nothing_in
     a_lock_that_was_handed_over_is_held_for_its_whole_lease
     a_dropped_guard_frees_the_lock
     a_guard_dropped_outside_the_runtime_frees_the_lock
-    a_cancelled_acquire_leaves_no_place_in_line
-    a_wait_that_is_over_leaves_no_place_in_line
+    a_cancelled_acquire_leaves_no_waiter
+    a_wait_that_is_over_leaves_no_waiter
     a_lock_that_is_held_is_busy_at_once_for_who_does_not_wait
     a_renewed_lease_outlives_its_length
     a_lease_that_is_not_renewed_is_lost_before_another_holds_it
@@ -41,15 +41,15 @@ on_a_cluster! {
 }
 
 /// Acquires a lock with a lease that outlasts the test.
-async fn hold(gate: &Rushgate, name: &str) -> LockGuard {
-    gate.lock(name).unwrap().lease(secs(3600)).acquire().await.unwrap().held().expect("the lock is free")
+async fn hold(client: &Rushgate, name: &str) -> LockGuard {
+    client.lock(name).unwrap().lease(secs(3600)).acquire().await.unwrap().held().expect("the lock is free")
 }
 
-async fn is_free(gate: &Rushgate, name: &str) -> bool {
-    gate.lock(name).unwrap().holders().await.unwrap().is_empty()
+async fn is_free(client: &Rushgate, name: &str) -> bool {
+    client.lock(name).unwrap().holders().await.unwrap().is_empty()
 }
 
-async fn a_release_hands_the_lock_to_the_first_in_line_with_a_higher_fence(bench: Bench) {
+async fn a_release_hands_the_lock_to_the_first_waiter_with_a_higher_fence(bench: Bench) {
     let (a, b) = (bench.client(), bench.client());
     let first = hold(&a, "x").await;
     let fence = first.fence();
@@ -87,17 +87,17 @@ async fn a_release_with_a_task_hands_on_both_or_neither(bench: Bench) {
 }
 
 async fn a_release_with_a_task_of_a_lost_lock_puts_nothing_in(bench: Bench) {
-    let gate = bench.client();
-    let queue = gate.queue("next").unwrap();
-    let guard = hold(&gate, "x").await;
-    gate.force_release("x").await.unwrap();
+    let client = bench.client();
+    let queue = client.queue("next").unwrap();
+    let guard = hold(&client, "x").await;
+    client.force_release("x").await.unwrap();
     let released = guard.release_with(queue.enqueue("1", Payload::empty())).await.unwrap();
     assert!(matches!(released, ReleaseWithOutcome::NotHeld), "{released:?}");
     assert_eq!(queue.stats().await.unwrap().ready, 0);
-    let guard = hold(&gate, "x").await;
+    let guard = hold(&client, "x").await;
     let bad = guard.release_with(queue.enqueue("no id", Payload::empty())).await;
     assert!(bad.unwrap_err().is_invalid());
-    eventually(async || is_free(&gate, "x").await).await;
+    eventually(async || is_free(&client, "x").await).await;
 }
 
 async fn a_lock_that_was_handed_over_is_held_for_its_whole_lease(bench: Bench) {
@@ -119,22 +119,22 @@ async fn a_lock_that_was_handed_over_is_held_for_its_whole_lease(bench: Bench) {
 }
 
 async fn a_dropped_guard_frees_the_lock(bench: Bench) {
-    let gate = bench.client();
-    drop(hold(&gate, "x").await);
-    eventually(async || is_free(&gate, "x").await).await;
+    let client = bench.client();
+    drop(hold(&client, "x").await);
+    eventually(async || is_free(&client, "x").await).await;
 }
 
 async fn a_guard_dropped_outside_the_runtime_frees_the_lock(bench: Bench) {
-    let gate = bench.client();
-    let guard = hold(&gate, "x").await;
+    let client = bench.client();
+    let guard = hold(&client, "x").await;
     std::thread::spawn(move || drop(guard)).join().unwrap();
-    eventually(async || is_free(&gate, "x").await).await;
+    eventually(async || is_free(&client, "x").await).await;
 }
 
-async fn a_cancelled_acquire_leaves_no_place_in_line(bench: Bench) {
-    let gate = bench.client();
-    let guard = hold(&gate, "x").await;
-    let lock = gate.lock("x").unwrap().wait(secs(60));
+async fn a_cancelled_acquire_leaves_no_waiter(bench: Bench) {
+    let client = bench.client();
+    let guard = hold(&client, "x").await;
+    let lock = client.lock("x").unwrap().wait(secs(60));
     let waiting = tokio::spawn({
         let lock = lock.clone();
         async move { lock.acquire().await }
@@ -143,22 +143,22 @@ async fn a_cancelled_acquire_leaves_no_place_in_line(bench: Bench) {
     waiting.abort();
     eventually(async || lock.waiters().await.unwrap().is_empty()).await;
     guard.release().await.unwrap();
-    assert!(is_free(&gate, "x").await);
+    assert!(is_free(&client, "x").await);
 }
 
-async fn a_wait_that_is_over_leaves_no_place_in_line(bench: Bench) {
-    let gate = bench.client();
-    let _guard = hold(&gate, "x").await;
-    let lock = gate.lock("x").unwrap().wait(ms(100));
+async fn a_wait_that_is_over_leaves_no_waiter(bench: Bench) {
+    let client = bench.client();
+    let _guard = hold(&client, "x").await;
+    let lock = client.lock("x").unwrap().wait(ms(100));
     let LockOutcome::Busy(busy) = lock.acquire().await.unwrap() else { panic!("it is held") };
     assert_eq!((busy.position, busy.waiters), (Some(1), 0));
     assert!(lock.waiters().await.unwrap().is_empty());
 }
 
 async fn a_lock_that_is_held_is_busy_at_once_for_who_does_not_wait(bench: Bench) {
-    let gate = bench.client();
-    let _guard = hold(&gate, "x").await;
-    let LockOutcome::Busy(busy) = gate.lock("x").unwrap().try_acquire().await.unwrap() else {
+    let client = bench.client();
+    let _guard = hold(&client, "x").await;
+    let LockOutcome::Busy(busy) = client.lock("x").unwrap().try_acquire().await.unwrap() else {
         panic!("it is held")
     };
     assert!(busy.retry_after > ms(0) && busy.retry_after <= secs(3600));
@@ -166,8 +166,8 @@ async fn a_lock_that_is_held_is_busy_at_once_for_who_does_not_wait(bench: Bench)
 }
 
 async fn a_renewed_lease_outlives_its_length(bench: Bench) {
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap().lease(ms(600));
+    let client = bench.client();
+    let lock = client.lock("x").unwrap().lease(ms(600));
     let guard = lock.acquire().await.unwrap().held().unwrap();
     let first = lock.holders().await.unwrap()[0].clone();
     eventually(async || lock.holders().await.unwrap()[0].lease_until > first.lease_until + ms(600)).await;
@@ -200,31 +200,31 @@ async fn a_forced_release_tells_the_holder(bench: Bench) {
 
 /// A task for each would wake another thread at each grant.
 async fn locks_share_their_tasks(bench: Bench) {
-    let gate = bench.client();
+    let client = bench.client();
     let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
-    let first = hold(&gate, "first").await;
+    let first = hold(&client, "first").await;
     let (of_one, mut others) = (tasks(), Vec::new());
     for n in 0..20 {
-        others.push(hold(&gate, &n.to_string()).await);
+        others.push(hold(&client, &n.to_string()).await);
     }
     assert!(tasks() < of_one + others.len(), "{} tasks in place of {of_one}", tasks());
-    gate.force_release("7").await.unwrap();
+    client.force_release("7").await.unwrap();
     assert_eq!(others[7].lost().await, LostReason::Revoked);
     let lost = others.iter().filter(|guard| guard.is_lost()).count();
     assert_eq!((lost, first.is_lost()), (1, false), "the others are held");
 }
 
 async fn max_hold_ends_the_lock(bench: Bench) {
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap().lease(ms(200)).max_hold(ms(500));
+    let client = bench.client();
+    let lock = client.lock("x").unwrap().lease(ms(200)).max_hold(ms(500));
     let guard = lock.acquire().await.unwrap().held().unwrap();
     assert_eq!(guard.lost().await, LostReason::MaxHold);
-    eventually(async || is_free(&gate, "x").await).await;
+    eventually(async || is_free(&client, "x").await).await;
 }
 
 async fn an_extension_changes_the_lease(bench: Bench) {
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap().lease(secs(2)).renew(false);
+    let client = bench.client();
+    let lock = client.lock("x").unwrap().lease(secs(2)).renew(false);
     let guard = lock.acquire().await.unwrap().held().unwrap();
     let before = lock.holders().await.unwrap()[0].lease_until;
     assert!(guard.extend(secs(60)).await.unwrap());
@@ -235,21 +235,21 @@ async fn an_extension_changes_the_lease(bench: Bench) {
 }
 
 async fn run_gives_the_value_and_the_lock_back(bench: Bench) {
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap();
+    let client = bench.client();
+    let lock = client.lock("x").unwrap();
     let outcome = lock.run(async |held| (held.is_lost(), 7)).await.unwrap();
     assert_eq!(outcome, RunOutcome::Done((false, 7)));
-    assert!(is_free(&gate, "x").await);
+    assert!(is_free(&client, "x").await);
 }
 
 async fn a_panic_in_run_releases(bench: Bench) {
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap().lease(secs(3600));
+    let client = bench.client();
+    let lock = client.lock("x").unwrap().lease(secs(3600));
     let work = tokio::spawn(async move {
         lock.run(|_| async { panic!("on purpose") }).await.map(|_: RunOutcome<()>| ())
     });
     assert!(work.await.unwrap_err().is_panic());
-    eventually(async || is_free(&gate, "x").await).await;
+    eventually(async || is_free(&client, "x").await).await;
 }
 
 async fn run_stops_the_work_when_the_lock_is_lost(bench: Bench) {
@@ -259,13 +259,13 @@ async fn run_stops_the_work_when_the_lock_is_lost(bench: Bench) {
             self.0.store(true, Ordering::SeqCst);
         }
     }
-    let gate = bench.client();
-    let lock = gate.lock("x").unwrap();
+    let client = bench.client();
+    let lock = client.lock("x").unwrap();
     let flag = Arc::new(AtomicBool::new(false));
     let stopped = Stopped(Arc::clone(&flag));
     let outcome = lock.run(async |_| {
         let _stopped = stopped;
-        gate.force_release("x").await.unwrap();
+        client.force_release("x").await.unwrap();
         std::future::pending::<()>().await;
     });
     assert_eq!(outcome.await.unwrap(), RunOutcome::Lost { reason: LostReason::Revoked });
@@ -273,9 +273,9 @@ async fn run_stops_the_work_when_the_lock_is_lost(bench: Bench) {
 }
 
 async fn busy_policies_fail_and_defer(bench: Bench) {
-    let gate = bench.client();
-    let _guard = hold(&gate, "x").await;
-    let lock = gate.lock("x").unwrap();
+    let client = bench.client();
+    let _guard = hold(&client, "x").await;
+    let lock = client.lock("x").unwrap();
     let failing = lock.clone().on_busy(BusyPolicy::Fail);
     assert!(matches!(failing.run(async |_| ()).await.unwrap(), RunOutcome::Busy(_)));
     let waiting = lock.clone().on_busy(BusyPolicy::Wait(ms(50)));
@@ -287,7 +287,7 @@ async fn busy_policies_fail_and_defer(bench: Bench) {
     assert!(matches!(first, RunOutcome::Deferred(Enqueued::Added { .. })));
     let second = deferring.run(async |_| ()).await.unwrap();
     assert!(matches!(second, RunOutcome::Deferred(Enqueued::Kept { .. })));
-    assert_eq!(gate.queue("later").unwrap().stats().await.unwrap().ready, 1);
+    assert_eq!(client.queue("later").unwrap().stats().await.unwrap().ready, 1);
 }
 
 async fn release_all_tells_the_guards(bench: Bench) {
@@ -322,19 +322,19 @@ async fn only_one_at_a_time(bench: Bench) {
 }
 
 async fn closing_tells_the_guards_and_ends_the_client(bench: Bench) {
-    let gate = bench.client();
-    let held = hold(&gate, "y").await;
-    gate.close().await.unwrap();
+    let client = bench.client();
+    let held = hold(&client, "y").await;
+    client.close().await.unwrap();
     assert_eq!(held.lost().await, LostReason::Closed);
-    assert!(gate.lock("z").unwrap().acquire().await.unwrap_err().is_unavailable());
+    assert!(client.lock("z").unwrap().acquire().await.unwrap_err().is_unavailable());
 }
 
 #[tokio::test]
 async fn closing_waits_for_the_releases_of_dropped_guards() {
     let (first, url) = Bench::sqlite_at();
-    let gate = first.client();
-    drop(hold(&gate, "x").await);
-    gate.close().await.unwrap();
+    let client = first.client();
+    drop(hold(&client, "x").await);
+    client.close().await.unwrap();
     let other = Rushgate::connect(&url).await.unwrap();
     assert!(is_free(&other, "x").await);
 }
@@ -352,12 +352,12 @@ async fn a_lock_passes_from_one_process_to_another() {
 }
 
 async fn bad_arguments_are_refused_before_anything_is_sent(bench: Bench) {
-    let gate = bench.client();
-    let before = gate.calls().calls;
-    assert!(gate.lock("a b").unwrap_err().is_invalid());
-    let lock = gate.lock("x").unwrap();
+    let client = bench.client();
+    let before = client.calls().calls;
+    assert!(client.lock("a b").unwrap_err().is_invalid());
+    let lock = client.lock("x").unwrap();
     assert!(lock.clone().lease(ms(1)).acquire().await.unwrap_err().is_invalid());
     assert!(lock.clone().wait(secs(86_401)).acquire().await.unwrap_err().is_invalid());
-    assert_eq!(gate.calls().calls, before);
+    assert_eq!(client.calls().calls, before);
     assert!(lock.clone().label("x".repeat(201)).acquire().await.unwrap_err().is_invalid());
 }

@@ -152,8 +152,8 @@ struct Running {
     task: JoinHandle<OutboxReport>,
 }
 
-fn start(gate: &Rushgate, outbox: &Outbox) -> Running {
-    let relay = OutboxRelay::new(gate, outbox.clone());
+fn start(client: &Rushgate, outbox: &Outbox) -> Running {
+    let relay = OutboxRelay::new(client, outbox.clone());
     let (metrics, shutdown) = (relay.metrics(), CancellationToken::new());
     let task = tokio::spawn(relay.run(shutdown.clone()));
     Running { metrics, shutdown, task }
@@ -187,8 +187,8 @@ fn ids(of: std::ops::RangeInclusive<u64>) -> Vec<String> {
 }
 
 /// Runs all due tasks, and returns their IDs.
-async fn work_off(gate: &Rushgate, queue: &str) -> Vec<String> {
-    let queue = gate.queue(queue).unwrap();
+async fn work_off(client: &Rushgate, queue: &str) -> Vec<String> {
+    let queue = client.queue(queue).unwrap();
     let mut done = Vec::new();
     loop {
         let tasks = queue.claim(1_000, Duration::from_secs(60)).await.unwrap();
@@ -237,9 +237,9 @@ on_both! {
 }
 
 async fn what_is_committed_is_moved_in_order_and_what_is_rolled_back_is_not(shop: Shop) {
-    let (gate, outbox) = (in_memory().await, shop.outbox().await);
+    let (client, outbox) = (in_memory().await, shop.outbox().await);
     shop.order("mail", 1..=3).await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 3).await;
     // The relay sleeps now. Only a notification by the database can wake it in time.
     let table = shop.table();
@@ -251,19 +251,19 @@ async fn what_is_committed_is_moved_in_order_and_what_is_rolled_back_is_not(shop
     assert_eq!((stats.waiting, stats.refused), (0, 0));
     let report = relay.end().await;
     assert_eq!((report.moved, report.outages), (1_203, 0));
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=1_203));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=1_203));
 }
 
 /// Stops the relay after each number of steps.
 async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Shop) {
     let outbox = shop.outbox().await;
     for steps in 0..=3 {
-        let gate = model();
+        let client = model();
         let queue = QueueName::new(format!("mail{steps}")).unwrap();
         shop.order(queue.as_str(), 1..=5).await;
         let store = MemoryStore::new();
         let gate_of = |store: &MemoryStore| Rushgate::with_store(Arc::new(store.clone()));
-        drop(gate);
+        drop(client);
         let mut lead = outbox.lead().await.unwrap();
         assert!(lead.under_way().await.unwrap().batches.is_empty());
         if steps >= 1 {
@@ -284,13 +284,13 @@ async fn a_relay_that_dies_between_any_two_steps_puts_each_task_in_once(shop: Sh
         }
         drop(lead);
         // The tasks that arrived have run and ended before they are sent again.
-        let gate = gate_of(&store);
-        let mut ran = work_off(&gate, queue.as_str()).await;
-        let relay = start(&gate, &outbox);
+        let client = gate_of(&store);
+        let mut ran = work_off(&client, queue.as_str()).await;
+        let relay = start(&client, &outbox);
         shop.order(queue.as_str(), [6]).await;
         relay.until(|report| report.moved >= if steps == 3 { 1 } else { 6 }).await;
         relay.end().await;
-        ran.extend(work_off(&gate, queue.as_str()).await);
+        ran.extend(work_off(&client, queue.as_str()).await);
         assert_eq!(ran, ids(1..=6), "the relay died after step {steps}");
         assert_eq!(outbox.stats().await.unwrap().waiting, 0);
     }
@@ -304,7 +304,7 @@ async fn relays_that_die_at_any_moment_behind_a_bad_network_put_each_task_in_onc
     let mut rng = StdRng::seed_from_u64(seed);
     let store = MemoryStore::new();
     let plan = FaultPlan { before: 50, reply: 100, twice: 50 };
-    let gate = Rushgate::with_store(Arc::new(Faulty::new(store.clone(), plan, seed)));
+    let client = Rushgate::with_store(Arc::new(Faulty::new(store.clone(), plan, seed)));
     let calm = Rushgate::with_store(Arc::new(store));
     let outbox = shop.outbox().await;
     let (mut next, mut ran) = (1_u64, Vec::new());
@@ -312,14 +312,14 @@ async fn relays_that_die_at_any_moment_behind_a_bad_network_put_each_task_in_onc
         let n = rng.random_range(1..60);
         shop.order("mail", next..next + n).await;
         next += n;
-        let relay = start(&gate, &outbox);
+        let relay = start(&client, &outbox);
         tokio::time::sleep(Duration::from_micros(rng.random_range(0..30_000))).await;
         relay.die().await;
         if rng.random_bool(0.5) {
             ran.extend(work_off(&calm, "mail").await);
         }
     }
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     while outbox.stats().await.unwrap().waiting > 0 {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -329,7 +329,7 @@ async fn relays_that_die_at_any_moment_behind_a_bad_network_put_each_task_in_onc
 }
 
 async fn what_cannot_be_a_task_is_set_aside_and_holds_nothing_up(shop: Shop) {
-    let (gate, outbox) = (model(), shop.outbox().await);
+    let (client, outbox) = (model(), shop.outbox().await);
     let table = shop.table();
     shop.order("mail", [1]).await;
     let large = Payload::MAX_BYTES + 1;
@@ -347,9 +347,9 @@ async fn what_cannot_be_a_task_is_set_aside_and_holds_nothing_up(shop: Shop) {
     ))
     .await;
     shop.order("mail", [2]).await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 2 && report.refused == 4).await;
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=2));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=2));
     let aside = outbox.refused(0, 100).await.unwrap();
     let whys: Vec<_> = aside.iter().map(|task| (task.id.as_str(), task.why.as_str())).collect();
     let expected = [
@@ -367,14 +367,14 @@ async fn what_cannot_be_a_task_is_set_aside_and_holds_nothing_up(shop: Shop) {
     shop.say(&format!("UPDATE {table} SET priority = 1 WHERE id = 'hasty'")).await;
     assert_eq!(outbox.retry(Some(vec![aside[3].position])).await.unwrap(), 1);
     relay.until(|report| report.moved == 3).await;
-    assert_eq!(work_off(&gate, "mail").await, ["hasty"]);
+    assert_eq!(work_off(&client, "mail").await, ["hasty"]);
     assert_eq!(outbox.delete(None).await.unwrap(), 3);
     assert_eq!(outbox.stats().await.unwrap().refused, 0);
     relay.end().await;
 }
 
 async fn a_task_keeps_what_it_asks_for(shop: Shop) {
-    let (gate, outbox) = (model(), shop.outbox().await);
+    let (client, outbox) = (model(), shop.outbox().await);
     let json = ContentType::json().with_kind(&"welcome".parse().unwrap()).unwrap();
     let task = NewTask {
         due: Due::At(Timestamp::from_micros(4_000_000_000_000_000)),
@@ -399,29 +399,29 @@ async fn a_task_keeps_what_it_asks_for(shop: Shop) {
     );
     let task = NewTask { on_duplicate: OnDuplicate::Replace, ..task };
     shop.insert(&OutboxEntry::new(&mail, &task).unwrap()).await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 1).await;
     relay.end().await;
-    let info = gate.queue("mail").unwrap().task("later").await.unwrap().unwrap().task;
+    let info = client.queue("mail").unwrap().task("later").await.unwrap().unwrap().task;
     assert_eq!(info.payload, task.payload);
     assert_eq!((info.priority, info.max_attempts, &info.key), (task.priority, 7, &task.key));
     assert_eq!(info.ticket.due.as_micros(), 4_000_000_000_000_000);
 }
 
 async fn a_full_queue_holds_up_its_own_tasks_only(shop: Shop) {
-    let (gate, outbox) = (in_memory().await, shop.outbox().await);
-    let mail = gate.queue("mail").unwrap();
+    let (client, outbox) = (in_memory().await, shop.outbox().await);
+    let mail = client.queue("mail").unwrap();
     mail.limit(QueueLimits { bound: Some(10), ..QueueLimits::default() }).await.unwrap();
     shop.order("mail", 1..=1_500).await;
     shop.order("other", 1..=20).await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 30 && report.full > 1).await;
-    assert_eq!(work_off(&gate, "other").await, ids(1..=20));
+    assert_eq!(work_off(&client, "other").await, ids(1..=20));
     shop.order("other", 21..=25).await;
     relay.until(|report| report.moved == 35).await;
     let mut ran = Vec::new();
     while ran.len() < 1_500 {
-        ran.extend(work_off(&gate, "mail").await);
+        ran.extend(work_off(&client, "mail").await);
         if ran.len() == 100 {
             mail.limit(QueueLimits::default()).await.unwrap();
         }
@@ -434,8 +434,8 @@ async fn a_full_queue_holds_up_its_own_tasks_only(shop: Shop) {
 async fn a_store_that_is_away_is_waited_for(shop: Shop) {
     let outbox = shop.outbox().await;
     let store = Arc::new(Faulty::new(MemoryStore::new(), FaultPlan::default(), 1));
-    let gate = Rushgate::with_store(store.clone());
-    let relay = start(&gate, &outbox);
+    let client = Rushgate::with_store(store.clone());
+    let relay = start(&client, &outbox);
     shop.order("mail", [1]).await;
     relay.until(|report| report.moved == 1).await;
     store.set_away(true);
@@ -445,15 +445,15 @@ async fn a_store_that_is_away_is_waited_for(shop: Shop) {
     store.set_away(false);
     relay.until(|report| report.moved == 9).await;
     relay.end().await;
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=9));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=9));
 }
 
 async fn one_relay_is_at_work_and_another_takes_over(shop: Shop) {
-    let (gate, outbox) = (model(), shop.outbox().await);
-    let first = start(&gate, &outbox);
+    let (client, outbox) = (model(), shop.outbox().await);
+    let first = start(&client, &outbox);
     shop.order("mail", [1]).await;
     first.until(|report| report.moved == 1).await;
-    let second = start(&gate, &shop.outbox().await);
+    let second = start(&client, &shop.outbox().await);
     shop.order("mail", 2..=50).await;
     first.until(|report| report.moved == 50).await;
     assert!(!second.metrics.has_led(), "the other relay is active");
@@ -461,20 +461,20 @@ async fn one_relay_is_at_work_and_another_takes_over(shop: Shop) {
     shop.order("mail", 51..=60).await;
     second.until(|report| report.moved >= 10).await;
     second.end().await;
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=60));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=60));
 }
 
 async fn a_backlog_of_many_queues_is_worked_off(shop: Shop) {
-    let (gate, outbox) = (in_memory().await, shop.outbox().await);
+    let (client, outbox) = (in_memory().await, shop.outbox().await);
     let queue = |n: u64| format!("q{:02}", n % 40);
     for n in 0..40 {
         shop.order(&queue(n), 1..=n + 1).await;
     }
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 820).await;
     relay.end().await;
     for n in 0..40 {
-        assert_eq!(work_off(&gate, &queue(n)).await, ids(1..=n + 1));
+        assert_eq!(work_off(&client, &queue(n)).await, ids(1..=n + 1));
     }
 }
 
@@ -506,35 +506,35 @@ async fn a_copy_of_a_database_has_a_name_of_its_own(shop: Shop) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_file_that_was_set_back_loses_nothing_that_comes_after() {
-    let (shop, gate) = (Shop::sqlite(), model());
+    let (shop, client) = (Shop::sqlite(), model());
     let outbox = shop.outbox().await;
     shop.say("PRAGMA journal_mode = DELETE").await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     shop.order("mail", 1..=5).await;
     relay.until(|report| report.moved == 5).await;
     relay.end().await;
     let backup = std::fs::read(shop.path()).unwrap();
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     shop.order("mail", 6..=20).await;
     relay.until(|report| report.moved == 15).await;
     relay.end().await;
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=20));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=20));
     // Restore the old file: it does not know that it has used numbers up to 20.
     std::fs::write(shop.path(), backup).unwrap();
     shop.order("mail", 21..=25).await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 5).await;
     relay.end().await;
-    assert_eq!(work_off(&gate, "mail").await, ids(21..=25));
+    assert_eq!(work_off(&client, "mail").await, ids(21..=25));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postgres_that_crashes_again_and_again_loses_no_task_and_doubles_none() {
     let mut server = PostgresServer::start();
-    let gate = in_memory().await;
+    let client = in_memory().await;
     let shop = Shop::postgres_at(&server.url()).await;
     let outbox = shop.outbox().await;
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     let mut next = 1;
     for round in 0..3_u64 {
         let shop = Shop::Postgres { client: postgres(&server.url()).await, url: server.url() };
@@ -551,16 +551,16 @@ async fn a_postgres_that_crashes_again_and_again_loses_no_task_and_doubles_none(
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(relay.end().await.outages > 0, "the outage was noticed");
-    assert_eq!(work_off(&gate, "mail").await, ids(1..=next - 1));
+    assert_eq!(work_off(&client, "mail").await, ids(1..=next - 1));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_user_without_rights_to_the_table_enqueues_by_the_function() {
     let shop = Shop::postgres().await;
-    let Shop::Postgres { url, client } = &shop else { unreachable!() };
-    let (gate, outbox) = (model(), shop.outbox().await);
+    let Shop::Postgres { url, client: database } = &shop else { unreachable!() };
+    let (client, outbox) = (model(), shop.outbox().await);
     let clerk = format!("clerk_{}", rand::random::<u32>());
-    client
+    database
         .batch_execute(&format!("CREATE ROLE {clerk} LOGIN; GRANT USAGE ON SCHEMA rushgate TO {clerk}"))
         .await
         .unwrap();
@@ -576,14 +576,14 @@ async fn a_user_without_rights_to_the_table_enqueues_by_the_function() {
         )
         .await
         .unwrap();
-    let relay = start(&gate, &outbox);
+    let relay = start(&client, &outbox);
     relay.until(|report| report.moved == 2).await;
     relay.end().await;
-    let stats = gate.queue("mail").unwrap().stats().await.unwrap();
+    let stats = client.queue("mail").unwrap().stats().await.unwrap();
     assert_eq!((stats.ready, stats.scheduled), (1, 1));
-    let later = gate.queue("mail").unwrap().task("t2").await.unwrap().unwrap().task;
+    let later = client.queue("mail").unwrap().task("t2").await.unwrap().unwrap().task;
     assert_eq!((later.payload.bytes(), later.payload.content_type().kind()), (&b"null"[..], Some("welcome")));
-    let task = gate.queue_of::<serde_json::Value>("mail").unwrap();
+    let task = client.queue_of::<serde_json::Value>("mail").unwrap();
     let first = task.claim(1, Duration::from_secs(60)).await.unwrap().remove(0);
     assert_eq!(task.read(&first.payload).unwrap(), serde_json::json!({ "to": "ann" }));
 }

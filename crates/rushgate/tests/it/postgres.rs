@@ -129,9 +129,12 @@ async fn outages() {
     let settings = [&*connections, "superuser_reserved_connections=0", "max_wal_senders=0"];
     let mut server = PostgresServer::start_with(&settings);
     let bench = Bench::sqlite();
-    let gate = bench.client();
-    gate.create_sale(SaleBuilder::new("phones").sku("phone", 500, 1).hold(secs(600)).ledger()).await.unwrap();
-    let sale = gate.sale("phones").unwrap();
+    let client = bench.client();
+    client
+        .create_sale(SaleBuilder::new("phones").sku("phone", 500, 1).hold(secs(600)).ledger())
+        .await
+        .unwrap();
+    let sale = client.sale("phones").unwrap();
     sale.open().await.unwrap();
     // A silent server is given up after 5 s plus twice this timeout.
     let ledger = connect_ledger(&format!("{}?statement_timeout=300", server.url())).unwrap();

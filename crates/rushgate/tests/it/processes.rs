@@ -29,11 +29,11 @@ fn url(folder: &str, file: &str) -> String {
 #[ignore = "a part: started by a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice"]
 async fn worker_that_dies_after_the_commit() {
     let folder = path("");
-    let gate = Rushgate::connect(&url(&folder, "store.db")).await.unwrap();
+    let client = Rushgate::connect(&url(&folder, "store.db")).await.unwrap();
     let ledger = connect_ledger(&url(&folder, "orders.db")).unwrap();
     let ledger = DiesAfterCommit::new(ledger, Arc::new(AtomicBool::new(true)));
     let worker =
-        OrderWorker::new(gate.sale("launch").unwrap(), Arc::new(ledger)).lease(Duration::from_millis(300));
+        OrderWorker::new(client.sale("launch").unwrap(), Arc::new(ledger)).lease(Duration::from_millis(300));
     worker.run(CancellationToken::new()).await.unwrap();
 }
 
@@ -41,9 +41,9 @@ async fn worker_that_dies_after_the_commit() {
 async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().display().to_string();
-    let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
-    gate.create_sale(SaleBuilder::new("launch").sku("phone", 5, 1).ledger()).await.unwrap();
-    let sale = gate.sale("launch").unwrap();
+    let client = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
+    client.create_sale(SaleBuilder::new("launch").sku("phone", 5, 1).ledger()).await.unwrap();
+    let sale = client.sale("launch").unwrap();
     sale.open().await.unwrap();
     let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
     let key = IdempotencyKey::new("click").unwrap();
@@ -60,7 +60,7 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     let status = play("processes::worker_that_dies_after_the_commit", &folder).wait().unwrap();
     assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(9));
     let ledger = connect_ledger(&url(&base, "orders.db")).unwrap();
-    assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5, "the ledger had committed");
+    assert_eq!(ledger.snapshot(sale.id()).await.unwrap().orders.len(), 5, "the ledger had committed");
     assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store had not recorded the commit");
 
     // Another order worker: the dead one's lease expires, the orders are read again, and none is recorded
@@ -71,7 +71,7 @@ async fn a_worker_killed_between_commit_and_acknowledgement_does_nothing_twice()
     stop.cancel();
     let report = worker.await.unwrap().unwrap();
     assert_eq!((report.settled, report.rejected), (3, 0));
-    assert_eq!(ledger.books(sale.id()).await.unwrap().orders.len(), 5);
+    assert_eq!(ledger.snapshot(sale.id()).await.unwrap().orders.len(), 5);
     assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 3);
     let audit = sale.audit(Some(&*ledger)).await.unwrap();
     assert!(audit.ok, "{audit:#?}");
@@ -99,11 +99,11 @@ fn write(account: &Connection, writer: &str, fence: rushgate::lock::Fence) -> bo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "a part: started by a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused"]
+#[ignore = "a part: started by a_holder_stopped_beyond_its_lease_is_notified_and_its_write_is_refused"]
 async fn holder_that_is_stopped() {
-    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let client = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
     let account = account(&path("account.db"));
-    let lock = gate.lock("account").unwrap().lease(LEASE).label("sleeper");
+    let lock = client.lock("account").unwrap().lease(LEASE).label("sleeper");
     let guard = lock.acquire().await.unwrap().held().expect("the lock is free");
     assert!(write(&account, "sleeper", guard.fence()));
     say("holding");
@@ -114,7 +114,7 @@ async fn holder_that_is_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
+async fn a_holder_stopped_beyond_its_lease_is_notified_and_its_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let base = folder.path().display().to_string();
     let mut sleeper = play("processes::holder_that_is_stopped", &folder);
@@ -122,8 +122,8 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
     assert_eq!(says.next(), "holding");
     suspend(&sleeper);
 
-    let gate = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
-    let lock = gate.lock("account").unwrap().lease(Duration::from_secs(10)).wait(Duration::from_secs(20));
+    let client = Rushgate::connect(&url(&base, "store.db")).await.unwrap();
+    let lock = client.lock("account").unwrap().lease(Duration::from_secs(10)).wait(Duration::from_secs(20));
     let guard = in_time(lock.acquire()).await.unwrap().held().expect("the suspended holder's lease expires");
     let account = account(&folder.path().join("account.db").display().to_string());
     assert!(write(&account, "waiter", guard.fence()), "the new holder's fence is higher");
@@ -140,8 +140,8 @@ async fn a_holder_stopped_beyond_its_lease_is_told_and_its_write_is_refused() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "a part: started by a_process_is_suspended_while_it_has_no_lock_on_the_file"]
 async fn writer_that_is_suspended() {
-    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
-    let lock = gate.lock("busy").unwrap();
+    let client = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let lock = client.lock("busy").unwrap();
     say("writes");
     loop {
         lock.acquire().await.unwrap().held().expect("nobody else wants it").release().await.unwrap();
@@ -153,10 +153,10 @@ async fn a_process_is_suspended_while_it_has_no_lock_on_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let mut writer = play("processes::writer_that_is_suspended", &folder);
     assert_eq!(Lines::of(&mut writer).next(), "writes");
-    let gate = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
+    let client = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
     for _ in 0..20 {
         suspend(&writer);
-        let lock = gate.lock("free").unwrap();
+        let lock = client.lock("free").unwrap();
         let guard = in_time(lock.acquire()).await.unwrap().held().expect("nobody else wants it");
         guard.release().await.unwrap();
         signal(&writer, Signal::CONT);
@@ -168,10 +168,10 @@ async fn a_process_is_suspended_while_it_has_no_lock_on_the_file() {
 #[tokio::test]
 #[ignore = "a part: started by the_hold_of_a_killed_buyer_comes_back_with_the_same_number"]
 async fn buyer_that_is_killed() {
-    let gate = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
+    let client = Rushgate::connect(&url(&path(""), "store.db")).await.unwrap();
     let cart = [Line { sku: Sku::new("phone").unwrap(), quantity: 1 }];
     let (buyer, key) = (BuyerId::new("ann").unwrap(), IdempotencyKey::new("click").unwrap());
-    let answer = gate.sale("launch").unwrap().reserve(&buyer, &cart, &key).await.unwrap();
+    let answer = client.sale("launch").unwrap().reserve(&buyer, &cart, &key).await.unwrap();
     assert!(matches!(answer, Reserved::Reserved(_)));
     say("reserved");
     std::future::pending::<()>().await;
@@ -180,10 +180,10 @@ async fn buyer_that_is_killed() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_hold_of_a_killed_buyer_comes_back_with_the_same_number() {
     let folder = tempfile::tempdir().unwrap();
-    let gate = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
+    let client = Rushgate::connect(&url(&folder.path().display().to_string(), "store.db")).await.unwrap();
     let hold = Duration::from_millis(600);
-    gate.create_sale(SaleBuilder::new("launch").sku("phone", 1, 1).hold(hold)).await.unwrap();
-    let sale = gate.sale("launch").unwrap();
+    client.create_sale(SaleBuilder::new("launch").sku("phone", 1, 1).hold(hold)).await.unwrap();
+    let sale = client.sale("launch").unwrap();
     sale.open().await.unwrap();
     let mut ann = play("processes::buyer_that_is_killed", &folder);
     assert_eq!(Lines::of(&mut ann).next(), "reserved");
@@ -211,7 +211,7 @@ async fn the_hold_of_a_killed_buyer_comes_back_with_the_same_number() {
 // ── another client of the same file enqueues a task ────────────────────────────────────────────────────────
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_claimer_hears_of_a_delay_that_another_client_of_the_file_put_in() {
+async fn a_claimer_is_notified_of_a_delayed_task_of_another_client_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let url = url(&folder.path().display().to_string(), "store.db");
     let (here, there) = (Rushgate::connect(&url).await.unwrap(), Rushgate::connect(&url).await.unwrap());

@@ -15,7 +15,7 @@ on_each_store! {
     content_survives_as_json
     a_second_enqueue_is_kept_or_replaces_as_asked
     what_is_outside_its_range_is_refused
-    a_delayed_task_is_given_out_when_it_is_due_and_not_before
+    a_delayed_task_is_claimed_when_it_is_due_and_not_before
     a_blocking_claim_wakes_when_a_task_comes
     blocking_claims_wake_for_delays_that_began_after_them
     every_blocking_claim_gets_its_task
@@ -28,7 +28,7 @@ on_each_store! {
     a_task_says_which_limit_of_its_key_it_waits_for
     a_task_says_who_keeps_the_queue_busy_and_who_is_first_in_its_line
     an_id_is_taken_once_in_its_period_unless_its_window_is_cleared
-    who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed
+    a_follower_of_a_queue_is_notified_of_each_event_once_and_of_what_was_missed
 }
 
 on_a_cluster! {
@@ -41,8 +41,8 @@ struct Mail {
     copies: u32,
 }
 
-fn mail(gate: &Rushgate) -> Queue<Mail> {
-    gate.queue_of("mail").unwrap()
+fn mail(client: &Rushgate) -> Queue<Mail> {
+    client.queue_of("mail").unwrap()
 }
 
 fn to(name: &str) -> Mail {
@@ -86,7 +86,7 @@ async fn what_is_outside_its_range_is_refused(bench: Bench) {
     assert_eq!(queue.stats().await.unwrap().ready, 0);
 }
 
-async fn a_delayed_task_is_given_out_when_it_is_due_and_not_before(bench: Bench) {
+async fn a_delayed_task_is_claimed_when_it_is_due_and_not_before(bench: Bench) {
     let queue = mail(&bench.client());
     queue.enqueue("1", to("ann")).delay(ms(300)).send().await.unwrap();
     assert!(queue.claim(1, secs(30)).await.unwrap().is_empty());
@@ -233,9 +233,9 @@ fn told(next: Followed) -> (u64, String) {
     }
 }
 
-async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(bench: Bench) {
-    let (gate, other) = (bench.client(), bench.client());
-    let queue = mail(&gate);
+async fn a_follower_of_a_queue_is_notified_of_each_event_once_and_of_what_was_missed(bench: Bench) {
+    let (client, other) = (bench.client(), bench.client());
+    let queue = mail(&client);
     queue.limit(QueueLimits { events: Some(3), ..QueueLimits::default() }).await.unwrap();
     queue.enqueue("before", to("ann")).send().await.unwrap();
     let mut events = mail(&other).follow().after(1);
@@ -262,8 +262,8 @@ async fn who_follows_a_queue_is_told_of_each_event_once_and_of_what_was_missed(b
 }
 
 async fn a_task_that_waits_says_for_what(bench: Bench) {
-    let gate = bench.client();
-    let queue: Queue<u32> = gate.queue_of("waits").unwrap();
+    let client = bench.client();
+    let queue: Queue<u32> = client.queue_of("waits").unwrap();
     queue.enqueue("a", 1).send().await.unwrap();
     queue.enqueue("b", 2).after(["a"]).after(["a"]).send().await.unwrap();
     let typo = queue.enqueue("c", 3).after(["a", "typo"]).send().await.unwrap();
@@ -289,8 +289,8 @@ async fn a_task_that_waits_says_for_what(bench: Bench) {
 }
 
 async fn a_task_says_why_it_is_not_running(bench: Bench) {
-    let gate = bench.client();
-    let queue: Queue<u32> = gate.queue_of("why").unwrap();
+    let client = bench.client();
+    let queue: Queue<u32> = client.queue_of("why").unwrap();
     assert_eq!(queue.why("a").await.unwrap(), [Why::Unknown]);
 
     queue.enqueue("a", 1).delay(secs(600)).send().await.unwrap();

@@ -29,9 +29,9 @@ on_each_store! {
     a_rebuild_may_end_at_any_moment_and_is_run_again
     orders_that_the_store_lost_are_found_and_kept
     a_sale_is_rebuilt_by_itself_if_that_is_wished
-    of_two_who_rebuild_one_goes_on
+    of_two_who_rebuild_one_continues
     of_workers_that_rebuild_by_themselves_one_does
-    a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker
+    an_unfinished_rebuild_is_restarted_by_a_worker
     a_sale_that_an_operator_stopped_is_rebuilt_by_no_worker
     a_stopped_sale_is_not_called_sold_out
     receipts_of_others_are_not_honoured
@@ -47,9 +47,9 @@ fn phones(units: u32) -> SaleBuilder {
     SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60)).ledger()
 }
 
-async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
-    assert_eq!(gate.create_sale(sale).await.unwrap(), Created::Created);
-    let sale = gate.sale("phones").unwrap();
+async fn open(client: &Rushgate, sale: SaleBuilder) -> Sale {
+    assert_eq!(client.create_sale(sale).await.unwrap(), Created::Created);
+    let sale = client.sale("phones").unwrap();
     assert_eq!(sale.open().await.unwrap(), SaleStatus::Open);
     sale
 }
@@ -143,8 +143,8 @@ async fn some_trade(sale: &Sale, ledger: &Arc<dyn Ledger>) -> [Hold; 4] {
 }
 
 async fn a_rebuild_keeps_what_store_and_ledger_know(bench: Bench) {
-    let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, phones(10)).await;
+    let (client, ledger) = (bench.client(), in_memory());
+    let sale = open(&client, phones(10)).await;
     let [sold, held, cancelled, pending] = some_trade(&sale, &ledger).await;
     let report = rebuild(&sale, &ledger).await;
     assert_eq!((report.orders, &report.reassigned, &report.refused), (5, &vec![], &vec![]));
@@ -184,8 +184,8 @@ impl<F: Future + Unpin> Future for CutShort<F> {
 }
 
 async fn a_rebuild_may_end_at_any_moment_and_is_run_again(bench: Bench) {
-    let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, phones(10)).await;
+    let (client, ledger) = (bench.client(), in_memory());
+    let sale = open(&client, phones(10)).await;
     let [_, held, ..] = some_trade(&sale, &ledger).await;
     let mut cuts = 0;
     // A request may be answered before it is polled, so one rebuild has few points at which it can be
@@ -232,9 +232,9 @@ fn lost_order(n: u8, seq: u64, unit: u32) -> LedgerEntry {
     }
 }
 
-async fn with_lost_orders(gate: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>) {
+async fn with_lost_orders(client: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>) {
     let ledger = in_memory();
-    let sale = open(gate, phones(units)).await;
+    let sale = open(client, phones(units)).await;
     hold(&sale, "ann").await;
     carried(&sale, &ledger).await;
     // The next reservation gets this sequence number and this unit.
@@ -245,8 +245,8 @@ async fn with_lost_orders(gate: &Rushgate, units: u32) -> (Sale, Arc<dyn Ledger>
 }
 
 async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
-    let gate = bench.client();
-    let (sale, ledger) = with_lost_orders(&gate, 10).await;
+    let client = bench.client();
+    let (sale, ledger) = with_lost_orders(&client, 10).await;
     let (bob, cid) = (bought(&sale, "bob").await, hold(&sale, "cid").await);
     let report = carried(&sale, &ledger).await;
     assert!(report.lost_writes > 0, "{report:?}");
@@ -266,8 +266,8 @@ async fn orders_that_the_store_lost_are_found_and_kept(bench: Bench) {
 }
 
 async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
-    let gate = bench.client();
-    let (sale, ledger) = with_lost_orders(&gate, 10).await;
+    let client = bench.client();
+    let (sale, ledger) = with_lost_orders(&client, 10).await;
     let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).auto_rebuild(Duration::ZERO);
     let clerk = Clerk::run(worker);
     goes_on(&sale).await;
@@ -278,9 +278,9 @@ async fn a_sale_is_rebuilt_by_itself_if_that_is_wished(bench: Bench) {
     assert_eq!(places(&sale).await, (6, 1, 3));
 }
 
-async fn of_two_who_rebuild_one_goes_on(bench: Bench) {
-    let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, phones(10)).await;
+async fn of_two_who_rebuild_one_continues(bench: Bench) {
+    let (client, ledger) = (bench.client(), in_memory());
+    let sale = open(&client, phones(10)).await;
     some_trade(&sale, &ledger).await;
     let mut rebuilds = tokio::task::JoinSet::new();
     for _ in 0..4 {
@@ -313,7 +313,7 @@ async fn of_workers_that_rebuild_by_themselves_one_does(bench: Bench) {
     audited(&sale, &ledger).await;
 }
 
-async fn a_rebuild_that_was_left_half_way_is_begun_anew_by_a_worker(bench: Bench) {
+async fn an_unfinished_rebuild_is_restarted_by_a_worker(bench: Bench) {
     let (sale, ledger) = with_lost_orders(&bench.client(), 10).await;
     let nobody = Op::new(ClientId::from_u64(7), 1);
     bench.store().begin_rebuild(nobody, sale.id()).await.unwrap();
@@ -363,14 +363,14 @@ async fn a_stopped_sale_is_not_called_sold_out(bench: Bench) {
 }
 
 async fn receipts_of_others_are_not_honoured(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(10)).await;
+    let client = bench.client();
+    let sale = open(&client, phones(10)).await;
     let ann = hold(&sale, "ann").await;
     let receipt = sale.receipt(&ann).await.unwrap();
     assert_eq!(sale.restore(&receipt).await.unwrap(), Restored::Known(ann.clone()));
     let elsewhere = SaleBuilder::new("cases").sku("case", 1, 1);
-    gate.create_sale(elsewhere).await.unwrap();
-    let other = gate.sale("cases").unwrap().restore(&receipt).await.unwrap();
+    client.create_sale(elsewhere).await.unwrap();
+    let other = client.sale("cases").unwrap().restore(&receipt).await.unwrap();
     assert_eq!(other, Restored::NotHonoured { why: BadReceipt::OtherSale });
     let (content, _) = receipt.rsplit_once('.').unwrap();
     let forged = format!("{content}.AAAA");
@@ -380,8 +380,8 @@ async fn receipts_of_others_are_not_honoured(bench: Bench) {
 
 /// A ledger without the store's orders is accepted only with `new_ledger`.
 async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
-    let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
+    let (client, ledger) = (bench.client(), in_memory());
+    let sale = open(&client, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
     bought(&sale, "ann").await;
     carried(&sale, &ledger).await;
     let other = in_memory();
@@ -400,8 +400,8 @@ async fn a_wrong_ledger_is_not_rebuilt_from(bench: Bench) {
 
 /// No order was committed yet, so no ledger can know of one.
 async fn orders_that_wait_make_no_ledger_the_wrong_one(bench: Bench) {
-    let (gate, ledger) = (bench.client(), in_memory());
-    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
+    let (client, ledger) = (bench.client(), in_memory());
+    let sale = open(&client, SaleBuilder::new("phones").sku("phone", 2, 1).ledger()).await;
     bought(&sale, "ann").await;
     rebuild(&sale, &ledger).await;
     carried(&sale, &ledger).await;
@@ -414,7 +414,7 @@ async fn a_sale_that_was_created_again_is_not_rebuilt_as_the_first(bench: Bench)
     let sale = open(&lost.client(), phones(3)).await;
     bought(&sale, "ann").await;
     carried(&sale, &ledger).await;
-    let known = ledger.books(sale.id()).await.unwrap();
+    let known = ledger.snapshot(sale.id()).await.unwrap();
 
     // The program starts again and creates the sale, before anybody rebuilds it.
     let again = open(&bench.client(), phones(3)).await;
@@ -423,7 +423,7 @@ async fn a_sale_that_was_created_again_is_not_rebuilt_as_the_first(bench: Bench)
     assert!(error.is_misconfigured() && !error.may_have_happened(), "{error:?}");
     let now = again.state().await.unwrap();
     assert_eq!((now.halted, now.generation, now.seq), (before.halted, before.generation, before.seq));
-    assert_eq!(ledger.books(sale.id()).await.unwrap(), known, "nothing has changed");
+    assert_eq!(ledger.snapshot(sale.id()).await.unwrap(), known, "nothing has changed");
 }
 
 async fn a_time_for_receipts_beyond_the_limit_halts_nothing(bench: Bench) {
@@ -431,13 +431,13 @@ async fn a_time_for_receipts_beyond_the_limit_halts_nothing(bench: Bench) {
     let sale = open(&bench.client(), phones(3)).await;
     bought(&sale, "ann").await;
     carried(&sale, &ledger).await;
-    let known = ledger.books(sale.id()).await.unwrap();
+    let known = ledger.snapshot(sale.id()).await.unwrap();
     let run = |time| Rebuild::new(sale.clone(), Arc::clone(&ledger)).receipts_first(time).run();
     let error = run(secs(3_601)).await.unwrap_err();
     assert!(error.is_invalid(), "{error:?}");
     let state = sale.state().await.unwrap();
     assert_eq!((state.halted, state.generation), (None, 1), "the sale is as before");
-    assert_eq!(ledger.books(sale.id()).await.unwrap(), known, "nothing has changed");
+    assert_eq!(ledger.snapshot(sale.id()).await.unwrap(), known, "nothing has changed");
     assert!(matches!(run(secs(3_600)).await.unwrap(), RebuildOutcome::Rebuilt(_)));
 }
 
@@ -462,12 +462,12 @@ async fn a_store_that_lost_everything_gets_its_sale_and_its_orders_back(bench: B
 }
 
 async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, SaleBuilder::new("phones").sku("phone", 1, 1)).await;
+    let client = bench.client();
+    let sale = open(&client, SaleBuilder::new("phones").sku("phone", 1, 1)).await;
     assert!(sale.halt().await.unwrap_err().is_invalid());
     let error = Rebuild::new(sale.clone(), in_memory()).run().await.unwrap_err();
     assert!(error.is_invalid(), "{error}");
-    let nobody = Rebuild::new(gate.sale("nobody").unwrap(), in_memory()).run().await.unwrap_err();
+    let nobody = Rebuild::new(client.sale("nobody").unwrap(), in_memory()).run().await.unwrap_err();
     assert!(nobody.is_not_found(), "{nobody}");
     hold(&sale, "ann").await;
 }
@@ -478,8 +478,8 @@ async fn a_sale_without_a_ledger_is_not_rebuilt(bench: Bench) {
 async fn a_question_from_before_an_outage_finds_the_loss_too() {
     let store = MemoryStore::new();
     let wire = Arc::new(Faulty::new(store.clone(), FaultPlan::default(), 0));
-    let gate = Rushgate::with_store(wire.clone());
-    let sale = open(&gate, phones(10)).await;
+    let client = Rushgate::with_store(wire.clone());
+    let sale = open(&client, phones(10)).await;
     hold(&sale, "ann").await;
     let copy = store.copy();
 
@@ -513,8 +513,8 @@ async fn stopped(sale: &Sale, clerk: Clerk) {
 #[tokio::test]
 async fn a_store_with_another_incarnation_is_compared_with_the_ledger_at_once() {
     let (store, ledger) = (MemoryStore::new(), in_memory());
-    let gate = Rushgate::with_store(Arc::new(store.clone()));
-    let sale = open(&gate, phones(10)).await;
+    let client = Rushgate::with_store(Arc::new(store.clone()));
+    let sale = open(&client, phones(10)).await;
     let copy = store.copy();
     let clerk = slow_to_look(&sale, &ledger);
     confirmed(&sale, &bought(&sale, "ann").await).await;
@@ -533,27 +533,27 @@ async fn what_took_its_place_is_put_right(
     lost: &[(Hold, String)],
     sold: &[Hold],
 ) {
-    let gate = Rushgate::connect(url).await.unwrap();
-    let promoted = gate.sale("phones").unwrap();
+    let client = Rushgate::connect(url).await.unwrap();
+    let promoted = client.sale("phones").unwrap();
     let Reserved::Reserved(young) = reserve(&promoted, "young").await else {
         panic!("the loss is not detected yet")
     };
-    stopped_by_a_look(&gate, ledger).await;
+    stopped_by_a_look(&client, ledger).await;
     let report = rebuild(&promoted, ledger).await;
     assert_eq!(report.refused, vec![], "the reservation made after the loss is kept too");
     assert_eq!(state(&promoted, &young).await, Some(HoldState::Held));
-    all_is_well_again(&gate, ledger, lost, sold).await;
-    gate.close().await.unwrap();
+    all_is_well_again(&client, ledger, lost, sold).await;
+    client.close().await.unwrap();
 }
 
 /// Checks the reservations that the store had lost.
 async fn all_is_well_again(
-    gate: &Rushgate,
+    client: &Rushgate,
     ledger: &Arc<dyn Ledger>,
     lost: &[(Hold, String)],
     sold: &[Hold],
 ) {
-    let sale = gate.sale("phones").unwrap();
+    let sale = client.sale("phones").unwrap();
     if sale.state().await.is_ok_and(|state| state.status == SaleStatus::Created) {
         sale.open().await.unwrap();
     }
@@ -576,8 +576,8 @@ async fn all_is_well_again(
 }
 
 /// Buyers who paid and whose orders are in the ledger, and buyers who only have a receipt.
-async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(Hold, String)>) {
-    let sale = gate.sale("phones").unwrap();
+async fn buyers(client: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(Hold, String)>) {
+    let sale = client.sale("phones").unwrap();
     let (mut sold, mut lost) = (Vec::new(), Vec::new());
     for n in 0..3 {
         sold.push(bought(&sale, format!("paid-{n}")).await);
@@ -591,8 +591,8 @@ async fn buyers(gate: &Rushgate, ledger: &Arc<dyn Ledger>) -> (Vec<Hold>, Vec<(H
     (sold, lost)
 }
 
-async fn stopped_by_a_look(gate: &Rushgate, ledger: &Arc<dyn Ledger>) {
-    let sale = gate.sale("phones").unwrap();
+async fn stopped_by_a_look(client: &Rushgate, ledger: &Arc<dyn Ledger>) {
+    let sale = client.sale("phones").unwrap();
     let clerk = Clerk::start(&sale, ledger);
     eventually(async || sale.state().await.unwrap().halted.is_some()).await;
     assert!(clerk.stop().await.lost_writes > 0);
@@ -614,24 +614,24 @@ async fn an_old_backup_of_the_file_is_rebuilt_from_the_ledger() {
         let url = format!("sqlite:{}", file.display());
         let ledger = connect_ledger(&format!("sqlite:{}/orders.db", folder.path().display())).unwrap();
 
-        let gate = Rushgate::connect(&url).await.unwrap();
-        let sale = open(&gate, phones(20)).await;
+        let client = Rushgate::connect(&url).await.unwrap();
+        let sale = open(&client, phones(20)).await;
         let early = bought(&sale, "early").await;
         carried(&sale, &ledger).await;
-        gate.close().await.unwrap();
+        client.close().await.unwrap();
         copy(&file, &backup);
 
-        let gate = Rushgate::connect(&url).await.unwrap();
-        let (mut sold, lost) = buyers(&gate, &ledger).await;
-        gate.close().await.unwrap();
+        let client = Rushgate::connect(&url).await.unwrap();
+        let (mut sold, lost) = buyers(&client, &ledger).await;
+        client.close().await.unwrap();
         copy(&backup, &file);
 
-        let gate = Rushgate::connect(&url).await.unwrap();
-        stopped_by_a_look(&gate, &ledger).await;
-        rebuild(&gate.sale("phones").unwrap(), &ledger).await;
+        let client = Rushgate::connect(&url).await.unwrap();
+        stopped_by_a_look(&client, &ledger).await;
+        rebuild(&client.sale("phones").unwrap(), &ledger).await;
         sold.push(early);
-        all_is_well_again(&gate, &ledger, &lost, &sold).await;
-        gate.close().await.unwrap();
+        all_is_well_again(&client, &ledger, &lost, &sold).await;
+        client.close().await.unwrap();
     })
     .await;
 }
@@ -642,22 +642,22 @@ async fn a_file_that_is_gone_is_made_again_from_the_ledger() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}/store.db", folder.path().display());
         let ledger = connect_ledger(&format!("sqlite:{}/orders.db", folder.path().display())).unwrap();
-        let gate = Rushgate::connect(&url).await.unwrap();
-        open(&gate, phones(20)).await;
-        let (sold, lost) = buyers(&gate, &ledger).await;
-        gate.close().await.unwrap();
+        let client = Rushgate::connect(&url).await.unwrap();
+        open(&client, phones(20)).await;
+        let (sold, lost) = buyers(&client, &ledger).await;
+        client.close().await.unwrap();
         std::fs::remove_file(folder.path().join("store.db")).unwrap();
 
-        let gate = Rushgate::connect(&url).await.unwrap();
-        let sale = gate.sale("phones").unwrap();
+        let client = Rushgate::connect(&url).await.unwrap();
+        let sale = client.sale("phones").unwrap();
         rebuild(&sale, &ledger).await;
         assert_eq!(
             sale.state().await.unwrap().status,
             SaleStatus::Created,
             "only an operator opens the sale"
         );
-        all_is_well_again(&gate, &ledger, &lost, &sold).await;
-        gate.close().await.unwrap();
+        all_is_well_again(&client, &ledger, &lost, &sold).await;
+        client.close().await.unwrap();
     })
     .await;
 }
@@ -681,14 +681,14 @@ async fn a_failover_loses_writes(kind: Kind) {
     let (mut primary, replica) = (RedisSetup::new(kind).start(), RedisSetup::new(kind).start());
     replica.command(&["REPLICAOF", "127.0.0.1", &primary.port().to_string()]);
     let ledger = in_memory();
-    let gate = Rushgate::connect(&primary.url()).await.unwrap();
-    let sale = open(&gate, phones(20)).await;
+    let client = Rushgate::connect(&primary.url()).await.unwrap();
+    let sale = open(&client, phones(20)).await;
     let early = bought(&sale, "early").await;
     carried(&sale, &ledger).await;
     replicated(&primary, &replica).await;
     // From here on the replica receives nothing, but the primary acknowledges every write.
     replica.command(&["REPLICAOF", "NO", "ONE"]);
-    let (mut sold, lost) = buyers(&gate, &ledger).await;
+    let (mut sold, lost) = buyers(&client, &ledger).await;
     primary.kill();
 
     sold.push(early);
@@ -699,15 +699,15 @@ async fn a_failover_loses_writes(kind: Kind) {
 /// killed.
 async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
     let (mut group, ledger) = (ClusterSetup::new(kind).start(), in_memory());
-    let gate = Rushgate::connect(&group.url()).await.unwrap();
-    let sale = open(&gate, phones(20)).await;
+    let client = Rushgate::connect(&group.url()).await.unwrap();
+    let sale = open(&client, phones(20)).await;
     let early = bought(&sale, "early").await;
     carried(&sale, &ledger).await;
     let key = "rg:{s:phones}:row";
     let owner = group.owner(key);
     replicated(&group.nodes[owner], group.replica_of(owner)).await;
     group.cut_off_replicas(owner);
-    let (mut sold, lost) = buyers(&gate, &ledger).await;
+    let (mut sold, lost) = buyers(&client, &ledger).await;
     group.nodes[owner].kill();
     eventually(async || group.is_up() && group.find_owner(key).is_some_and(|now| now != owner)).await;
 
@@ -718,8 +718,8 @@ async fn a_failover_in_a_cluster_loses_writes(kind: Kind) {
 /// The server restarts with the files of an earlier backup.
 async fn a_restart_loses_writes(kind: Kind) {
     let (mut server, ledger) = (RedisSetup::new(kind).start(), in_memory());
-    let gate = Rushgate::connect(&server.url()).await.unwrap();
-    let sale = open(&gate, phones(10)).await;
+    let client = Rushgate::connect(&server.url()).await.unwrap();
+    let sale = open(&client, phones(10)).await;
     let log = server.folder().join("appendonlydir");
     let read = |path: &Path| std::fs::read_dir(path).unwrap().map(|file| file.unwrap().path());
     let copy: Vec<_> = read(&log).map(|file| (file.clone(), std::fs::read(file).unwrap())).collect();

@@ -4,28 +4,28 @@ use std::collections::BTreeSet;
 
 use crate::common::{Bench, ms, secs};
 use rushgate::queue::Rate;
-use rushgate::sale::{BadPass, Beacon, Draw, NoPass, Room, RoomOrder, RoomRules, Turn};
+use rushgate::sale::{Admission, BadPass, Beacon, Draw, NoPass, Room, RoomOrder, RoomRules};
 use rushgate::{BuyerId, IdempotencyKey, Line, Reserved, Rushgate, Sale, SaleBuilder, Sku};
 use tokio::time::Instant;
 
 on_each_store! {
-    whoever_has_his_turn_has_a_pass_and_the_next_one_waits
+    the_first_buyer_is_admitted_and_the_next_one_waits
     a_sale_without_a_room_lets_everybody_in
-    who_waits_is_let_in_when_his_turn_comes
+    a_waiting_buyer_is_admitted_in_turn
     a_pass_that_ran_out_is_missed
     a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next
-    who_is_told_to_wait_asks_no_more_than_he_must
+    a_waiting_buyer_asks_no_more_than_necessary
     a_draw_lets_everybody_in_once_and_anybody_can_check_it
-    who_waits_for_a_draw_is_let_in_after_it
+    a_waiter_for_a_draw_is_let_in_after_it
     a_room_of_a_sale_that_is_sold_out_is_closed_at_once
-    who_waits_is_told_when_the_sale_ends
+    a_waiter_is_notified_when_the_sale_ends
     nobody_is_let_in_before_the_sale_opens
     a_room_that_is_closed_lets_everybody_in
     a_crowd_is_let_in_no_faster_than_the_rate
 }
 
 on_a_cluster! {
-    whoever_has_his_turn_has_a_pass_and_the_next_one_waits
+    the_first_buyer_is_admitted_and_the_next_one_waits
     a_draw_lets_everybody_in_once_and_anybody_can_check_it
 }
 
@@ -37,44 +37,47 @@ fn phones() -> SaleBuilder {
     SaleBuilder::new("phones").sku("phone", 2, 1)
 }
 
-async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
-    gate.create_sale(sale).await.unwrap();
-    let sale = gate.sale("phones").unwrap();
+async fn open(client: &Rushgate, sale: SaleBuilder) -> Sale {
+    client.create_sale(sale).await.unwrap();
+    let sale = client.sale("phones").unwrap();
     sale.open().await.unwrap();
     sale
 }
 
 /// A room that admits one buyer per `per`.
-async fn with_room(gate: &Rushgate, per: std::time::Duration) -> (Sale, Room) {
-    let sale = open(gate, phones()).await;
+async fn with_room(client: &Rushgate, per: std::time::Duration) -> (Sale, Room) {
+    let sale = open(client, phones()).await;
     let room = sale.room();
     room.set(RoomRules::new(Rate::new(1, per))).await.unwrap();
     (sale, room)
 }
 
-async fn join(room: &Room, who: &str) -> Turn {
-    room.join(&buyer(who)).await.unwrap().turn
+async fn join(room: &Room, who: &str) -> Admission {
+    room.join(&buyer(who)).await.unwrap().admission
 }
 
-fn pass_of(turn: Turn) -> String {
-    match turn {
-        Turn::Admitted { pass, .. } => pass,
+fn pass_of(admission: Admission) -> String {
+    match admission {
+        Admission::Admitted { pass, .. } => pass,
         other => panic!("{other:?}"),
     }
 }
 
-async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
+async fn the_first_buyer_is_admitted_and_the_next_one_waits(bench: Bench) {
     let (_, room) = with_room(&bench.client(), secs(600)).await;
-    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Turn::NotIn);
+    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Admission::NotIn);
     for who in ["ann", "bob", "cid"] {
-        assert!(matches!(join(&room, who).await, Turn::Waiting { .. }));
+        assert!(matches!(join(&room, who).await, Admission::Waiting { .. }));
     }
     assert!(room.join(&buyer("ann")).await.unwrap().again);
-    let turn = room.enter(&buyer("ann")).await.unwrap();
-    assert_eq!(room.enter(&buyer("ann")).await.map(pass_of).unwrap(), pass_of(turn.clone()));
-    let Turn::Admitted { serial: 0, place: Some(0), pass, until, now } = turn else { panic!("{turn:?}") };
+    let admission = room.enter(&buyer("ann")).await.unwrap();
+    assert_eq!(room.enter(&buyer("ann")).await.map(pass_of).unwrap(), pass_of(admission.clone()));
+    let Admission::Admitted { serial: 0, place: Some(0), pass, until, now } = admission else {
+        panic!("{admission:?}")
+    };
     assert!(until > now && until.since(now) <= secs(60));
-    let Turn::Waiting { serial, place, ahead, wait, .. } = room.enter(&buyer("cid")).await.unwrap() else {
+    let Admission::Waiting { serial, place, ahead, wait, .. } = room.enter(&buyer("cid")).await.unwrap()
+    else {
         panic!("he waits");
     };
     assert_eq!((serial, place, ahead), (2, Some(2), Some(1)));
@@ -91,26 +94,26 @@ async fn whoever_has_his_turn_has_a_pass_and_the_next_one_waits(bench: Bench) {
 
 async fn a_sale_without_a_room_lets_everybody_in(bench: Bench) {
     let room = open(&bench.client(), phones()).await.room();
-    assert_eq!(join(&room, "ann").await, Turn::NoRoom);
-    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Turn::NoRoom);
+    assert_eq!(join(&room, "ann").await, Admission::NoRoom);
+    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Admission::NoRoom);
     assert_eq!(room.check(None, &buyer("ann")).await.unwrap(), Ok(false));
     assert_eq!((room.state().await.unwrap(), room.draw_record().await.unwrap()), (None, None));
     let stranger = bench.client().sale("stranger").unwrap().room();
     assert!(stranger.enter(&buyer("ann")).await.unwrap_err().is_not_found());
 }
 
-async fn who_waits_is_let_in_when_his_turn_comes(bench: Bench) {
+async fn a_waiting_buyer_is_admitted_in_turn(bench: Bench) {
     let (_, room) = with_room(&bench.client(), ms(300)).await;
     join(&room, "ann").await;
     join(&room, "bob").await;
     let began = Instant::now();
-    let turn = room.enter_within(&buyer("bob"), secs(20)).await.unwrap();
-    pass_of(turn);
+    let admission = room.enter_within(&buyer("bob"), secs(20)).await.unwrap();
+    pass_of(admission);
     assert!(began.elapsed() < secs(10), "the turn comes in time");
     join(&room, "cid").await;
     room.set(RoomRules::new(Rate::new(1, secs(3_600)))).await.unwrap();
     join(&room, "dan").await;
-    assert!(matches!(room.enter_within(&buyer("dan"), ms(50)).await.unwrap(), Turn::Waiting { .. }));
+    assert!(matches!(room.enter_within(&buyer("dan"), ms(50)).await.unwrap(), Admission::Waiting { .. }));
 }
 
 async fn a_pass_that_ran_out_is_missed(bench: Bench) {
@@ -121,11 +124,11 @@ async fn a_pass_that_ran_out_is_missed(bench: Bench) {
     join(&room, "ann").await;
     let pass = pass_of(room.enter(&buyer("ann")).await.unwrap());
     tokio::time::sleep(ms(1_100)).await;
-    assert!(matches!(room.enter(&buyer("ann")).await.unwrap(), Turn::Missed { .. }));
+    assert!(matches!(room.enter(&buyer("ann")).await.unwrap(), Admission::Missed { .. }));
     let bad = room.check(Some(&pass), &buyer("ann")).await.unwrap();
     assert_eq!(bad, Err(NoPass::Bad(BadPass::Expired)));
     let again = room.join(&buyer("ann")).await.unwrap();
-    assert!(!again.again && matches!(again.turn, Turn::Waiting { serial: 1, .. }), "{again:?}");
+    assert!(!again.again && matches!(again.admission, Admission::Waiting { serial: 1, .. }), "{again:?}");
 }
 
 async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench) {
@@ -143,7 +146,7 @@ async fn a_pass_of_a_room_that_was_closed_lets_nobody_into_the_next(bench: Bench
 }
 
 /// Another process has opened the room or lowered its rate, and this process does not know yet.
-async fn who_is_told_to_wait_asks_no_more_than_he_must(bench: Bench) {
+async fn a_waiting_buyer_asks_no_more_than_necessary(bench: Bench) {
     let here = open(&bench.client(), phones()).await.room();
     let there = bench.client().sale("phones").unwrap().room();
     assert_eq!(here.check(None, &buyer("ann")).await.unwrap(), Ok(false), "there is none");
@@ -151,10 +154,10 @@ async fn who_is_told_to_wait_asks_no_more_than_he_must(bench: Bench) {
     join(&there, "ann").await;
     join(&there, "bob").await;
     let before = bench.store().calls().calls;
-    assert!(matches!(here.enter_within(&buyer("bob"), ms(400)).await.unwrap(), Turn::Waiting { .. }));
+    assert!(matches!(here.enter_within(&buyer("bob"), ms(400)).await.unwrap(), Admission::Waiting { .. }));
     let asked = bench.store().calls().calls - before;
     assert!(asked <= 20, "{asked} calls in less than half a second");
-    assert!(matches!(here.enter_within(&buyer("bob"), ms(0)).await.unwrap(), Turn::Waiting { .. }));
+    assert!(matches!(here.enter_within(&buyer("bob"), ms(0)).await.unwrap(), Admission::Waiting { .. }));
 }
 
 async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
@@ -162,13 +165,17 @@ async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
     let rules = RoomRules { order: RoomOrder::Draw, ..RoomRules::new(Rate::new(1_000, secs(1))) };
     let commitment = room.set(rules).await.unwrap().commitment.unwrap();
     for n in 0..20 {
-        assert!(matches!(join(&room, &format!("b{n}")).await, Turn::Waiting { place: None, wait: None, .. }));
+        assert!(matches!(
+            join(&room, &format!("b{n}")).await,
+            Admission::Waiting { place: None, wait: None, .. }
+        ));
     }
     let beacon = Beacon::new("07 12 19 23 38 41").unwrap();
     let early = room.draw(beacon.clone()).await.unwrap();
     assert!(matches!(early, Some(Draw::EntryOpen(open)) if open.joined == 20 && open.drawn.is_none()));
     let entry = room.close_entry().await.unwrap().unwrap().closed_entry.unwrap();
-    let Turn::Waiting { place: Some(20), ahead: Some(20), wait: None, .. } = join(&room, "late").await else {
+    let Admission::Waiting { place: Some(20), ahead: Some(20), wait: None, .. } = join(&room, "late").await
+    else {
         panic!("a late buyer is behind the participants");
     };
     assert_eq!(room.draw_record().await.unwrap(), None);
@@ -190,7 +197,7 @@ async fn a_draw_lets_everybody_in_once_and_anybody_can_check_it(bench: Bench) {
     assert_eq!(room.state().await.unwrap().unwrap().admitted, 20);
 }
 
-async fn who_waits_for_a_draw_is_let_in_after_it(bench: Bench) {
+async fn a_waiter_for_a_draw_is_let_in_after_it(bench: Bench) {
     let room = open(&bench.client(), phones()).await.room();
     let rules = RoomRules { order: RoomOrder::Draw, ..RoomRules::new(Rate::new(1_000, secs(1))) };
     room.set(rules).await.unwrap();
@@ -221,33 +228,33 @@ async fn a_room_of_a_sale_that_is_sold_out_is_closed_at_once(bench: Bench) {
     let other = room.clone();
     let waits = tokio::spawn(async move { other.enter_within(&buyer("bob"), secs(25)).await.unwrap() });
     sell_out(&sale).await;
-    assert_eq!(waits.await.unwrap(), Turn::Closed);
-    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Turn::Closed);
-    assert_eq!(join(&room, "cid").await, Turn::Closed);
+    assert_eq!(waits.await.unwrap(), Admission::Closed);
+    assert_eq!(room.enter(&buyer("ann")).await.unwrap(), Admission::Closed);
+    assert_eq!(join(&room, "cid").await, Admission::Closed);
 }
 
-async fn who_waits_is_told_when_the_sale_ends(bench: Bench) {
+async fn a_waiter_is_notified_when_the_sale_ends(bench: Bench) {
     let (sale, room) = with_room(&bench.client(), secs(3_600)).await;
     join(&room, "ann").await;
     join(&room, "bob").await;
     let other = bench.client().sale("phones").unwrap().room();
     let waits = tokio::spawn(async move { other.enter_within(&buyer("bob"), secs(25)).await.unwrap() });
     sale.end().await.unwrap();
-    assert_eq!(waits.await.unwrap(), Turn::Closed);
+    assert_eq!(waits.await.unwrap(), Admission::Closed);
 }
 
 async fn nobody_is_let_in_before_the_sale_opens(bench: Bench) {
-    let gate = bench.client();
-    gate.create_sale(phones()).await.unwrap();
-    let now = gate.sale("phones").unwrap().state().await.unwrap().now;
+    let client = bench.client();
+    client.create_sale(phones()).await.unwrap();
+    let now = client.sale("phones").unwrap().state().await.unwrap().now;
     let later = SaleBuilder::new("later").sku("phone", 1, 1).opens_at(now + secs(600));
-    gate.create_sale(later).await.unwrap();
-    let room = gate.sale("later").unwrap().room();
+    client.create_sale(later).await.unwrap();
+    let room = client.sale("later").unwrap().room();
     let rules = RoomRules::new(Rate::new(10, secs(1)));
     let state = room.set(rules).await.unwrap();
     assert_eq!(state.rules.from, Some(now + secs(600)));
     join(&room, "ann").await;
-    let Turn::Waiting { ahead, wait, now: asked, .. } = room.enter(&buyer("ann")).await.unwrap() else {
+    let Admission::Waiting { ahead, wait, now: asked, .. } = room.enter(&buyer("ann")).await.unwrap() else {
         panic!("she waits")
     };
     assert_eq!((ahead, wait), (Some(0), Some((now + secs(600)).since(asked))));
@@ -266,13 +273,13 @@ async fn a_room_that_is_closed_lets_everybody_in(bench: Bench) {
     assert!(room.close().await.unwrap());
     assert!(!room.close().await.unwrap());
     assert_eq!(room.check(None, &buyer("bob")).await.unwrap(), Ok(false));
-    assert_eq!(room.enter(&buyer("bob")).await.unwrap(), Turn::NoRoom);
+    assert_eq!(room.enter(&buyer("bob")).await.unwrap(), Admission::NoRoom);
 }
 
 async fn a_crowd_is_let_in_no_faster_than_the_rate(bench: Bench) {
-    let gates = [bench.client(), bench.client()];
-    let (_, room) = with_room(&gates[0], ms(50)).await;
-    let rooms = [room.clone(), gates[1].sale("phones").unwrap().room()];
+    let clients = [bench.client(), bench.client()];
+    let (_, room) = with_room(&clients[0], ms(50)).await;
+    let rooms = [room.clone(), clients[1].sale("phones").unwrap().room()];
     let began = room.state().await.unwrap().unwrap().now;
     let crowd: Vec<_> = (0..12)
         .map(|n| {
@@ -281,7 +288,7 @@ async fn a_crowd_is_let_in_no_faster_than_the_rate(bench: Bench) {
                 let who = buyer(format!("b{n}"));
                 room.join(&who).await.unwrap();
                 match room.enter_within(&who, secs(25)).await.unwrap() {
-                    Turn::Admitted { until, .. } => until,
+                    Admission::Admitted { until, .. } => until,
                     other => panic!("{other:?}"),
                 }
             })

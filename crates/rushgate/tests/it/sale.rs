@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use crate::common::{Bench, delivered, eventually, ms, secs};
 use rushgate::lock::{Lease, Token};
 use rushgate::sale::{
-    Created, Decision, Foreseen, HoldState, LedgerEntry, OrderReport, SaleStatus, SkuState, StockChanged,
+    Created, Decision, Estimate, HoldState, LedgerEntry, OrderReport, SaleStatus, SkuState, StockChanged,
     Sweeper, UnitChoice, UnitRange,
 };
 use rushgate::store::{Page, StoreInfo};
@@ -14,27 +14,27 @@ use rushgate::{
     BuyerId, CancellationToken, Error, IdempotencyKey, Ledger, Line, OrderWorker, Reserved, Rushgate, Sale,
     SaleBuilder, Sku,
 };
-use rushgate_core::{Answer, Delivery, Failure, Follow, Followed, LedgerBooks, SaleId, Verbs};
+use rushgate_core::{Answer, Delivery, Failure, Follow, Followed, LedgerSnapshot, SaleId, Verbs};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
 use tokio::task::JoinHandle;
 
 on_each_store! {
     what_is_sold_out_is_answered_from_memory
     what_would_be_answered_is_foreseen_and_nothing_is_taken
-    a_replay_passes_the_closed_gate_in_every_process
+    a_replay_passes_the_closed_admission_cache_in_every_process
     all_held_is_not_sold_out
     a_unit_returned_elsewhere_is_found_by_a_probe
     a_hold_that_runs_out_lets_the_next_buyer_in
     a_cart_is_closed_by_any_of_its_lines
-    a_sale_that_is_not_open_opens_the_gate_when_it_is
+    a_sale_that_opens_opens_the_admission_cache
     an_ended_sale_is_answered_from_memory_and_replays_are_not
     bad_carts_go_to_the_store_even_when_it_is_sold_out
     a_crowd_buys_every_unit_once
     seats_have_one_number_over_all_segments
     the_sweeper_gives_units_back_in_time
     orders_reach_the_ledger
-    however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all
-    who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone
+    one_read_of_the_sale_serves_all_waiters
+    a_waiter_for_an_order_continues_when_the_runtime_that_looked_is_gone
     a_failing_ledger_loses_nothing
     a_worker_that_dies_between_ledger_and_store_is_replaced
     one_worker_follows_a_sale_and_another_takes_over
@@ -70,13 +70,13 @@ fn phones(units: u32) -> SaleBuilder {
     SaleBuilder::new("phones").sku("phone", units, 1).hold(secs(60))
 }
 
-async fn open(gate: &Rushgate, sale: SaleBuilder) -> Sale {
-    open_as(gate, "phones", sale).await
+async fn open(client: &Rushgate, sale: SaleBuilder) -> Sale {
+    open_as(client, "phones", sale).await
 }
 
-async fn open_as(gate: &Rushgate, id: &str, sale: SaleBuilder) -> Sale {
-    assert_eq!(gate.create_sale(sale).await.unwrap(), Created::Created);
-    let sale = gate.sale(id).unwrap();
+async fn open_as(client: &Rushgate, id: &str, sale: SaleBuilder) -> Sale {
+    assert_eq!(client.create_sale(sale).await.unwrap(), Created::Created);
+    let sale = client.sale(id).unwrap();
     assert_eq!(sale.open().await.unwrap(), SaleStatus::Open);
     sale
 }
@@ -99,36 +99,36 @@ async fn what_is_sold_out_is_answered_from_memory(bench: Bench) {
     for n in 0..1_000 {
         assert!(matches!(reserve(&sale, n).await, Reserved::SoldOut { free: 0, .. }));
     }
-    let stats = sale.gate_stats();
+    let stats = sale.admission_stats();
     assert_eq!(stats.from_memory + stats.at_store, 1_001);
     assert!(stats.from_memory > 900, "{stats:?}");
     assert!(sale.audit(None).await.unwrap().ok);
 }
 
 async fn what_would_be_answered_is_foreseen_and_nothing_is_taken(bench: Bench) {
-    let gate = bench.client();
-    gate.create_sale(phones(1)).await.unwrap();
-    let (sale, there) = (gate.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
+    let client = bench.client();
+    client.create_sale(phones(1)).await.unwrap();
+    let (sale, there) = (client.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
     let (ann, bob, cart, key) = (buyer("ann"), buyer("bob"), cart(&["phone"]), key("k"));
-    let foresee = async |who: &BuyerId| sale.foresee(who, &cart, &key).await.unwrap();
-    assert_eq!(foresee(&bob).await, Foreseen::Unknown, "the cache is still empty");
+    let estimate = async |who: &BuyerId| sale.estimate(who, &cart, &key).await.unwrap();
+    assert_eq!(estimate(&bob).await, Estimate::Unknown, "the cache is still empty");
     assert_eq!(reserve(&sale, "bob").await, Reserved::NotOpen { opens_at: None });
-    assert_eq!(foresee(&bob).await, Foreseen::Answer(Reserved::NotOpen { opens_at: None }));
+    assert_eq!(estimate(&bob).await, Estimate::Answer(Reserved::NotOpen { opens_at: None }));
     there.open().await.unwrap();
-    eventually(async || foresee(&bob).await == Foreseen::Unknown).await;
+    eventually(async || estimate(&bob).await == Estimate::Unknown).await;
     let held = hold(&there, "ann").await;
     assert!(matches!(reserve(&sale, "bob").await, Reserved::AllHeld { .. }));
-    assert!(matches!(foresee(&bob).await, Foreseen::Answer(Reserved::AllHeld { .. })));
-    assert_eq!(foresee(&ann).await, Foreseen::Replay);
+    assert!(matches!(estimate(&bob).await, Estimate::Answer(Reserved::AllHeld { .. })));
+    assert_eq!(estimate(&ann).await, Estimate::Replay);
     there.cancel(held.id).await.unwrap();
-    eventually(async || foresee(&bob).await == Foreseen::Unknown).await;
+    eventually(async || estimate(&bob).await == Estimate::Unknown).await;
     assert_eq!(sale.state().await.unwrap().skus[0].free, 1);
     there.end().await.unwrap();
     assert_eq!(reserve(&sale, "bob").await, Reserved::Ended);
-    assert_eq!(foresee(&bob).await, Foreseen::Answer(Reserved::Ended));
+    assert_eq!(estimate(&bob).await, Estimate::Answer(Reserved::Ended));
 }
 
-async fn a_replay_passes_the_closed_gate_in_every_process(bench: Bench) {
+async fn a_replay_passes_the_closed_admission_cache_in_every_process(bench: Bench) {
     let here = open(&bench.client(), phones(2)).await;
     let there = bench.client().sale("phones").unwrap();
     let (ann, bob) = (hold(&here, "ann").await, hold(&there, "bob").await);
@@ -140,7 +140,7 @@ async fn a_replay_passes_the_closed_gate_in_every_process(bench: Bench) {
             };
             assert_eq!(again.id, held.id);
         }
-        assert_eq!(sale.gate_stats().replays, 2);
+        assert_eq!(sale.admission_stats().replays, 2);
     }
 }
 
@@ -151,7 +151,7 @@ async fn all_held_is_not_sold_out(bench: Bench) {
         let Reserved::AllHeld { next_expiry, free: 0, .. } = reserve(&sale, n).await else { panic!() };
         assert_eq!(next_expiry, Some(held.deadline));
     }
-    assert!(sale.gate_stats().from_memory > 50);
+    assert!(sale.admission_stats().from_memory > 50);
     sale.confirm(held.id).await.unwrap();
     eventually(async || matches!(reserve(&sale, "dee").await, Reserved::SoldOut { .. })).await;
 }
@@ -163,7 +163,7 @@ async fn a_unit_returned_elsewhere_is_found_by_a_probe(bench: Bench) {
     assert!(matches!(reserve(&here, "bob").await, Reserved::AllHeld { .. }));
     assert!(matches!(there.cancel(held.id).await.unwrap(), Decision::Done(_)));
     eventually(async || matches!(reserve(&here, "bob").await, Reserved::Reserved(_))).await;
-    assert!(here.gate_stats().probes > 0);
+    assert!(here.admission_stats().probes > 0);
     assert!(here.audit(None).await.unwrap().ok);
 }
 
@@ -189,20 +189,20 @@ async fn a_cart_is_closed_by_any_of_its_lines(bench: Bench) {
     assert!(matches!(case, Reserved::Reserved(_)), "the other SKU still sells");
 }
 
-async fn a_sale_that_is_not_open_opens_the_gate_when_it_is(bench: Bench) {
-    let gate = bench.client();
-    gate.create_sale(phones(1)).await.unwrap();
-    let (here, there) = (gate.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
+async fn a_sale_that_opens_opens_the_admission_cache(bench: Bench) {
+    let client = bench.client();
+    client.create_sale(phones(1)).await.unwrap();
+    let (here, there) = (client.sale("phones").unwrap(), bench.client().sale("phones").unwrap());
     for n in 0..100 {
         assert_eq!(reserve(&here, n).await, Reserved::NotOpen { opens_at: None });
     }
-    assert!(here.gate_stats().from_memory > 50);
+    assert!(here.admission_stats().from_memory > 50);
     there.open().await.unwrap();
     eventually(async || matches!(reserve(&here, "ann").await, Reserved::Reserved(_))).await;
 
     let opens_at = here.state().await.unwrap().now + ms(300);
-    gate.create_sale(SaleBuilder::new("later").sku("phone", 1, 1).opens_at(opens_at)).await.unwrap();
-    let later = gate.sale("later").unwrap();
+    client.create_sale(SaleBuilder::new("later").sku("phone", 1, 1).opens_at(opens_at)).await.unwrap();
+    let later = client.sale("later").unwrap();
     later.open().await.unwrap();
     assert_eq!(reserve(&later, "ann").await, Reserved::NotOpen { opens_at: Some(opens_at) });
     assert_eq!(reserve(&later, "ann").await, Reserved::NotOpen { opens_at: Some(opens_at) });
@@ -216,7 +216,7 @@ async fn an_ended_sale_is_answered_from_memory_and_replays_are_not(bench: Bench)
     for n in 0..50 {
         assert_eq!(reserve(&sale, n).await, Reserved::Ended);
     }
-    assert_eq!(sale.gate_stats().from_memory, 49);
+    assert_eq!(sale.admission_stats().from_memory, 49);
     assert!(matches!(reserve(&sale, "ann").await, Reserved::Replayed(again) if again.id == held.id));
     assert!(matches!(sale.confirm(held.id).await.unwrap(), Decision::Done(_)));
 }
@@ -264,9 +264,9 @@ async fn a_crowd_buys_every_unit_once(bench: Bench) {
 }
 
 async fn seats_have_one_number_over_all_segments(bench: Bench) {
-    let gate = bench.client();
-    gate.create_sale(SaleBuilder::new("train").sku("a-b", 2, 4).sku("b-c", 2, 4)).await.unwrap();
-    let train = gate.sale("train").unwrap();
+    let client = bench.client();
+    client.create_sale(SaleBuilder::new("train").sku("a-b", 2, 4).sku("b-c", 2, 4)).await.unwrap();
+    let train = client.sale("train").unwrap();
     train.open().await.unwrap();
     train.reserve(&buyer("ann"), &cart(&["a-b"]), &key("k")).await.unwrap();
     let through = cart(&["a-b", "b-c"]);
@@ -353,15 +353,15 @@ async fn orders_reach_the_ledger(bench: Bench) {
     assert!(!sale.audit(None).await.unwrap().ok, "the audit needs the ledger");
 }
 
-async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(bench: Bench) {
+async fn one_read_of_the_sale_serves_all_waiters(bench: Bench) {
     const BUYERS: u32 = 200;
-    let (gate, elsewhere) = (bench.client(), bench.client());
-    let sale = open(&gate, phones(BUYERS)).await;
+    let (client, elsewhere) = (bench.client(), bench.client());
+    let sale = open(&client, phones(BUYERS)).await;
     let mut holds = Vec::new();
     for n in 0..BUYERS {
         holds.push(hold(&sale, n).await.id);
     }
-    let before = gate.calls().calls;
+    let before = client.calls().calls;
     let all: Vec<_> = holds
         .iter()
         .map(|id| {
@@ -370,7 +370,7 @@ async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(b
         })
         .collect();
     // Each waiter reads twice before it sleeps.
-    eventually(async || gate.calls().calls - before >= 2 * u64::from(BUYERS)).await;
+    eventually(async || client.calls().calls - before >= 2 * u64::from(BUYERS)).await;
     let there = elsewhere.sale("phones").unwrap();
     for (n, id) in holds.into_iter().enumerate() {
         let at = if n % 2 == 0 { &sale } else { &there };
@@ -379,16 +379,16 @@ async fn however_many_wait_for_their_orders_the_sale_is_looked_at_once_for_all(b
     for waiting in all {
         assert_eq!(waiting.await.unwrap(), HoldState::Confirmed);
     }
-    let calls = gate.calls().calls - before;
+    let calls = client.calls().calls - before;
     assert!(calls < 15 * u64::from(BUYERS), "{calls} calls for {BUYERS} waiters");
 }
 
-async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(2)).await;
+async fn a_waiter_for_an_order_continues_when_the_runtime_that_looked_is_gone(bench: Bench) {
+    let client = bench.client();
+    let sale = open(&client, phones(2)).await;
     let (ann, eve) = (hold(&sale, "ann").await.id, hold(&sale, "eve").await.id);
     let (first, second, stop) = (sale.clone(), sale.clone(), CancellationToken::new());
-    let (before, until) = (gate.calls().calls, stop.clone());
+    let (before, until) = (client.calls().calls, stop.clone());
     let other = std::thread::spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
@@ -399,9 +399,9 @@ async fn who_waits_for_an_order_goes_on_when_the_runtime_that_looked_is_gone(ben
         });
     });
     // By now it has read the reservation twice and the sale once.
-    eventually(async || gate.calls().calls - before >= 3).await;
+    eventually(async || client.calls().calls - before >= 3).await;
     let waiting = tokio::spawn(async move { second.wait_final(eve, secs(60)).await });
-    eventually(async || gate.calls().calls - before >= 5).await;
+    eventually(async || client.calls().calls - before >= 5).await;
     stop.cancel();
     other.join().unwrap();
     sale.confirm(eve).await.unwrap();
@@ -424,7 +424,8 @@ async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
     some_trade(&sale).await;
     let ledger = Arc::new(Troubled::new(Trouble::NoAnswer(AtomicBool::new(true))));
     let clerk = Clerk::start(&sale, ledger.clone());
-    eventually(async || !ledger.books(sale.id()).await.is_ok_and(|books| books.orders.is_empty())).await;
+    eventually(async || !ledger.snapshot(sale.id()).await.is_ok_and(|snapshot| snapshot.orders.is_empty()))
+        .await;
     clerk.worker.abort();
     let _ = clerk.worker.await;
     assert_eq!(sale.state().await.unwrap().skus[0].confirmed, 0, "the store has no decision");
@@ -534,9 +535,9 @@ async fn all_fail(bench: &Bench, sale: &Sale) {
 }
 
 async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(20).ledger()).await;
-    let other = open_as(&gate, "other", SaleBuilder::new("other").sku("phone", 9, 1).ledger()).await;
+    let client = bench.client();
+    let sale = open(&client, phones(20).ledger()).await;
+    let other = open_as(&client, "other", SaleBuilder::new("other").sku("phone", 9, 1).ledger()).await;
     for _ in 0..3 {
         withdraw(&sale, 1).await;
         withdraw(&other, 1).await;
@@ -565,7 +566,7 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
     assert_eq!(ledger_stock(&*ledger, &sale).await, (vec![range(18, 20)], 20));
     assert_eq!(other.state().await.unwrap().orders.unwrap().failed, 3);
 
-    let alone = open_as(&gate, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
+    let alone = open_as(&client, "alone", SaleBuilder::new("alone").sku("phone", 1, 1)).await;
     assert_eq!(
         (alone.failed_orders(Page::first(10)).await.unwrap(), alone.retry_orders().await.unwrap()),
         (vec![], 0)
@@ -576,15 +577,15 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
         let worker = OrderWorker::new(sale.clone(), Arc::clone(&ledger)).batch(batch);
         assert!(worker.run(CancellationToken::new()).await.unwrap_err().is_invalid(), "a batch of {batch}");
     }
-    let nothing = gate.sale("nosuch").unwrap();
+    let nothing = client.sale("nosuch").unwrap();
     assert!(nothing.failed_orders(Page::first(10)).await.unwrap_err().is_not_found());
     assert!(nothing.retry_orders().await.unwrap_err().is_not_found());
 }
 
 async fn tasks_of_a_queue_called_orders_are_no_orders(bench: Bench) {
-    let gate = bench.client();
-    let sale = open(&gate, phones(20).ledger()).await;
-    let orders = gate.queue_of::<serde_json::Value>("orders").unwrap();
+    let client = bench.client();
+    let sale = open(&client, phones(20).ledger()).await;
+    let orders = client.queue_of::<serde_json::Value>("orders").unwrap();
     let stock = serde_json::json!({
         "order": "stock", "sale": "phones", "sku": "phone", "seq": 1, "total": 5_000, "withdrawn": [],
         "per_buyer": 5_000,
@@ -601,7 +602,7 @@ async fn tasks_of_a_queue_called_orders_are_no_orders(bench: Bench) {
 
 /// Withdrawn units and total of a sale's first SKU, as the ledger has them.
 async fn ledger_stock(ledger: &dyn Ledger, sale: &Sale) -> (Vec<UnitRange>, u32) {
-    let sku = ledger.books(sale.id()).await.unwrap().skus.remove(0);
+    let sku = ledger.snapshot(sale.id()).await.unwrap().skus.remove(0);
     (UnitRange::gather(sku.withdrawn), sku.total)
 }
 
@@ -659,12 +660,12 @@ async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Benc
 }
 
 async fn sales_with_the_same_sku_keep_their_stocks_apart(bench: Bench) {
-    let gate = bench.client();
+    let client = bench.client();
     let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
     let (mut sales, mut clerks) = (Vec::new(), Vec::new());
     for (name, withdrawn) in [("east", 3), ("west", 5)] {
-        gate.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).ledger()).await.unwrap();
-        let sale = gate.sale(name).unwrap();
+        client.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).ledger()).await.unwrap();
+        let sale = client.sale(name).unwrap();
         withdraw(&sale, withdrawn).await;
         clerks.push(Clerk::start(&sale, Arc::clone(&ledger)));
         sales.push(sale);
@@ -747,8 +748,8 @@ impl Ledger for Troubled {
         self.ledger.advance(sale)
     }
 
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.ledger.books(sale)
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot> {
+        self.ledger.snapshot(sale)
     }
 
     fn ping(&self) -> Answer<'_, ()> {

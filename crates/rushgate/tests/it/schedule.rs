@@ -14,9 +14,9 @@ use tokio::sync::mpsc;
 on_each_store! {
     three_schedulers_put_each_moment_in_once
     a_worker_fires_the_schedules_of_its_queue
-    a_fleet_that_starts_anew_changes_nothing
+    a_restarted_fleet_changes_nothing
     a_scheduler_that_was_away_makes_up_for_what_was_missed_as_it_was_told
-    a_paused_schedule_goes_on_from_now
+    a_paused_schedule_continues_from_now
     a_schedule_can_be_run_at_once
     a_schedule_that_cannot_be_read_stops_no_other
     what_is_outside_its_range_is_refused
@@ -26,8 +26,8 @@ on_a_cluster! {
     three_schedulers_put_each_moment_in_once
 }
 
-fn pulse(gate: &Rushgate) -> Queue<u32> {
-    gate.queue_of("pulse").unwrap()
+fn pulse(client: &Rushgate) -> Queue<u32> {
+    client.queue_of("pulse").unwrap()
 }
 
 fn each_second() -> Recurrence {
@@ -48,11 +48,13 @@ async fn claim_all(queue: &Queue<u32>, n: usize) -> Vec<Task> {
 }
 
 async fn three_schedulers_put_each_moment_in_once(bench: Bench) {
-    let gates: Vec<_> = (0..3).map(|_| bench.client()).collect();
+    let clients: Vec<_> = (0..3).map(|_| bench.client()).collect();
     let shutdown = CancellationToken::new();
-    let schedulers: Vec<_> =
-        gates.iter().map(|gate| tokio::spawn(Scheduler::new(pulse(gate)).run(shutdown.clone()))).collect();
-    let queue = pulse(&gates[0]);
+    let schedulers: Vec<_> = clients
+        .iter()
+        .map(|client| tokio::spawn(Scheduler::new(pulse(client)).run(shutdown.clone())))
+        .collect();
+    let queue = pulse(&clients[0]);
     queue.schedule("beat", 7, each_second()).priority(3).save().await.unwrap();
     let mut tasks = claim_all(&queue, 3).await;
     shutdown.cancel();
@@ -93,15 +95,15 @@ async fn a_worker_fires_the_schedules_of_its_queue(bench: Bench) {
     assert!(worker.await.unwrap().unwrap().done >= 2);
 }
 
-async fn a_fleet_that_starts_anew_changes_nothing(bench: Bench) {
-    let gates: Vec<_> = (0..3).map(|_| bench.client()).collect();
+async fn a_restarted_fleet_changes_nothing(bench: Bench) {
+    let clients: Vec<_> = (0..3).map(|_| bench.client()).collect();
     let mut answers = Vec::new();
-    for gate in &gates {
-        answers.push(pulse(gate).schedule("new-year", 1, yearly()).save().await.unwrap());
+    for client in &clients {
+        answers.push(pulse(client).schedule("new-year", 1, yearly()).save().await.unwrap());
     }
     let [Scheduled::Added { revision }, others @ ..] = &answers[..] else { panic!("{answers:?}") };
     assert_eq!(others, [Scheduled::Unchanged { revision: *revision }; 2]);
-    let queue = pulse(&gates[0]);
+    let queue = pulse(&clients[0]);
     let changed = queue.schedule("new-year", 2, yearly()).save().await.unwrap();
     assert!(matches!(changed, Scheduled::Changed { .. }), "{changed:?}");
     assert_eq!(queue.schedules(Page::default()).await.unwrap().len(), 1);
@@ -109,7 +111,7 @@ async fn a_fleet_that_starts_anew_changes_nothing(bench: Bench) {
     assert!(!queue.unschedule("new-year").await.unwrap());
 }
 
-async fn a_paused_schedule_goes_on_from_now(bench: Bench) {
+async fn a_paused_schedule_continues_from_now(bench: Bench) {
     let queue = pulse(&bench.client());
     queue.schedule("beat", 7, each_second()).paused(true).save().await.unwrap();
     queue.schedule("new-year", 1, yearly()).save().await.unwrap();

@@ -32,7 +32,7 @@ fn parent(n: u8) -> TraceParent {
 }
 
 #[tokio::test]
-async fn a_tasks_span_goes_on_from_where_it_was_put_in() {
+async fn a_tasks_span_continues_the_span_that_enqueued_it() {
     set_trace_context(Fake).unwrap();
     assert!(set_trace_context(Fake).unwrap_err().is_invalid(), "the trace context can be set once");
     let queue = Bench::model().client().queue_of::<u32>("numbers").unwrap();

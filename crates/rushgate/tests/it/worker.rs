@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::common::{Bench, eventually, ms, secs};
 use rushgate::lock::Fence;
 use rushgate::queue::{
-    ContentType, Dequeued, Finish, Over, Payload, Priority, QueueLimits, QueueName, Retention, Selection,
-    TaskKey, TaskProgress, Ticket, TraceParent, WorkerInfo, WorkerMode,
+    ContentType, Dequeued, Finish, FinishedTask, Payload, Priority, QueueLimits, QueueName, Retention,
+    Selection, TaskKey, TaskProgress, Ticket, TraceParent, WorkerInfo, WorkerMode,
 };
 use rushgate::store::Page;
 use rushgate::worker::{Attempt, Backoff, Outcome, Output, Progress, State, WorkerReport};
@@ -50,8 +50,8 @@ on_each_store! {
     queues_share_the_slots_by_weight
     a_queue_alone_has_all_slots
     what_a_worker_does_can_be_read_while_it_does_it
-    a_result_reaches_whoever_waits_for_it
-    whoever_waits_hears_of_every_other_end_too
+    a_result_reaches_its_waiter
+    a_waiter_is_notified_of_every_other_end_too
     progress_travels_with_the_lease
     a_worker_is_listed_while_it_lives
     a_quiet_worker_continues_its_task_and_claims_no_other
@@ -160,8 +160,8 @@ async fn a_worker_stops_in_order_when_an_operator_asks(bench: Bench) {
 const QUICK: Backoff =
     Backoff { base: Duration::from_millis(1), factor: 1.0, max: Duration::from_millis(1), jitter: false };
 
-fn numbers(gate: &Rushgate) -> Queue<u32> {
-    gate.queue_of("numbers").unwrap()
+fn numbers(client: &Rushgate) -> Queue<u32> {
+    client.queue_of("numbers").unwrap()
 }
 
 async fn fill(queue: &Queue<u32>, n: u32) {
@@ -331,9 +331,9 @@ async fn a_task_that_is_given_up_is_a_dead_letter(bench: Bench) {
 }
 
 async fn content_that_cannot_be_read_is_a_dead_letter(bench: Bench) {
-    let gate = bench.client();
-    gate.queue_of("numbers").unwrap().enqueue("1", "one".to_owned()).send().await.unwrap();
-    let queue = numbers(&gate);
+    let client = bench.client();
+    client.queue_of("numbers").unwrap().enqueue("1", "one".to_owned()).send().await.unwrap();
+    let queue = numbers(&client);
     let running = Running::start(Worker::new(&queue), async |_| ());
     eventually(async || queue.stats().await.unwrap().dead == 1).await;
     assert_eq!(running.stop().await.done, 0);
@@ -667,7 +667,7 @@ async fn keep(queue: &Queue<u32>) {
     queue.limit(QueueLimits { retention, ..QueueLimits::default() }).await.unwrap();
 }
 
-async fn a_result_reaches_whoever_waits_for_it(bench: Bench) {
+async fn a_result_reaches_its_waiter(bench: Bench) {
     let (queue, other) = (numbers(&bench.client()), numbers(&bench.client()));
     queue.enqueue("twice", 21).send().await.unwrap();
     let error = other.wait_for("twice", secs(60)).await.unwrap_err();
@@ -681,11 +681,11 @@ async fn a_result_reaches_whoever_waits_for_it(bench: Bench) {
     assert!(over.result::<String>().unwrap_err().is_invalid());
     let again = queue.wait_for("twice", Duration::ZERO).await.unwrap().expect("its result is kept");
     assert_eq!(again, over);
-    assert_eq!(queue.wait_for("stranger", secs(60)).await.unwrap(), Some(Over::Gone));
+    assert_eq!(queue.wait_for("stranger", secs(60)).await.unwrap(), Some(FinishedTask::Gone));
     assert_eq!(running.stop().await.done, 1);
 }
 
-async fn whoever_waits_hears_of_every_other_end_too(bench: Bench) {
+async fn a_waiter_is_notified_of_every_other_end_too(bench: Bench) {
     let queue = numbers(&bench.client());
     keep(&queue).await;
     fill(&queue, 3).await;
@@ -707,7 +707,8 @@ async fn whoever_waits_hears_of_every_other_end_too(bench: Bench) {
     for one in waiting {
         overs.push(common::in_time(one).await.unwrap().unwrap().expect("the task is over"));
     }
-    let [Over::Finished(discarded), Over::Dead(dead), Over::Dead(large)] = &overs[..] else {
+    let [FinishedTask::Finished(discarded), FinishedTask::Dead(dead), FinishedTask::Dead(large)] = &overs[..]
+    else {
         panic!("{overs:?}")
     };
     assert_eq!(discarded.finished.as_ref().unwrap().how, Finish::Discarded);
@@ -920,8 +921,8 @@ async fn the_layers_of_tower_serve(bench: Bench) {
 }
 
 async fn queues_share_the_slots_by_weight(bench: Bench) {
-    let gate = bench.client();
-    let [much, little] = ["much", "little"].map(|name| gate.queue_of::<u32>(name).unwrap());
+    let client = bench.client();
+    let [much, little] = ["much", "little"].map(|name| client.queue_of::<u32>(name).unwrap());
     fill(&much, 40).await;
     fill(&little, 40).await;
     let (started, go) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -954,8 +955,8 @@ async fn queues_share_the_slots_by_weight(bench: Bench) {
 }
 
 async fn a_queue_alone_has_all_slots(bench: Bench) {
-    let gate = bench.client();
-    let [busy, empty] = ["busy", "empty"].map(|name| gate.queue_of::<u32>(name).unwrap());
+    let client = bench.client();
+    let [busy, empty] = ["busy", "empty"].map(|name| client.queue_of::<u32>(name).unwrap());
     fill(&busy, 8).await;
     let (started, go) = (Arc::new(Semaphore::new(0)), Arc::new(Notify::new()));
     let worker = Worker::new(&busy).queue(&empty, 9).concurrency(8);
@@ -1005,8 +1006,8 @@ async fn what_a_worker_does_can_be_read_while_it_does_it(bench: Bench) {
 
 #[tokio::test]
 async fn a_worker_that_is_put_together_wrongly_says_so() {
-    let gate = Bench::model().client();
-    let queue = numbers(&gate);
+    let client = Bench::model().client();
+    let queue = numbers(&client);
     let worker = || Worker::new(&queue);
     let none = async |_: u32| ();
     for (worker, part) in [

@@ -3,7 +3,7 @@
 pub mod bench;
 
 use rushgate_core::{
-    BuyerId, LedgerBooks, LedgerEntry, LedgerOrder, OrderIntent, ReservationId, SaleId, Sku, SkuSpec,
+    BuyerId, LedgerEntry, LedgerOrder, LedgerSnapshot, OrderIntent, ReservationId, SaleId, Sku, SkuSpec,
     UnitRange,
 };
 use rushgate_ledger::{Ledger, LedgerSale, Written};
@@ -59,8 +59,8 @@ pub fn range(first: u32, last: u32) -> UnitRange {
 }
 
 /// The withdrawn phones in the ledger.
-pub fn withdrawn(books: &LedgerBooks) -> &[UnitRange] {
-    &books.skus[0].withdrawn
+pub fn withdrawn(snapshot: &LedgerSnapshot) -> &[UnitRange] {
+    &snapshot.skus[0].withdrawn
 }
 
 pub async fn write_one(ledger: &dyn Ledger, entry: LedgerEntry) -> Written {
@@ -69,8 +69,8 @@ pub async fn write_one(ledger: &dyn Ledger, entry: LedgerEntry) -> Written {
     written.remove(0)
 }
 
-pub fn find(books: &LedgerBooks, n: u32) -> Option<&LedgerOrder> {
-    books.orders.iter().find(|order| order.id == id(n))
+pub fn find(snapshot: &LedgerSnapshot, n: u32) -> Option<&LedgerOrder> {
+    snapshot.orders.iter().find(|order| order.id == id(n))
 }
 
 pub fn phone_units(order: &LedgerOrder) -> Vec<u32> {
@@ -78,12 +78,12 @@ pub fn phone_units(order: &LedgerOrder) -> Vec<u32> {
 }
 
 /// Asserts the invariants of a snapshot: no unit twice, no unit that is not for sale, no buyer over the limit.
-pub fn assert_sound(books: &LedgerBooks) {
+pub fn assert_sound(snapshot: &LedgerSnapshot) {
     let mut units = std::collections::BTreeSet::new();
     let mut has = std::collections::BTreeMap::<_, u32>::new();
-    for order in &books.orders {
+    for order in &snapshot.orders {
         for (sku, unit) in &order.units {
-            let of = books.skus.iter().find(|of| of.sku == *sku).unwrap();
+            let of = snapshot.skus.iter().find(|of| of.sku == *sku).unwrap();
             assert!(units.insert((sku, unit)), "{sku} no. {unit} is in two orders");
             let withdrawn = of.withdrawn.iter().any(|range| range.contains(*unit));
             assert!(*unit <= of.total && !withdrawn, "{sku} no. {unit} is not for sale");

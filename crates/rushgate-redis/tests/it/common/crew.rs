@@ -85,13 +85,13 @@ pub struct Crew {
 }
 
 type Turn = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Trade = fn(Desk, u64) -> Turn;
+type Trade = fn(Fixture, u64) -> Turn;
 
 const TRADES: [(&str, Trade); 4] = [("lock", lock), ("put", put), ("carry_out", carry_out), ("buy", buy)];
 
 /// What a worker needs for one turn.
 #[derive(Clone)]
-struct Desk {
+struct Fixture {
     store: Arc<RedisStore>,
     writes: Writes,
     ledger: Arc<Ledger>,
@@ -115,7 +115,7 @@ pub enum Writes {
 impl Writes {
     fn lease(self) -> Duration {
         match self {
-            Self::Kept => 2 * super::PATIENCE,
+            Self::Kept => 2 * super::RETRY_BUDGET,
             Self::MayBeLost => Duration::from_secs(5),
         }
     }
@@ -151,7 +151,7 @@ impl Crew {
         });
         let number = self.members.len() as u64 + 1;
         self.members.push(member.clone());
-        let desk = Desk {
+        let fixture = Fixture {
             store,
             writes: self.writes,
             ledger: self.ledger.clone(),
@@ -162,7 +162,7 @@ impl Crew {
         let mut rng = StdRng::seed_from_u64(seed ^ number);
         self.tasks.push(tokio::spawn(async move {
             while !stop.load(Ordering::Relaxed) {
-                work(desk.clone(), rng.random()).await;
+                work(fixture.clone(), rng.random()).await;
                 tokio::time::sleep(Duration::from_micros(rng.random_range(0..2_000))).await;
             }
         }));
@@ -214,21 +214,21 @@ impl Crew {
             *gap = (*gap).max(*member.gap.lock().unwrap());
         }
         let last = self.members[0].clone();
-        let desk = Desk {
+        let fixture = Fixture {
             store: self.store,
             writes: self.writes,
             ledger: self.ledger,
             member: last,
             client: ClientId::from_u64(u64::MAX),
         };
-        findings.lost = lost_tasks(&desk).await + lost_reservations(&desk).await;
-        findings.repeated = desk.ledger.done.lock().unwrap().values().filter(|times| **times > 1).count();
+        findings.lost = lost_tasks(&fixture).await + lost_reservations(&fixture).await;
+        findings.repeated = fixture.ledger.done.lock().unwrap().values().filter(|times| **times > 1).count();
         super::note(&format!("{findings:?}"));
         findings
     }
 }
 
-impl Desk {
+impl Fixture {
     fn number(&self) -> u64 {
         self.ledger.numbers.fetch_add(1, Ordering::Relaxed)
     }
@@ -266,74 +266,74 @@ fn queue(draw: u64) -> QueueName {
     QueueName::new(pick(&QUEUES, draw)).unwrap()
 }
 
-fn lock(desk: Desk, draw: u64) -> Turn {
+fn lock(fixture: Fixture, draw: u64) -> Turn {
     Box::pin(async move {
         let name = LockName::new(pick(&LOCKS, draw)).unwrap();
-        let token = Token::new(desk.client, desk.number());
-        let before = desk.ledger.guarded.lock().unwrap().entry(name.clone()).or_default().latest;
+        let token = Token::new(fixture.client, fixture.number());
+        let before = fixture.ledger.guarded.lock().unwrap().entry(name.clone()).or_default().latest;
         let ask = Acquire {
             name: name.clone(),
             token,
-            lease: Lease::new(desk.writes.lease()).unwrap(),
-            wait: desk.writes.lease(),
+            lease: Lease::new(fixture.writes.lease()).unwrap(),
+            wait: fixture.writes.lease(),
             barging: false,
             owner: Owner::default(),
         };
         let grant = loop {
-            let told = desk.store.notice(token);
-            match desk.ask(|| desk.store.acquire(ask.clone())).await {
+            let told = fixture.store.notification(token);
+            match fixture.ask(|| fixture.store.acquire(ask.clone())).await {
                 Acquired::Granted(grant) => break grant,
                 // The notification may be lost with its server.
                 _ => drop(tokio::time::timeout(Duration::from_millis(200), told).await),
             }
         };
-        enter(&desk, &name, token, before, grant.fence.as_u64());
+        enter(&fixture, &name, token, before, grant.fence.as_u64());
         tokio::task::yield_now().await;
-        desk.ledger.guarded.lock().unwrap().get_mut(&name).unwrap().holders -= 1;
-        desk.ask(|| desk.store.release(&name, token)).await;
+        fixture.ledger.guarded.lock().unwrap().get_mut(&name).unwrap().holders -= 1;
+        fixture.ask(|| fixture.store.release(&name, token)).await;
     })
 }
 
 /// A new grant must have a unique fencing token, greater than all that were seen before the request.
-fn enter(desk: &Desk, name: &LockName, token: Token, before: u64, fence: u64) {
-    let mut guarded = desk.ledger.guarded.lock().unwrap();
+fn enter(fixture: &Fixture, name: &LockName, token: Token, before: u64, fence: u64) {
+    let mut guarded = fixture.ledger.guarded.lock().unwrap();
     let guarded = guarded.get_mut(name).unwrap();
     assert!(fence > before, "{name}: the fence {fence} was granted after {before}");
     let other = guarded.fences.insert(fence, token);
     assert!(other.is_none_or(|other| other == token), "{name}: the fence {fence} was granted twice");
     guarded.latest = guarded.latest.max(fence);
     guarded.holders += 1;
-    desk.ledger.shared.fetch_add(u64::from(guarded.holders > 1), Ordering::Relaxed);
+    fixture.ledger.shared.fetch_add(u64::from(guarded.holders > 1), Ordering::Relaxed);
 }
 
-fn put(desk: Desk, draw: u64) -> Turn {
+fn put(fixture: Fixture, draw: u64) -> Turn {
     Box::pin(async move {
-        let (op, id) = (desk.op(), TaskId::new(format!("{}-{}", draw % 3, desk.number())).unwrap());
+        let (op, id) = (fixture.op(), TaskId::new(format!("{}-{}", draw % 3, fixture.number())).unwrap());
         let payload = Payload::new(ContentType::bytes(), vec![1; 20]).unwrap();
         let task = || vec![NewTask::new(id.clone(), payload.clone())];
-        desk.ask(|| desk.store.enqueue(op, &queue(draw % 3), task())).await;
-        desk.ledger.put.lock().unwrap().insert(id);
+        fixture.ask(|| fixture.store.enqueue(op, &queue(draw % 3), task())).await;
+        fixture.ledger.put.lock().unwrap().insert(id);
     })
 }
 
-fn carry_out(desk: Desk, draw: u64) -> Turn {
+fn carry_out(fixture: Fixture, draw: u64) -> Turn {
     Box::pin(async move {
-        carry_out_some(&desk, &queue(draw), 5).await;
+        carry_out_some(&fixture, &queue(draw), 5).await;
     })
 }
 
-async fn carry_out_some(desk: &Desk, queue: &QueueName, n: u32) {
+async fn carry_out_some(fixture: &Fixture, queue: &QueueName, n: u32) {
     let claim = Claim { n, lease: Lease::new(Duration::from_secs(5)).unwrap(), worker: "w".into() };
-    let op = desk.op();
-    let claimed = desk.ask(|| desk.store.claim(op, queue, claim.clone())).await;
+    let op = fixture.op();
+    let claimed = fixture.ask(|| fixture.store.claim(op, queue, claim.clone())).await;
     if claimed.tasks.is_empty() {
         return;
     }
     let tickets: Vec<_> = claimed.tasks.into_iter().map(|task| task.ticket).collect();
-    let op = desk.op();
+    let op = fixture.op();
     let done: Vec<_> = tickets.iter().cloned().map(rushgate_core::Completion::from).collect();
-    let answers = desk.ask(|| desk.store.complete(op, queue, done.clone())).await;
-    let mut done = desk.ledger.done.lock().unwrap();
+    let answers = fixture.ask(|| fixture.store.complete(op, queue, done.clone())).await;
+    let mut done = fixture.ledger.done.lock().unwrap();
     for (ticket, answer) in tickets.iter().zip(answers) {
         if answer != Completed::Stale {
             *done.entry(ticket.id.clone()).or_default() += 1;
@@ -342,20 +342,20 @@ async fn carry_out_some(desk: &Desk, queue: &QueueName, n: u32) {
 }
 
 /// Claims until no task waits or is leased.
-async fn lost_tasks(desk: &Desk) -> usize {
+async fn lost_tasks(fixture: &Fixture) -> usize {
     for name in QUEUES {
         let queue = QueueName::new(name).unwrap();
         loop {
-            carry_out_some(desk, &queue, 500).await;
-            let stats = desk.ask(|| desk.store.stats(&queue)).await;
+            carry_out_some(fixture, &queue, 500).await;
+            let stats = fixture.ask(|| fixture.store.stats(&queue)).await;
             if stats.ready + stats.scheduled + stats.leased == 0 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
-    let done = desk.ledger.done.lock().unwrap();
-    desk.ledger.put.lock().unwrap().iter().filter(|id| !done.contains_key(*id)).count()
+    let done = fixture.ledger.done.lock().unwrap();
+    fixture.ledger.put.lock().unwrap().iter().filter(|id| !done.contains_key(*id)).count()
 }
 
 const SALES: [&str; 3] = ["phones", "seats", "shoes"];
@@ -380,30 +380,30 @@ async fn make_sale(store: &RedisStore, number: usize) {
     store.open(&sale(number as u64)).await.unwrap();
 }
 
-fn buy(desk: Desk, draw: u64) -> Turn {
+fn buy(fixture: Fixture, draw: u64) -> Turn {
     Box::pin(async move {
         let (sale, buyer) = (sale(draw), BuyerId::new(format!("buyer-{}", draw % 1_000)).unwrap());
-        let key = IdempotencyKey::new(desk.number().to_string()).unwrap();
+        let key = IdempotencyKey::new(fixture.number().to_string()).unwrap();
         let id = ReservationId::derive(SaleSecret::from_bytes(SECRET), &sale, &buyer, &key);
         let lines = vec![Line { sku: Sku::new("one").unwrap(), quantity: 1 + draw as u32 % 3 }];
         let wish = Reserve { id, sale: sale.clone(), buyer, lines, choice: UnitChoice::Any };
-        let answer = desk.ask(|| desk.store.reserve(wish.clone())).await;
+        let answer = fixture.ask(|| fixture.store.reserve(wish.clone())).await;
         assert!(matches!(answer, Reserved::Reserved(_) | Reserved::Replayed(_)), "{answer:?}");
-        desk.ledger.bought.lock().unwrap().push(id);
+        fixture.ledger.bought.lock().unwrap().push(id);
         if draw.is_multiple_of(2) {
-            desk.ask(|| desk.store.confirm(&sale, id)).await;
+            fixture.ask(|| fixture.store.confirm(&sale, id)).await;
         }
     })
 }
 
 /// Audits every sale, and finds each acknowledged reservation in its snapshot.
-async fn lost_reservations(desk: &Desk) -> usize {
+async fn lost_reservations(fixture: &Fixture) -> usize {
     let mut known = BTreeSet::new();
     for number in 0..SALES.len() {
-        let books = desk.ask(|| desk.store.books(&sale(number as u64))).await;
-        let found = audit_store(&books);
+        let snapshot = fixture.ask(|| fixture.store.snapshot(&sale(number as u64))).await;
+        let found = audit_store(&snapshot);
         assert!(found.ok, "{found:?}");
-        known.extend(books.reservations.iter().map(|row| row.id));
+        known.extend(snapshot.reservations.iter().map(|row| row.id));
     }
-    desk.ledger.bought.lock().unwrap().iter().filter(|id| !known.contains(*id)).count()
+    fixture.ledger.bought.lock().unwrap().iter().filter(|id| !known.contains(*id)).count()
 }

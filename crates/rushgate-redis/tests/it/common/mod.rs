@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Acquired, ClientId, ContentType, Error, Lease, LockName, NewTask, Notice, Op, Owner, Payload,
-    QueueName, Store, TaskId, Timestamp, Token, Verbs,
+    Acquire, Acquired, ClientId, ContentType, Error, Lease, LockName, NewTask, Notification, Op, Owner,
+    Payload, QueueName, Store, TaskId, Timestamp, Token, Verbs,
 };
 use rushgate_redis::RedisStore;
 use rushgate_test::ManualClock;
@@ -105,10 +105,10 @@ pub async fn until_unread(port: u16) {
 }
 
 /// Longer than anything that is expected to happen.
-pub const PATIENCE: Duration = Duration::from_secs(150);
+pub const RETRY_BUDGET: Duration = Duration::from_secs(150);
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("the test timed out")
+    tokio::time::timeout(RETRY_BUDGET, work).await.expect("the test timed out")
 }
 
 /// The seed of this run: `RUSHGATE_SEED`, or a random one. It is printed in the test's output.
@@ -244,17 +244,17 @@ pub fn ask(number: u64) -> Acquire {
 
 /// Another server replaces the one on which a caller waits for a lock. The waiter is notified at once, and later of its
 /// grant by the new server.
-pub async fn a_waiter_is_told_although(url: &str, server_is_replaced: impl AsyncFnOnce()) {
+pub async fn a_waiter_is_notified_although(url: &str, server_is_replaced: impl AsyncFnOnce()) {
     let (store, other) = (open_at(url).await, open_at(url).await);
     assert!(matches!(store.acquire(ask(1)).await.unwrap(), Acquired::Granted(_)));
     assert!(matches!(other.acquire(ask(2)).await.unwrap(), Acquired::Queued(_)));
-    let lost = other.notice(token(2));
+    let lost = other.notification(token(2));
     server_is_replaced().await;
-    assert_eq!(lost.await.unwrap(), Notice::Ask, "a lost connection makes the waiter ask again");
+    assert_eq!(lost.await.unwrap(), Notification::Ask, "a lost connection makes the waiter ask again");
     until_it_answers(|| other.acquire(ask(2))).await;
-    let news = other.notice(token(2));
+    let news = other.notification(token(2));
     until_it_answers(|| store.release(&ask(1).name, token(1))).await;
-    assert!(matches!(news.await.unwrap(), Notice::Handed(_) | Notice::Ask));
+    assert!(matches!(news.await.unwrap(), Notification::Handed(_) | Notification::Ask));
     assert!(matches!(until_it_answers(|| other.acquire(ask(2))).await, Acquired::Granted(_)));
 }
 

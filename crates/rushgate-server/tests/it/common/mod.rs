@@ -18,7 +18,7 @@ use tokio::task::JoinHandle;
 
 /// A running server with a store of its own.
 pub struct Stand {
-    pub gate: Rushgate,
+    pub client: Rushgate,
     pub address: SocketAddr,
     pub dir: TempDir,
     shutdown: CancellationToken,
@@ -123,13 +123,13 @@ impl Stand {
 
     /// A server on this store, which other servers may share.
     pub async fn on(store: &str, set_up: impl FnOnce(Server, &TempDir) -> Server) -> Self {
-        let gate = Rushgate::connect(store).await.unwrap();
+        let client = Rushgate::connect(store).await.unwrap();
         let dir = TempDir::new().unwrap();
-        let server = set_up(Server::new(gate.clone()), &dir);
+        let server = set_up(Server::new(client.clone()), &dir);
         let bound = server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (address, shutdown) = (bound.address(), CancellationToken::new());
         let serving = tokio::spawn(bound.run(shutdown.clone()));
-        Self { gate, address, dir, shutdown, serving }
+        Self { client, address, dir, shutdown, serving }
     }
 
     /// A server with a token file.
@@ -194,7 +194,7 @@ impl Stand {
     pub async fn end(self) -> ServeReport {
         self.shutdown.cancel();
         let report = self.serving.await.unwrap();
-        self.gate.close().await.unwrap();
+        self.client.close().await.unwrap();
         report
     }
 }

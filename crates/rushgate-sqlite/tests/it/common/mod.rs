@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rushgate_core::{
-    Acquire, Books, BuyerId, Claim, ClientId, ContentType, Error, HoldTime, IdempotencyKey, Lease, Line,
-    LockName, NewTask, Op, Owner, Payload, QueueName, ReservationId, Reserve, SaleId, SaleSecret, SaleSpec,
-    Sku, SkuSpec, Store, TaskId, Timestamp, Token, UnitChoice, Verbs, audit_store,
+    Acquire, BuyerId, Claim, ClientId, ContentType, Error, HoldTime, IdempotencyKey, Lease, Line, LockName,
+    NewTask, Op, Owner, Payload, QueueName, ReservationId, Reserve, SaleId, SaleSecret, SaleSpec, Sku,
+    SkuSpec, Snapshot, Store, TaskId, Timestamp, Token, UnitChoice, Verbs, audit_store,
 };
 use rushgate_sqlite::{Options, SqliteStore};
 use rushgate_test::ManualClock;
@@ -182,11 +182,11 @@ pub fn wish(buyer: &str) -> Reserve {
 }
 
 /// Snapshot of the sale `s`, which must pass the audit (without the ledger).
-pub async fn sound_books(store: &SqliteStore) -> Books {
-    let books = store.books(&sale("s")).await.expect("the snapshot can be read");
-    let audit = audit_store(&books);
+pub async fn sound_snapshot(store: &SqliteStore) -> Snapshot {
+    let snapshot = store.snapshot(&sale("s")).await.expect("the snapshot can be read");
+    let audit = audit_store(&snapshot);
     assert!(audit.ok, "{audit:#?}");
-    books
+    snapshot
 }
 
 // ── other processes ──────────────────────────────────────────────────────────────────────────────────────────────────

@@ -112,7 +112,7 @@ impl Queue {
         }
         (record.due, record.line_due) = (record.content.due, record.content.due);
         record.revision = revision;
-        self.seat_anew(id);
+        self.reseat(id);
         Enqueued::Replaced { revision }
     }
 

@@ -109,7 +109,7 @@ impl Queue {
     }
 
     /// Recomputes when a changed task becomes available, if it is the first of its key group.
-    pub(super) fn seat_anew(&mut self, id: &TaskId) {
+    pub(super) fn reseat(&mut self, id: &TaskId) {
         for line in self.lines.values_mut().filter(|line| line.first == *id) {
             line.at = None;
         }

@@ -36,7 +36,7 @@ impl Ended {
 /// State of an ID in the queue.
 enum Known {
     Live,
-    Over(Timestamp, Ended),
+    Finished(Timestamp, Ended),
     Nothing,
 }
 
@@ -91,11 +91,11 @@ impl Queue {
                     Finish::Cancelled => TaskEnd::Cancelled,
                     Finish::Dropped => TaskEnd::Dropped,
                 };
-                Known::Over(finished.at, Ended { end, result: finished.result.clone(), error: None })
+                Known::Finished(finished.at, Ended { end, result: finished.result.clone(), error: None })
             }
             (_, Some(letter)) => {
                 let error = Some(PastRun::cut(&letter.error).to_owned());
-                Known::Over(letter.died_at, Ended { end: TaskEnd::Dead, result: None, error })
+                Known::Finished(letter.died_at, Ended { end: TaskEnd::Dead, result: None, error })
             }
             _ => Known::Nothing,
         }
@@ -110,12 +110,12 @@ impl Queue {
         let mut waits = Waiting { if_dead, open, left: BTreeSet::new(), over: BTreeMap::new() };
         for id in task.after.iter().collect::<BTreeSet<_>>() {
             match self.known(id) {
-                Known::Over(at, ended) if ended.lets_go_on(if_dead) => {
+                Known::Finished(at, ended) if ended.lets_go_on(if_dead) => {
                     waits.over.insert(id.clone(), waited(id, at, &ended));
                     continue;
                 }
                 Known::Live => {}
-                Known::Over(_, ended) => drop(self.ended.insert((now, id.clone()), ended)),
+                Known::Finished(_, ended) => drop(self.ended.insert((now, id.clone()), ended)),
                 // The new task replaced it: it was dropped as the oldest.
                 Known::Nothing => {
                     let ended = Ended { end: TaskEnd::Dropped, result: None, error: None };

@@ -12,7 +12,7 @@ use rushgate_test::servers::{ClusterSetup, Kind, Lendable, Lent, RedisSetup};
 use tempfile::TempDir;
 
 /// Timeout for anything that is expected to happen.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const RETRY_BUDGET: Duration = Duration::from_secs(60);
 
 /// A store that further clients can connect to.
 pub struct Bench {
@@ -101,7 +101,7 @@ macro_rules! on_a_cluster {
 }
 
 pub async fn in_time<T>(work: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, work).await.expect("timed out")
+    tokio::time::timeout(RETRY_BUDGET, work).await.expect("timed out")
 }
 
 /// Polls until `is_so` returns true.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rushgate::Ledger;
 use rushgate::sale::{LedgerEntry, SaleId};
 use rushgate::store::StoreInfo;
-use rushgate_core::{Answer, LedgerBooks};
+use rushgate_core::{Answer, LedgerSnapshot};
 use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -48,8 +48,8 @@ impl Ledger for DiesAfterCommit {
         self.ledger.advance(sale)
     }
 
-    fn books(&self, sale: &SaleId) -> Answer<'_, LedgerBooks> {
-        self.ledger.books(sale)
+    fn snapshot(&self, sale: &SaleId) -> Answer<'_, LedgerSnapshot> {
+        self.ledger.snapshot(sale)
     }
 
     fn ping(&self) -> Answer<'_, ()> {

@@ -221,9 +221,9 @@ fn failed(audit: &rushgate::sale::Audit, name: &str) -> String {
 }
 
 async fn stocked(bench: &Bench, units: u32) -> Sale {
-    let gate = bench.client();
-    gate.create_sale(SaleBuilder::new("phones").sku("phone", units, 1).ledger()).await.unwrap();
-    let sale = gate.sale("phones").unwrap();
+    let client = bench.client();
+    client.create_sale(SaleBuilder::new("phones").sku("phone", units, 1).ledger()).await.unwrap();
+    let sale = client.sale("phones").unwrap();
     sale.open().await.unwrap();
     sale
 }

@@ -97,13 +97,13 @@ fn from_now(after: Duration, before: Duration) -> Timestamp {
 
 impl Scene {
     pub async fn play(store: Arc<dyn Store>, ledger: Arc<dyn Ledger>, moment: Moment) -> Self {
-        let gate = Rushgate::with_store(Arc::clone(&store));
+        let client = Rushgate::with_store(Arc::clone(&store));
         let made = SaleBuilder::new("launch").sku("phone", 12, 3).sku("case", 6, 2).hold(secs(3)).ledger();
         let made = made
             .opens_at(from_now(Duration::ZERO, secs(3_600)))
             .closes_at(from_now(secs(86_400), Duration::ZERO));
-        gate.create_sale(made).await.unwrap();
-        let sale = gate.sale("launch").unwrap();
+        client.create_sale(made).await.unwrap();
+        let sale = client.sale("launch").unwrap();
         sale.open().await.unwrap();
         let phone = Sku::new("phone").unwrap();
 

@@ -1,2 +1,0 @@
--- name: pending
-SELECT token, kind FROM lock_notice WHERE client = ?1;

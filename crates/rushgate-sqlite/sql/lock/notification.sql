@@ -1,0 +1,2 @@
+-- name: pending
+SELECT token, kind FROM lock_notification WHERE client = ?1;
