@@ -21,10 +21,8 @@ import (
 
 // TestMain sets the URL that the example reads.
 func TestMain(m *testing.M) {
-	for _, name := range []string{"redis", "valkey"} {
-		if url := testenv.URL(name); url != "" {
-			os.Setenv("REDIS_URL", url)
-		}
+	if url := testenv.URL("redis"); url != "" {
+		os.Setenv("REDIS_URL", url)
 	}
 	os.Exit(m.Run())
 }

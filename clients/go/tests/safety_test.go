@@ -153,7 +153,7 @@ func TestAHeldLockAndAWaiterSurviveTheEndOfAllConnections(t *testing.T) {
 }
 
 func TestAWaitingClientSurvivesTheDeathOfItsConnections(t *testing.T) {
-	testenv.Each(t, func(target testenv.Target) bool { return target.Name == "redis" || target.Name == "valkey" }, func(t *testing.T, target testenv.Target) {
+	testenv.Each(t, func(target testenv.Target) bool { return target.Name == "redis" }, func(t *testing.T, target testenv.Target) {
 		client, ctx := target.Connect(t), testenv.Context(t)
 		queue := client.Queue(testenv.Unique("queue"))
 		claimed := make(chan string)

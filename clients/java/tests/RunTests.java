@@ -25,7 +25,7 @@ final class RunTests implements TestExecutionListener {
     private static final String SHARED = "shared";
     /** Parts that run one after the other. The lanes run at the same time, because tests wait for most of their time. */
     private static final List<List<String>> LANES =
-            List.of(List.of("redis", "http_redis", SHARED, "sentinel"), List.of("valkey", "cluster", "tls", "http"));
+            List.of(List.of("redis", "http_redis", SHARED, "sentinel"), List.of("cluster", "tls", "http"));
     private static final PrintWriter OUT = new PrintWriter(System.out, true);
     private static final AtomicInteger ALL_PASSED = new AtomicInteger();
     private static final AtomicInteger ALL_FAILED = new AtomicInteger();

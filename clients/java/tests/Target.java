@@ -27,7 +27,7 @@ record Target(String name, String url) {
     static final String CLUSTER = "cluster";
     /** Tag of tests that need only run once: they start separate servers. */
     static final String ONCE = "once";
-    private static final List<String> NAMES = List.of("redis", "valkey", "cluster", "sentinel", "tls", "http", "http_redis");
+    private static final List<String> NAMES = List.of("redis", "cluster", "sentinel", "tls", "http", "http_redis");
     private static final AtomicLong NUMBER = new AtomicLong();
     private static final long RUN = System.nanoTime();
 

@@ -3,7 +3,7 @@
 const { env } = process
 
 const LIBRARIES = ['ioredis', 'redis']
-const STORES = { redis: 'REDIS', valkey: 'VALKEY', cluster: 'CLUSTER', sentinel: 'SENTINEL', tls: 'TLS' }
+const STORES = { redis: 'REDIS', cluster: 'CLUSTER', sentinel: 'SENTINEL', tls: 'TLS' }
 const SERVERS = { http: 'HTTP', 'http-redis': 'HTTP_REDIS' }
 
 const url = (name) => env[`RUSHGATE_TEST_${name}`]

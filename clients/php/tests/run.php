@@ -11,7 +11,6 @@ $stores = array_filter([
     'redis' => $store('REDIS'),
     'redis-predis' => $store('REDIS'),
     'redis-stream' => $store('REDIS'),
-    'valkey' => $store('VALKEY'),
     'cluster' => $store('CLUSTER'),
     'sentinel' => $store('SENTINEL'),
     'tls' => $store('TLS'),

@@ -16,7 +16,6 @@ from rushgate import aio
 
 TARGETS = {
     "redis": "REDIS",
-    "valkey": "VALKEY",
     "cluster": "CLUSTER",
     "sentinel": "SENTINEL",
     "tls": "TLS",
@@ -29,7 +28,7 @@ URL = os.environ.get(f"RUSHGATE_TEST_{TARGETS[KIND]}", "")
 IS_HTTP = KIND.startswith("http")
 IS_REDIS = not IS_HTTP
 # A proxy sees the calls of these.
-IS_PLAIN = KIND in ("redis", "valkey", "http", "http-redis")
+IS_PLAIN = KIND in ("redis", "http", "http-redis")
 PATIENCE = 20.0
 
 

@@ -198,7 +198,7 @@ def admin():
         yield made
 
 
-@pytest.mark.skipif(KIND not in ("redis", "valkey"), reason="a single server")
+@pytest.mark.skipif(KIND != "redis", reason="a single server")
 def test_a_waiter_is_woken_after_its_subscription_was_killed(connect, admin):
     client = connect()
     lock = client.lock(unique("lock"), lease=60)
@@ -213,7 +213,7 @@ def test_a_waiter_is_woken_after_its_subscription_was_killed(connect, admin):
     assert time.monotonic() - begun < 2
 
 
-@pytest.mark.skipif(KIND not in ("redis", "valkey"), reason="a single server")
+@pytest.mark.skipif(KIND != "redis", reason="a single server")
 def test_killed_connections_lose_nothing(connect, admin):
     queue = connect().queue(unique("queue"))
     is_over = []

@@ -1,6 +1,6 @@
 #!lua name=rushgate_1
--- Rushgate 0.1.0, protocol 1, build c1ccd99ca8beb022
-local PROTOCOL, VERSION, BUILD = 1, '0.1.0', 'c1ccd99ca8beb022'
+-- Rushgate 0.1.0, protocol 1, build 7e1eb6615ce735ea
+local PROTOCOL, VERSION, BUILD = 1, '0.1.0', '7e1eb6615ce735ea'
 local ENDINGS = {
   lock = { 'lock', 'line', 'waiters', 'ends' },
   queue = { 'meta', 'records', 'runs', 'newcomers', 'leases', 'listeners', 'at_once', 'waiting0', 'waiting1', 'waiting2', 'waiting3', 'waiting4', 'waiting5', 'waiting6', 'waiting7', 'waiting8', 'waiting9', 'blocked', 'held', 'groups', 'key_leases', 'starts', 'starts_until', 'dead', 'dead_ids', 'done', 'done_ids', 'by_age', 'by_deadline', 'dependents', 'dependencies', 'results', 'result_ids', 'unsettled', 'unsettled_ids', 'events', 'watchers' },
@@ -745,15 +745,15 @@ end
 local function remember_all(once, answers)
   local totals = once.totals
   local old_bytes, old_calls, said = struct.unpack(COUNTS, totals)
-  local bytes, calls, news = old_bytes, old_calls, {}
+  local bytes, calls, fresh = old_bytes, old_calls, {}
   for at = 1, #answers do
     if not once.answered[at] then
       local packed = cmsgpack.pack(answers[at])
-      news[#news + 1], news[#news + 2] = once.ops[at], packed
+      fresh[#fresh + 1], fresh[#fresh + 2] = once.ops[at], packed
       bytes, calls = bytes + #packed, calls + 1
     end
   end
-  if not news[1] then return answers end
+  if not fresh[1] then return answers end
   if old_bytes > 4194304 or old_calls > 1024 then
     redis.call('RENAME', once.young, once.old)
     bytes, calls, said = bytes - old_bytes, calls - old_calls, 0
@@ -762,7 +762,7 @@ local function remember_all(once, answers)
   local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
   local from = once.from
   totals = counts .. string.sub(totals, 16, from - 1) .. once.highest_op .. string.sub(totals, from + 8)
-  redis.call('HSET', once.young, 'totals', totals, unpack(news))
+  redis.call('HSET', once.young, 'totals', totals, unpack(fresh))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
   return answers
 end
@@ -1654,9 +1654,9 @@ local events = {
     local watchers = hash_of(q, 'watchers')
     local inboxes = read(watchers, watched)
     if not inboxes then return end
-    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
+    local message = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
-      redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
+      redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), message)
     end
     set_field(watchers, watched, false)
   end,
@@ -2149,7 +2149,7 @@ local function return_turn(q, t)
 end
 
 -- Takes a task out of the set in which it waits or is leased. `stand` or `remove` completes the change.
-local function lift(q, t)
+local function detach(q, t)
   if has(t, 1) then
     take_out(q.leases, lease_of(t))
     if q.concurrency then q.woken = q.woken + 1 end
@@ -2204,7 +2204,7 @@ local function has_ended(q, id, at, how, what)
 end
 
 local function remove(q, t, wake)
-  lift(q, t)
+  detach(q, t)
   set_field(q.records, t.id, false)
   q.size = q.size and q.size - 1
   if t.ran then set_field(q.runs, t.id, false) end
@@ -2311,7 +2311,7 @@ end
 local function promote(q, t, wake)
   if not has(t, 8) then return false end
   events.note(q, q.moment, t.id, events.requeued, t.attempts)
-  lift(q, t)
+  detach(q, t)
   forget_waits(q, t.id, t.record)
   q.arrival, q.turn = q.arrival + 1, nil
   local record = struct.pack('>I6', q.arrival) .. string.sub(redis.call('HGET', q.newcomers, t.id), 7)
@@ -2337,7 +2337,7 @@ end
 
 -- A run ends and the task waits again: from `due` on, or in its place from before the claim if `due` is nil.
 local function back(q, t, due, wake)
-  lift(q, t)
+  detach(q, t)
   t.flags, t.note = bit.band(t.flags, 4 + 64 + (due and 0 or 16)), nil
   if due and q.fifo and t.key then t.flags = t.flags + 16 end
   t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due or t.due
@@ -2347,9 +2347,9 @@ local function back(q, t, due, wake)
 end
 
 -- Lets a held task run, if it has no dependency left.
-local function go_on(q, t, at)
+local function resume_if_free(q, t, at)
   if beginning(q.dependencies, string.sub(t.record, 1, 7), 1)[1] then return end
-  lift(q, t)
+  detach(q, t)
   t.held = nil
   store_record(q, t, body_of(t.record))
   q.moment = at
@@ -2384,7 +2384,7 @@ local function tell(q, ended, most)
     if t and t.held and string.sub(t.record, 1, 7) == place then
       if well or policy == '2' then
         keep_result(q, place .. id, at, how, what)
-        go_on(q, t, at)
+        resume_if_free(q, t, at)
       else
         local why = how == 6 and 'is dead: ' .. what or how == 2 and 'was canceled'
           or how == 3 and 'was dropped' or 'was deleted'
@@ -2457,13 +2457,13 @@ local function next_waiting(q)
 end
 
 -- When the next task may be claimed: one that waits, or one whose lease ends.
-local function next_to_give(q)
+local function next_to_assign(q)
   return with_head(next_waiting(q), q.leases)
 end
 
 -- The same, or the first deadline, because a task that dies may release others.
 local function next_due(q)
-  local first, deadline = next_to_give(q), first_deadline(q)
+  local first, deadline = next_to_assign(q), first_deadline(q)
   return deadline and math.min(first or deadline, deadline) or first
 end
 
@@ -2486,7 +2486,7 @@ local function wake_listeners(q)
   elseif q.soonest and redis.call('ZCARD', q.listeners) == 0 then
     -- A process that claimed before this call and listens after it sees that it missed a wake-up.
     q.wakes, q.changed = q.wakes + 1, true
-  elseif q.soonest and next_to_give(q) == math.max(q.soonest, free_from(q)) then
+  elseif q.soonest and next_to_assign(q) == math.max(q.soonest, free_from(q)) then
     ring(q, 1)
   end
 end
@@ -2747,7 +2747,7 @@ end
 
 -- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
 -- has had its turn, its priority is read again, because the group may have another due task.
-local function give_out(q, n, leased)
+local function assign(q, n, leased)
   write_back_queue(q)
   local found = tasks.none()
   n = math.min(n, allowed(q))
@@ -2776,7 +2776,7 @@ end
 -- Dependencies of tasks that are enqueued.
 
 -- What is known of an id: whether it is known at all; and of a task that has ended when, how, and its result or error.
-local function what_is_known(q, id)
+local function state_of(q, id)
   if read(q.records, id) then return true end
   local kept, letter = finished.entry(q, id), redis.call('HGET', q.dead, id)
   if kept and letter and struct.unpack('>I7', letter) > struct.unpack('>I7', kept) then kept = nil end
@@ -2798,7 +2798,7 @@ local function link_to_others(q, id, place, of)
   end
   if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
-    local is_known, at, how, what = what_is_known(q, other)
+    local is_known, at, how, what = state_of(q, other)
     if how and (how < 2 or policy == '2') then
       keep_result(q, place .. other, at, how, what)
     else
@@ -2841,7 +2841,7 @@ local function refusal(q, id, of)
   -- Others already wait for this id: its own dependencies could lead back to it.
   if q.linked and beginning(q.dependents, id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
-    if not what_is_known(q, other) then return 0, other end
+    if not state_of(q, other) then return 0, other end
   end
 end
 
@@ -2901,7 +2901,7 @@ local function move(q, t, due)
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
-  lift(q, t)
+  detach(q, t)
   t.revision, t.due, t.asked = q.revision, due, due
   store_record(q, t, body_of(t.record))
   if t.ran then store_run(q, t) end
@@ -2922,7 +2922,7 @@ local function put_over(q, t, of, body)
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
-  lift(q, t)
+  detach(q, t)
   t.revision = q.revision
   t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
   if of.mode == 3 then t.due = math.min(t.due, t.first + of.max_wait) end
@@ -3390,7 +3390,7 @@ verb('queue_claim', { 'allow-oom' }, { 'queue', 'answers' }, function()
   end
   if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
   if prepare(q) then return AGAIN end
-  local given = q.paused and tasks.none() or give_out(q, wanted, true)
+  local given = q.paused and tasks.none() or assign(q, wanted, true)
   local ids, records, runs = given.ids, given.records, given.runs
 
   local taken, first, turn, short = 0, nil, 256, {}
@@ -3489,7 +3489,7 @@ verb('queue_close_batch', { 'allow-oom' }, { 'queue', 'answers' }, function()
     if place then
       redis.call('ZREM', q.dependencies, place .. policy)
       left = redis.call('ZLEXCOUNT', q.dependencies, '[' .. place, '(' .. place .. '\255')
-      go_on(q, t, now)
+      resume_if_free(q, t, now)
     end
   end
   finish(q)
@@ -4203,7 +4203,7 @@ verb('queue_limit', {}, { 'queue' }, function()
   local PAGE = 500
 
   -- Continues to index waiting tasks by age. True if more are left.
-  local function go_on_by_age(q)
+  local function continue_by_age(q)
     local from = redis.call('HGET', q.meta, 'age_cursor')
     if not from then return false end
     write_back_queue(q)
@@ -4301,7 +4301,7 @@ verb('queue_limit', {}, { 'queue' }, function()
     end
   end
   if by_age then
-    more = go_on_by_age(q)
+    more = continue_by_age(q)
   else
     redis.call('HDEL', q.meta, 'age_cursor')
     redis.call('UNLINK', q.by_age)
@@ -4665,7 +4665,7 @@ verb('queue_pop', { 'allow-oom' }, { 'queue', 'answers' }, function()
   if prepare(q) then return AGAIN end
   answer = {}
   if not q.paused then
-    local given = give_out(q, tonumber(ARGV[2]), false)
+    local given = assign(q, tonumber(ARGV[2]), false)
     for at, id in ipairs(given.ids) do
       local record, run = given.records[at], given.runs[at]
       set_field(q.records, id, false)
@@ -5902,7 +5902,7 @@ local function sale_keys(first, secret)
   local s = {
     row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], buyers = hash(KEYS[first + 3]),
     holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6],
-    failed = KEYS[first + 7], skus = {}, news = {}, stamps = {}, beginnings = {}, middles = {},
+    failed = KEYS[first + 7], skus = {}, new_events = {}, stamps = {}, beginnings = {}, middles = {},
   }
   local row = redis.call('HMGET', s.row, 'secret', 'status', 'generation', 'seq', 'hold_us', 'opens_at', 'closes_at',
     'ledger', 'halted_at', 'halt_reason', 'rebuild', 'stopped_at', 'switched_at', 'receipts_until', 'listeners')
@@ -5958,9 +5958,9 @@ end
 
 -- Notifies the processes that wait for an event, once.
 local function tell_listeners(s)
-  local news = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
+  local message = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
   for at = 1, #s.listeners, 16 do
-    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), news)
+    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), message)
   end
   redis.call('HDEL', s.row, 'listeners')
 end
@@ -5970,9 +5970,9 @@ local function close_sale(s)
   write_back(s.buyers)
   write_back(s.holds)
   write_back(s.deadlines)
-  in_chunks('RPUSH', s.events, s.news)
-  if s.listeners and #s.news > 0 then tell_listeners(s) end
-  s.news = {}
+  in_chunks('RPUSH', s.events, s.new_events)
+  if s.listeners and #s.new_events > 0 then tell_listeners(s) end
+  s.new_events = {}
   local fields = { 'status', s.status, 'seq', int(s.seq) }
   for no, k in pairs(s.skus) do
     if k.changed then
@@ -5985,12 +5985,12 @@ end
 
 local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
-  local news, stamp = s.news, s.stamps[kind]
+  local new_events, stamp = s.new_events, s.stamps[kind]
   if not stamp then
     stamp = struct.pack('>I7I1', now, kind)
     s.stamps[kind] = stamp
   end
-  news[#news + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
+  new_events[#new_events + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
 end
 
 -- Halts the sale until it is rebuilt.
@@ -6219,13 +6219,13 @@ local function decide(s, h, intent)
 end
 
 -- Expires holds whose deadline has passed.
-local function expire(s, overdue)
-  for _, deadline in ipairs(overdue) do
+local function expire(s, expired)
+  for _, deadline in ipairs(expired) do
     decide(s, load_hold(s, string.sub(deadline, 7)), 'expire')
   end
 end
 
-local function overdue_holds(s, n)
+local function expired_holds(s, n)
   write_back(s.deadlines)
   return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now_text(), 'LIMIT', '0', n)
 end
@@ -6747,11 +6747,11 @@ verb('sale_expire', { 'allow-oom' }, { 'sale' }, function()
   local s = sale_keys(1, ARGV[1])
   if not s then return MISSING end
   if s.halted then return 0 end
-  local overdue = overdue_holds(s, ARGV[2])
-  if #overdue == 0 then return 0 end
-  expire(s, overdue)
+  local expired = expired_holds(s, ARGV[2])
+  if #expired == 0 then return 0 end
+  expire(s, expired)
   close_sale(s)
-  return #overdue
+  return #expired
 end)
 
 -- Returns entries that the ledger could not record, by event number.
@@ -7354,10 +7354,10 @@ verb('sale_reserve', {}, { 'sale' }, function()
   fetch(s.buyers, fields)
 
   -- Expired holds may be all that stands in a buyer's way. Once there are none, there are none for the other requests.
-  local function overdue_now()
-    local overdue = s.overdue or overdue_holds(s, 100)
-    s.overdue = #overdue == 0 and overdue or nil
-    return overdue
+  local function expired_now()
+    local expired = s.expired or expired_holds(s, 100)
+    s.expired = #expired == 0 and expired or nil
+    return expired
   end
 
   local began = false
@@ -7374,11 +7374,11 @@ verb('sale_reserve', {}, { 'sale' }, function()
     local same = wanted.same
     -- The reason to refuse: the purchase limit, or the first line that is short.
     local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
-    local overdue = refusal and overdue_now()
-    if refusal and #overdue == 0 then return refusal end
+    local expired = refusal and expired_now()
+    if refusal and #expired == 0 then return refusal end
     began = true
     if refusal then
-      expire(s, overdue)
+      expire(s, expired)
       refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
       if refusal then return refusal end
     end

@@ -44,7 +44,7 @@ const Away = () => (isAway.value && !refused.value
   ? html`<p class="away" role="alert">${t(connection.value.isStoreDown ? 'storeDownSince' : 'awaySince', clockTime(connection.value.since / 1000), clockTime(snapshot.value.now_us / 1e6))}</p>` : null);
 
 /** Asks for a token. */
-function Door() {
+function SignIn() {
   const field = useRef();
   useEffect(() => { field.current.focus(); }, []);
   const submit = (event) => { event.preventDefault(); enter(field.current.value.trim()); };
@@ -54,7 +54,7 @@ function Door() {
 
 function Screen() {
   const { screen, names, pathname } = route.value;
-  if (refused.value) return html`<${Door} key=${refused.value} />`;
+  if (refused.value) return html`<${SignIn} key=${refused.value} />`;
   if (!snapshot.value) return html`<${Nothing} word=${connection.value.isStoreDown ? 'storeDownNow' : 'loading'} />`;
   const Shown = SCREENS[screen];
   // The views of a sale or a queue are one screen, so that its frame stays.

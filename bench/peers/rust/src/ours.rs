@@ -13,11 +13,11 @@ use crate::record::{Records, now};
 use crate::{Content, Settings, pause, together, url};
 
 pub async fn lock(settings: &Settings) -> Result<()> {
-    let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
+    let (client, records) = (Rushgate::connect(&url()).await?, Records::new()?);
     let (end, hot) = (settings.end(), settings.get("hot") == 1);
     let (hold, think) = (settings.millis("hold_ms"), settings.millis("think_ms"));
     together(settings.get("callers"), |n| {
-        let (gate, records) = (gate.clone(), records.clone());
+        let (client, records) = (client.clone(), records.clone());
         async move {
             for cycle in 0.. {
                 if Instant::now() >= end {
@@ -25,9 +25,9 @@ pub async fn lock(settings: &Settings) -> Result<()> {
                 }
                 let asked = now();
                 let outcome = if hot {
-                    gate.lock("hot")?.wait(Duration::from_secs(60)).acquire().await?
+                    client.lock("hot")?.wait(Duration::from_secs(60)).acquire().await?
                 } else {
-                    gate.lock(format!("lock:{n}:{cycle}"))?.try_acquire().await?
+                    client.lock(format!("lock:{n}:{cycle}"))?.try_acquire().await?
                 };
                 let guard = outcome.held().context("the wait was long enough")?;
                 let got = now();
@@ -41,13 +41,13 @@ pub async fn lock(settings: &Settings) -> Result<()> {
         }
     })
     .await?;
-    gate.close().await?;
+    client.close().await?;
     records.write()
 }
 
 pub async fn put(settings: &Settings) -> Result<()> {
-    let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
-    let queue = gate.queue_of::<Content>("bench")?;
+    let (client, records) = (Rushgate::connect(&url()).await?, Records::new()?);
+    let queue = client.queue_of::<Content>("bench")?;
     let (first, n, bulk) = (settings.get("first"), settings.get("n"), settings.get("bulk"));
     let (callers, gap) = (settings.get("callers").max(1), settings.millis("gap_ms"));
     let delay = settings.millis("delay_ms");
@@ -81,15 +81,15 @@ pub async fn put(settings: &Settings) -> Result<()> {
         })
         .await?;
     }
-    gate.close().await?;
+    client.close().await?;
     records.write()
 }
 
 /// Works until the process is killed.
 pub async fn work(settings: &Settings) -> Result<()> {
-    let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
+    let (client, records) = (Rushgate::connect(&url()).await?, Records::new()?);
     records.keep_writing();
-    let queue = gate.queue_of::<Content>("bench")?;
+    let queue = client.queue_of::<Content>("bench")?;
     let handler = move |job: Job<Content>| {
         records.add([job.payload.i, now(), 0, 0]);
         async { Ok::<_, std::io::Error>(()) }
@@ -101,10 +101,10 @@ pub async fn work(settings: &Settings) -> Result<()> {
 }
 
 pub async fn sale(settings: &Settings) -> Result<()> {
-    let (gate, records) = (Rushgate::connect(&url()).await?, Records::new()?);
+    let (client, records) = (Rushgate::connect(&url()).await?, Records::new()?);
     let (callers, buyers) = (settings.get("callers"), settings.get("n"));
-    gate.create_sale(SaleBuilder::new("sale").sku("unit", settings.get("units") as u32, 1)).await?;
-    let sale = gate.sale("sale")?;
+    client.create_sale(SaleBuilder::new("sale").sku("unit", settings.get("units") as u32, 1)).await?;
+    let sale = client.sale("sale")?;
     sale.open().await?;
     let cart: Arc<[Line]> = Arc::new([Line { sku: Sku::new("unit")?, quantity: 1 }]);
     together(callers, |n| {
@@ -120,6 +120,6 @@ pub async fn sale(settings: &Settings) -> Result<()> {
         }
     })
     .await?;
-    gate.close().await?;
+    client.close().await?;
     records.write()
 }

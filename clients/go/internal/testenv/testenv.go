@@ -33,7 +33,7 @@ type Library struct {
 
 // library is that of this module, unless a test of another module uses another one.
 var library = Library{
-	Targets: []string{"redis", "valkey", "cluster", "sentinel", "tls", "http", "http_redis"}, Open: rushgate.Connect,
+	Targets: []string{"redis", "cluster", "sentinel", "tls", "http", "http_redis"}, Open: rushgate.Connect,
 }
 
 // Use makes the tests of this program use a library.
@@ -82,7 +82,7 @@ func Each(t *testing.T, matches func(Target) bool, test func(t *testing.T, targe
 func All(Target) bool { return true }
 
 // Single matches targets with one address, to which a proxy can lead.
-func Single(t Target) bool { return t.Name == "redis" || t.Name == "valkey" || t.IsHTTP() }
+func Single(t Target) bool { return t.Name == "redis" || t.IsHTTP() }
 
 // Redis matches targets that are Redis or Valkey.
 func Redis(t Target) bool { return !t.IsHTTP() }

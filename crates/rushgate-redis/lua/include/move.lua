@@ -4,7 +4,7 @@ local function move(q, t, due)
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
-  lift(q, t)
+  detach(q, t)
   t.revision, t.due, t.asked = q.revision, due, due
   store_record(q, t, body_of(t.record))
   if t.ran then store_run(q, t) end

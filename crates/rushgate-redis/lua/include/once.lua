@@ -64,15 +64,15 @@ end
 local function remember_all(once, answers)
   local totals = once.totals
   local old_bytes, old_calls, said = struct.unpack(COUNTS, totals)
-  local bytes, calls, news = old_bytes, old_calls, {}
+  local bytes, calls, fresh = old_bytes, old_calls, {}
   for at = 1, #answers do
     if not once.answered[at] then
       local packed = cmsgpack.pack(answers[at])
-      news[#news + 1], news[#news + 2] = once.ops[at], packed
+      fresh[#fresh + 1], fresh[#fresh + 2] = once.ops[at], packed
       bytes, calls = bytes + #packed, calls + 1
     end
   end
-  if not news[1] then return answers end
+  if not fresh[1] then return answers end
   if old_bytes > KEPT_BYTES or old_calls > KEPT_CALLS then
     redis.call('RENAME', once.young, once.old)
     bytes, calls, said = bytes - old_bytes, calls - old_calls, 0
@@ -81,7 +81,7 @@ local function remember_all(once, answers)
   local counts = struct.pack(COUNTS, bytes, calls, says and now or said)
   local from = once.from
   totals = counts .. string.sub(totals, OPS_FROM, from - 1) .. once.highest_op .. string.sub(totals, from + OP_BYTES)
-  redis.call('HSET', once.young, 'totals', totals, unpack(news))
+  redis.call('HSET', once.young, 'totals', totals, unpack(fresh))
   if says then redis.call('PEXPIRE', once.young, KEPT_MS) end
   return answers
 end

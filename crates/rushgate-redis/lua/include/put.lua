@@ -14,7 +14,7 @@ local function put_over(q, t, of, body)
   q.revision, q.turn = q.revision + 1, nil
   -- A task with a key may be blocked although it is due.
   local was_due = not t.key and t.due <= now
-  lift(q, t)
+  detach(q, t)
   t.revision = q.revision
   t.due, t.priority, t.max, t.key, t.deadline = of.due, of.priority, of.max, of.key, of.deadline
   if of.mode == DEBOUNCE then t.due = math.min(t.due, t.first + of.max_wait) end

@@ -238,9 +238,9 @@ local events = {
     local watchers = hash_of(q, 'watchers')
     local inboxes = read(watchers, watched)
     if not inboxes then return end
-    local news = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
+    local message = what .. ' ' .. string.match(q.meta, '^rg:{q:(.*)}:meta$')
     for at = 1, #inboxes, 16 do
-      redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), news)
+      redis.call('PUBLISH', 'rg:in:' .. string.sub(inboxes, at, at + 15), message)
     end
     set_field(watchers, watched, false)
   end,
@@ -738,7 +738,7 @@ local function return_turn(q, t)
 end
 
 -- Takes a task out of the set in which it waits or is leased. `stand` or `remove` completes the change.
-local function lift(q, t)
+local function detach(q, t)
   if has(t, LEASED) then
     take_out(q.leases, lease_of(t))
     if q.concurrency then q.woken = q.woken + 1 end
@@ -793,7 +793,7 @@ local function has_ended(q, id, at, how, what)
 end
 
 local function remove(q, t, wake)
-  lift(q, t)
+  detach(q, t)
   set_field(q.records, t.id, false)
   q.size = q.size and q.size - 1
   if t.ran then set_field(q.runs, t.id, false) end
@@ -900,7 +900,7 @@ end
 local function promote(q, t, wake)
   if not has(t, REPLACED) then return false end
   events.note(q, q.moment, t.id, events.requeued, t.attempts)
-  lift(q, t)
+  detach(q, t)
   forget_waits(q, t.id, t.record)
   q.arrival, q.turn = q.arrival + 1, nil
   local record = struct.pack('>I6', q.arrival) .. string.sub(redis.call('HGET', q.newcomers, t.id), 7)
@@ -926,7 +926,7 @@ end
 
 -- A run ends and the task waits again: from `due` on, or in its place from before the claim if `due` is nil.
 local function back(q, t, due, wake)
-  lift(q, t)
+  detach(q, t)
   t.flags, t.note = bit.band(t.flags, FAILED + HAS_PAST + (due and 0 or IN_PLACE)), nil
   if due and q.fifo and t.key then t.flags = t.flags + IN_PLACE end
   t.claim, t.claim_turn, t.till, t.worker, t.due = 0, 0, 0, '', due or t.due
@@ -936,9 +936,9 @@ local function back(q, t, due, wake)
 end
 
 -- Lets a held task run, if it has no dependency left.
-local function go_on(q, t, at)
+local function resume_if_free(q, t, at)
   if beginning(q.dependencies, string.sub(t.record, 1, PLACE_BYTES), 1)[1] then return end
-  lift(q, t)
+  detach(q, t)
   t.held = nil
   store_record(q, t, body_of(t.record))
   q.moment = at
@@ -973,7 +973,7 @@ local function tell(q, ended, most)
     if t and t.held and string.sub(t.record, 1, PLACE_BYTES) == place then
       if well or policy == '2' then
         keep_result(q, place .. id, at, how, what)
-        go_on(q, t, at)
+        resume_if_free(q, t, at)
       else
         local why = how == END_DEAD and 'is dead: ' .. what or how == END_CANCELLED and 'was canceled'
           or how == END_DROPPED and 'was dropped' or 'was deleted'
@@ -1046,13 +1046,13 @@ local function next_waiting(q)
 end
 
 -- When the next task may be claimed: one that waits, or one whose lease ends.
-local function next_to_give(q)
+local function next_to_assign(q)
   return with_head(next_waiting(q), q.leases)
 end
 
 -- The same, or the first deadline, because a task that dies may release others.
 local function next_due(q)
-  local first, deadline = next_to_give(q), first_deadline(q)
+  local first, deadline = next_to_assign(q), first_deadline(q)
   return deadline and math.min(first or deadline, deadline) or first
 end
 
@@ -1075,7 +1075,7 @@ local function wake_listeners(q)
   elseif q.soonest and redis.call('ZCARD', q.listeners) == 0 then
     -- A process that claimed before this call and listens after it sees that it missed a wake-up.
     q.wakes, q.changed = q.wakes + 1, true
-  elseif q.soonest and next_to_give(q) == math.max(q.soonest, free_from(q)) then
+  elseif q.soonest and next_to_assign(q) == math.max(q.soonest, free_from(q)) then
     ring(q, 1)
   end
 end

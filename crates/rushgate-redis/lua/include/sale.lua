@@ -49,7 +49,7 @@ local function sale_keys(first, secret)
   local s = {
     row = KEYS[first], returned = KEYS[first + 1], withdrawn = KEYS[first + 2], buyers = hash(KEYS[first + 3]),
     holds = hash(KEYS[first + 4]), deadlines = sorted_set(KEYS[first + 5]), events = KEYS[first + 6],
-    failed = KEYS[first + 7], skus = {}, news = {}, stamps = {}, beginnings = {}, middles = {},
+    failed = KEYS[first + 7], skus = {}, new_events = {}, stamps = {}, beginnings = {}, middles = {},
   }
   local row = redis.call('HMGET', s.row, 'secret', 'status', 'generation', 'seq', 'hold_us', 'opens_at', 'closes_at',
     'ledger', 'halted_at', 'halt_reason', 'rebuild', 'stopped_at', 'switched_at', 'receipts_until', 'listeners')
@@ -105,9 +105,9 @@ end
 
 -- Notifies the processes that wait for an event, once.
 local function tell_listeners(s)
-  local news = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
+  local message = 'S' .. int(s.seq) .. ' ' .. string.match(s.row, '^rg:{s:(.*)}:')
   for at = 1, #s.listeners, 16 do
-    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), news)
+    redis.call('PUBLISH', 'rg:in:' .. string.sub(s.listeners, at, at + 15), message)
   end
   redis.call('HDEL', s.row, 'listeners')
 end
@@ -117,9 +117,9 @@ local function close_sale(s)
   write_back(s.buyers)
   write_back(s.holds)
   write_back(s.deadlines)
-  in_chunks('RPUSH', s.events, s.news)
-  if s.listeners and #s.news > 0 then tell_listeners(s) end
-  s.news = {}
+  in_chunks('RPUSH', s.events, s.new_events)
+  if s.listeners and #s.new_events > 0 then tell_listeners(s) end
+  s.new_events = {}
   local fields = { 'status', s.status, 'seq', int(s.seq) }
   for no, k in pairs(s.skus) do
     if k.changed then
@@ -132,12 +132,12 @@ end
 
 local function append(s, kind, reservation, units)
   s.seq = s.seq + 1
-  local news, stamp = s.news, s.stamps[kind]
+  local new_events, stamp = s.new_events, s.stamps[kind]
   if not stamp then
     stamp = struct.pack('>I7I1', now, kind)
     s.stamps[kind] = stamp
   end
-  news[#news + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
+  new_events[#new_events + 1] = reservation and stamp .. '\1' .. reservation .. units or stamp .. '\0' .. units
 end
 
 -- Halts the sale until it is rebuilt.
@@ -366,13 +366,13 @@ local function decide(s, h, intent)
 end
 
 -- Expires holds whose deadline has passed.
-local function expire(s, overdue)
-  for _, deadline in ipairs(overdue) do
+local function expire(s, expired)
+  for _, deadline in ipairs(expired) do
     decide(s, load_hold(s, string.sub(deadline, 7)), 'expire')
   end
 end
 
-local function overdue_holds(s, n)
+local function expired_holds(s, n)
   write_back(s.deadlines)
   return redis.call('ZRANGEBYSCORE', s.deadlines.key, '-inf', now_text(), 'LIMIT', '0', n)
 end

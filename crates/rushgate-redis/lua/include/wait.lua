@@ -2,7 +2,7 @@
 -- include: queue
 
 -- What is known of an id: whether it is known at all; and of a task that has ended when, how, and its result or error.
-local function what_is_known(q, id)
+local function state_of(q, id)
   if read(q.records, id) then return true end
   local kept, letter = finished.entry(q, id), redis.call('HGET', q.dead, id)
   if kept and letter and struct.unpack('>I7', letter) > struct.unpack('>I7', kept) then kept = nil end
@@ -24,7 +24,7 @@ local function link_to_others(q, id, place, of)
   end
   if of.open then note(dependencies, place .. policy) end
   for _, other in ipairs(of.others) do
-    local is_known, at, how, what = what_is_known(q, other)
+    local is_known, at, how, what = state_of(q, other)
     if how and (how < END_CANCELLED or policy == '2') then
       keep_result(q, place .. other, at, how, what)
     else
@@ -67,7 +67,7 @@ local function refusal(q, id, of)
   -- Others already wait for this id: its own dependencies could lead back to it.
   if q.linked and beginning(q.dependents, id .. '\0', 1)[1] then return 2, id end
   for _, other in ipairs(of.others) do
-    if not what_is_known(q, other) then return 0, other end
+    if not state_of(q, other) then return 0, other end
   end
 end
 

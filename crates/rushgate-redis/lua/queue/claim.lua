@@ -14,7 +14,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: give
+-- include: assign
 -- include: once
 local WIDTH, TASKS_MOST = 4, 1000
 local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim, WIDTH)
@@ -26,7 +26,7 @@ for request = 1, #once.ops do
 end
 if wanted > TASKS_MOST then return { err = 'INVALID the requests are for more than 1,000 tasks together' } end
 if prepare(q) then return AGAIN end
-local given = q.paused and tasks.none() or give_out(q, wanted, true)
+local given = q.paused and tasks.none() or assign(q, wanted, true)
 local ids, records, runs = given.ids, given.records, given.runs
 
 local taken, first, turn, short = 0, nil, TURNS, {}

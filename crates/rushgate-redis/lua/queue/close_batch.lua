@@ -22,7 +22,7 @@ if t then
   if place then
     redis.call('ZREM', q.dependencies, place .. policy)
     left = redis.call('ZLEXCOUNT', q.dependencies, '[' .. place, '(' .. place .. '\255')
-    go_on(q, t, now)
+    resume_if_free(q, t, now)
   end
 end
 finish(q)

@@ -28,7 +28,7 @@ end
 local PAGE = 500
 
 -- Continues to index waiting tasks by age. True if more are left.
-local function go_on_by_age(q)
+local function continue_by_age(q)
   local from = redis.call('HGET', q.meta, 'age_cursor')
   if not from then return false end
   write_back_queue(q)
@@ -126,7 +126,7 @@ if told and not q.keep_n then
   end
 end
 if by_age then
-  more = go_on_by_age(q)
+  more = continue_by_age(q)
 else
   redis.call('HDEL', q.meta, 'age_cursor')
   redis.call('UNLINK', q.by_age)

@@ -9,7 +9,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: give
+-- include: assign
 -- include: once
 local q, once = queue_keys(1), replay_keys(38, ARGV[1], op_of.claim)
 local answer = remembered(once)
@@ -17,7 +17,7 @@ if answer then return answer end
 if prepare(q) then return AGAIN end
 answer = {}
 if not q.paused then
-  local given = give_out(q, tonumber(ARGV[2]), false)
+  local given = assign(q, tonumber(ARGV[2]), false)
   for at, id in ipairs(given.ids) do
     local record, run = given.records[at], given.runs[at]
     set_field(q.records, id, false)

@@ -6,7 +6,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: give
+-- include: assign
 local q = queue_keys(1)
 if not q.paused and due_tasks(q, 1).ids[1] then
   ring(q, 1)

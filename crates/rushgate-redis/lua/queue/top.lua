@@ -7,7 +7,7 @@
 --
 -- flags: allow-oom
 -- include: now
--- include: give
+-- include: assign
 local q = queue_keys(1)
 if prepare(q) then return AGAIN end
 local answer = {}

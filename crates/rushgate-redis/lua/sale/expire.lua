@@ -12,8 +12,8 @@
 local s = sale_keys(1, ARGV[1])
 if not s then return MISSING end
 if s.halted then return 0 end
-local overdue = overdue_holds(s, ARGV[2])
-if #overdue == 0 then return 0 end
-expire(s, overdue)
+local expired = expired_holds(s, ARGV[2])
+if #expired == 0 then return 0 end
+expire(s, expired)
 close_sale(s)
-return #overdue
+return #expired

@@ -60,10 +60,10 @@ fetch(s.holds, arguments(2, WIDTH))
 fetch(s.buyers, fields)
 
 -- Expired holds may be all that stands in a buyer's way. Once there are none, there are none for the other requests.
-local function overdue_now()
-  local overdue = s.overdue or overdue_holds(s, 100)
-  s.overdue = #overdue == 0 and overdue or nil
-  return overdue
+local function expired_now()
+  local expired = s.expired or expired_holds(s, 100)
+  s.expired = #expired == 0 and expired or nil
+  return expired
 end
 
 local began = false
@@ -80,11 +80,11 @@ local function answer(id, buyer, cart)
   local same = wanted.same
   -- The reason to refuse: the purchase limit, or the first line that is short.
   local refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
-  local overdue = refusal and overdue_now()
-  if refusal and #overdue == 0 then return refusal end
+  local expired = refusal and expired_now()
+  if refusal and #expired == 0 then return refusal end
   began = true
   if refusal then
-    expire(s, overdue)
+    expire(s, expired)
     refusal = over_limit(s, wanted, buyer) or short_of(s, wanted, same)
     if refusal then return refusal end
   end

@@ -194,7 +194,7 @@ fn every_verb_is_a_function_once_and_every_piece_is_there_once() {
 }
 
 /// Hash of the headers, of the key descriptions in the shared pieces, and of the formats of packed records.
-const CONTRACT: &str = "42764d60f6013d8f";
+const CONTRACT: &str = "67b303186ad21ed3";
 
 #[test]
 fn the_protocol_has_another_number_when_the_contract_is_another() {

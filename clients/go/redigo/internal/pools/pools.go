@@ -23,7 +23,7 @@ var (
 )
 
 func init() {
-	testenv.Use(testenv.Library{Name: "redigo", Targets: []string{"redis", "valkey", "sentinel", "tls"}, Open: open})
+	testenv.Use(testenv.Library{Name: "redigo", Targets: []string{"redis", "sentinel", "tls"}, Open: open})
 }
 
 // open returns a client on the pool that all clients of a URL share.

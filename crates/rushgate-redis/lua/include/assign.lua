@@ -174,7 +174,7 @@ end
 
 -- Removes the first due tasks from where they wait, in order, and returns them as `due_tasks` does. When a key group
 -- has had its turn, its priority is read again, because the group may have another due task.
-local function give_out(q, n, leased)
+local function assign(q, n, leased)
   write_back_queue(q)
   local found = tasks.none()
   n = math.min(n, allowed(q))
