@@ -21,7 +21,7 @@ pub enum Topic {
     Token(Token),
     /// A queue may have a task to claim. See [`ready`](crate::Verbs::ready).
     Ready(QueueName),
-    /// A task may have finished. See [`over`](crate::Verbs::finished).
+    /// A task may have finished. See [`finished`](crate::Verbs::finished).
     Finished(QueueName, TaskId),
     /// A log may have an event with a greater number. See [`next_event`](crate::Verbs::next_event) and
     /// [`next_sale_event`](crate::Verbs::next_sale_event).

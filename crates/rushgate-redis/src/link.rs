@@ -92,7 +92,7 @@ impl Link {
         self.slot().conn.take_if(|current| Arc::ptr_eq(current, conn));
     }
 
-    /// Whether a connection exists. It may have been lost without notification.
+    /// Whether a connection exists. It may have been lost without notice.
     pub(crate) fn is_connected(&self) -> bool {
         self.slot().conn.is_some()
     }

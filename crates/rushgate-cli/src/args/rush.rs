@@ -4,7 +4,7 @@ use crate::duration;
 use crate::exit::Fault;
 use crate::globals::is_http;
 
-/// Simulate a flash sale with a load of buyers, and audit it.
+/// Simulate a flash sale with a crowd of buyers, and audit it.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -158,7 +158,7 @@ impl ClusterGroup {
     }
 
     /// Keeps the replicas away from a primary while it runs: only the primary has what it acknowledges from now on.
-    /// Its clients and the other nodes do not notification.
+    /// Its clients and the other nodes do not notice.
     pub fn cut_off_replicas(&self, primary: usize) {
         cut_off_replicas(&self.nodes[primary]);
     }

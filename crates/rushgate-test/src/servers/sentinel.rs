@@ -122,7 +122,7 @@ impl SentinelGroup {
     }
 
     /// Keeps the replicas away from the primary while it runs: only the primary has what it acknowledges from now on.
-    /// Its clients and the sentinels do not notification. Sentinels promote a replica that was away for less than ten times
+    /// Its clients and the sentinels do not notice. Sentinels promote a replica that was away for less than ten times
     /// the down-after period.
     pub fn cut_off_replicas(&self) {
         cut_off_replicas(&self.servers[self.primary()]);

@@ -1,4 +1,4 @@
-//! Programs are tested on the in-memory store: its clock moves on request, and waiting clients notification.
+//! Programs are tested on the in-memory store: its clock moves on request, and waiting clients notice.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,7 +17,7 @@ pub(crate) struct Waiters(Mutex<Waiting>);
 #[derive(Default)]
 pub(crate) struct Waiting {
     pub of: HashMap<ReservationId, Vec<oneshot::Sender<()>>>,
-    /// Whether a task reads the sale for them for the sale.
+    /// Whether a task reads the sale for them.
     pub is_watched: bool,
     /// Generation and event number up to which waiters were woken. It outlives that task: one that starts while
     /// the waiters of its predecessor still read would wake them all once more.
