@@ -15,7 +15,7 @@ use crate::files;
 use crate::globals::{Globals, is_http};
 use crate::log;
 use crate::output::Output;
-use crate::settings::{REFERENCE, Settings, Tls};
+use crate::settings::{REFERENCE, Settings};
 use crate::signals::Signals;
 
 /// ID, SKU and number of units of the demo sale.
@@ -139,52 +139,40 @@ fn server(
     ledger: Option<Arc<dyn Ledger>>,
     output: Output,
 ) -> Result<Server> {
-    let connections = usize::try_from(args.connections.get()).unwrap_or(usize::MAX);
-    let mut server = Server::new(client)
-        .insecure(args.insecure)
-        .longest_wait(args.longest_wait)
-        .arrival(args.arrival)
-        .grace(args.grace)
-        .connections(connections);
-    if let Some(ledger) = ledger {
-        server = server.ledger(ledger);
+    if let Some(path) = args.tokens.as_ref().filter(|path| !path.exists()) {
+        output.warn(format_args!(
+            "token file `{0}` does not exist, so every request is refused; create a token: rushgate token create NAME \
+             --role ROLE --tokens {0}",
+            path.display()
+        ));
     }
-    if let Some(path) = &args.tokens {
-        if !path.exists() {
-            output.warn(format_args!(
-                "token file `{0}` does not exist, so every request is refused; create a token: rushgate token create \
-                 NAME --role ROLE --tokens {0}",
-                path.display()
-            ));
-        }
-        server = server.tokens(TokenFile::at(path));
+    let check = match &args.check_url {
+        Some(url) => Some(PostCheck::new(url, args.check_secret_file.as_deref())?),
+        None => None,
+    };
+    if check.as_ref().is_some_and(|check| !check.is_signed()) {
+        output.note(format_args!(
+            "note: bot-check requests are not signed; set {} or --check-secret-file",
+            check::SECRET
+        ));
     }
-    if let Some(Tls { certificate, key }) = args.tls() {
-        server = server.tls(certificate, key);
-    }
-    if let Some(path) = &args.audit_log {
-        server = server.audit_log(path);
-    }
-    if let Some(rate) = args.limit_buyer {
-        server = server.limit_buyer(rate);
-    }
-    if let Some(rate) = args.limit_address {
-        server = server.limit_address(rate);
-    }
-    if let Some(url) = &args.check_url {
-        let asked = PostCheck::new(url, args.check_secret_file.as_deref())?;
-        if !asked.is_signed() {
-            output.note(format_args!(
-                "note: bot-check requests are not signed; set {} or --check-secret-file",
-                check::SECRET
-            ));
-        }
-        server = server.check(Arc::new(asked), args.check_rules());
-        if let Some(page) = &args.check_page {
-            server = server.check_page(page);
-        }
-    }
-    let server = args.proxies.iter().copied().fold(server, Server::proxy);
-    let server = args.hosts.iter().fold(server, |server, host| server.host(host));
-    Ok(args.origins.iter().cloned().fold(server, Server::origin))
+    Ok(Server {
+        ledger,
+        tokens: args.tokens.as_ref().map(TokenFile::at),
+        tls: args.tls_cert.clone().zip(args.tls_key.clone()),
+        audit_log: args.audit_log.clone(),
+        insecure: args.insecure,
+        hosts: args.hosts.clone(),
+        origins: args.origins.clone(),
+        limit_buyer: args.limit_buyer,
+        limit_address: args.limit_address,
+        proxies: args.proxies.clone(),
+        check: check.map(|check| (Arc::new(check) as _, args.check_rules())),
+        check_page: args.check_page.clone(),
+        longest_wait: args.longest_wait,
+        arrival: args.arrival,
+        grace: args.grace,
+        connections: usize::try_from(args.connections.get()).unwrap_or(usize::MAX),
+        ..Server::new(client)
+    })
 }

@@ -37,7 +37,11 @@ pub(crate) struct Limits {
 
 impl Limits {
     pub fn new(of_buyer: Option<Rate>, of_address: Option<Rate>, proxies: Vec<IpAddr>) -> Self {
-        Self { of_buyer: of_buyer.map(Meter::new), of_address: of_address.map(Meter::new), proxies }
+        Self {
+            of_buyer: of_buyer.map(Meter::new),
+            of_address: of_address.map(Meter::new),
+            proxies: proxies.iter().map(IpAddr::to_canonical).collect(),
+        }
     }
 
     /// Refuses a buyer who exceeds a limit. The request counts for the address even if the buyer's limit

@@ -47,16 +47,19 @@ const READ_TIMES: u32 = 3;
 /// Pause before the next accept when no file descriptor is left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// The Rushgate HTTP server: configure it, then [`bind`](Self::bind) it.
+/// The Rushgate HTTP server: set its fields, then [`bind`](Self::bind) it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> rushgate::Result<()> {
+/// use std::time::Duration;
+///
 /// use rushgate::{CancellationToken, Rushgate};
 /// use rushgate_server::Server;
 ///
 /// let client = Rushgate::connect("sqlite::memory:").await?;
-/// let bound = Server::new(client.clone()).bind("127.0.0.1:0".parse().expect("an address")).await?;
+/// let server = Server { grace: Duration::from_secs(30), ..Server::new(client.clone()) };
+/// let bound = server.bind("127.0.0.1:0".parse().expect("an address")).await?;
 /// println!("http://{}", bound.address());
 ///
 /// let shutdown = CancellationToken::new();
@@ -68,24 +71,54 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// ```
 #[must_use = "nothing is served before `bind`"]
 pub struct Server {
-    client: Rushgate,
-    ledger: Option<Arc<dyn Ledger>>,
-    tokens: Option<TokenFile>,
-    tls: Option<(PathBuf, PathBuf)>,
-    audit_log: Option<PathBuf>,
-    insecure: bool,
-    hosts: Vec<String>,
-    origins: Vec<Origin>,
-    of_buyer: Option<Rate>,
-    of_address: Option<Rate>,
-    proxies: Vec<IpAddr>,
-    check: Option<(Arc<dyn BuyerCheck>, CheckRules)>,
-    check_page: Option<String>,
-    longest_wait: Duration,
-    arrival: Duration,
-    grace: Duration,
-    connections: usize,
-    services: bool,
+    /// The client whose store is served.
+    pub client: Rushgate,
+    /// Writes the orders of each sale with a ledger to this one, and audits against it.
+    pub ledger: Option<Arc<dyn Ledger>>,
+    /// Requires a token from this file for every request, and enforces its role and scopes.
+    pub tokens: Option<TokenFile>,
+    /// Serves TLS 1.2 and 1.3 only. The first PEM file has the server's certificate and then its chain; the second one
+    /// has its key. Replaced files apply to new connections within a second.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Appends an audit log of admin actions to this file: one line of JSON per request that requires an operator and
+    /// may change something, with the caller, the address and the answer.
+    pub audit_log: Option<PathBuf>,
+    /// Allows addresses other than loopback without tokens. Every client that reaches the address is an operator.
+    pub insecure: bool,
+    /// Host names for which requests are accepted when there are no tokens. Names and addresses of loopback are always
+    /// accepted; others are refused, so that a web page cannot reach the server under a name of its own (DNS
+    /// rebinding).
+    pub hosts: Vec<String>,
+    /// Allows pages from these origins to send requests and read the answers (CORS). Without them browsers allow only
+    /// the server's own pages. Browser credentials such as cookies are never allowed.
+    pub origins: Vec<Origin>,
+    /// Rate limit for each buyer in this process, if the token names the buyer. A full period's quota may come as a
+    /// burst. Default: no limit.
+    pub limit_buyer: Option<Rate>,
+    /// Rate limit for each client address, or each IPv6 network of 64 bits. It applies to buyers only: a shop's
+    /// backend sends requests for many buyers. Default: no limit.
+    pub limit_address: Option<Rate>,
+    /// Trusts `X-Forwarded-For` from these proxies for the client address.
+    pub proxies: Vec<IpAddr>,
+    /// Runs a bot check on each buyer who wants to join a waiting room, or to reserve where there is none. Requests
+    /// that can be answered without the store skip it. Workers and operators are not checked: a shop's backend sells
+    /// to many buyers.
+    pub check: Option<(Arc<dyn BuyerCheck>, CheckRules)>,
+    /// URL where a buyer's page gets the proof for the [check](Self::check). Refusals carry it as `prove_at`.
+    pub check_page: Option<String>,
+    /// Maximum wait that `Prefer: wait` can ask for. Default: 60 s.
+    pub longest_wait: Duration,
+    /// Time limit for the headers of a request, and again for its body. Default: 10 s. Slower clients are
+    /// disconnected, so that nobody can hold many connections by sending little. On Linux a client that reads nothing
+    /// of its answer for three times as long is disconnected too.
+    pub arrival: Duration,
+    /// Grace period for running requests after shutdown begins. Default: 10 s.
+    pub grace: Duration,
+    /// Maximum number of connections. Default: 50,000. Further ones wait to be accepted.
+    pub connections: usize,
+    /// Whether this server runs the background services: it ends expired holds, delivers orders and fires schedules.
+    /// Turn them off where other processes of the same store run them. Default: true.
+    pub services: bool,
 }
 
 impl fmt::Debug for Server {
@@ -106,8 +139,8 @@ impl Server {
             insecure: false,
             hosts: Vec::new(),
             origins: Vec::new(),
-            of_buyer: None,
-            of_address: None,
+            limit_buyer: None,
+            limit_address: None,
             proxies: Vec::new(),
             check: None,
             check_page: None,
@@ -117,119 +150,6 @@ impl Server {
             connections: 50_000,
             services: true,
         }
-    }
-
-    /// Whether this server runs the background services: it ends expired holds, delivers orders and fires schedules.
-    /// Turn them off where other processes of the same store run them. Default: true.
-    pub fn services(self, services: bool) -> Self {
-        Self { services, ..self }
-    }
-
-    /// Writes the orders of each sale with a ledger to this one, and audits against it.
-    pub fn ledger(mut self, ledger: Arc<dyn Ledger>) -> Self {
-        self.ledger = Some(ledger);
-        self
-    }
-
-    /// Requires a token from this file for every request, and enforces its role and scopes.
-    pub fn tokens(mut self, file: TokenFile) -> Self {
-        self.tokens = Some(file);
-        self
-    }
-
-    /// Serves TLS 1.2 and 1.3 only. `certificates` is a PEM file with the server's certificate first and its chain
-    /// after it; `key` is the PEM file of its key. Replaced files apply to new connections within a second.
-    pub fn tls(mut self, chain: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
-        self.tls = Some((chain.into(), key.into()));
-        self
-    }
-
-    /// Appends an audit log of admin actions to this file: one line of JSON per request that requires an operator and
-    /// may change something, with the caller, the address and the answer.
-    pub fn audit_log(mut self, path: impl Into<PathBuf>) -> Self {
-        self.audit_log = Some(path.into());
-        self
-    }
-
-    /// Allows addresses other than loopback without tokens. Every client that reaches the address is an operator.
-    pub fn insecure(mut self, insecure: bool) -> Self {
-        self.insecure = insecure;
-        self
-    }
-
-    /// Accepts requests for this host name when there are no tokens. Names and addresses of loopback are always
-    /// accepted; others are refused, so that a web page cannot reach the server under a name of its own (DNS
-    /// rebinding).
-    pub fn host(mut self, name: impl Into<String>) -> Self {
-        self.hosts.push(name.into());
-        self
-    }
-
-    /// Allows pages from this origin to send requests and read the answers (CORS). Without it browsers allow only the
-    /// server's own pages. Browser credentials such as cookies are never allowed.
-    pub fn origin(mut self, origin: Origin) -> Self {
-        self.origins.push(origin);
-        self
-    }
-
-    /// Rate limit for each buyer in this process, if the token names the buyer. A full period's quota may come as a
-    /// burst. Default: no limit.
-    pub fn limit_buyer(mut self, rate: Rate) -> Self {
-        self.of_buyer = Some(rate);
-        self
-    }
-
-    /// Rate limit for each client address, or each IPv6 network of 64 bits. It applies to buyers only: a shop's
-    /// backend sends requests for many buyers.
-    pub fn limit_address(mut self, rate: Rate) -> Self {
-        self.of_address = Some(rate);
-        self
-    }
-
-    /// Trusts this proxy's `X-Forwarded-For` for the client address.
-    pub fn proxy(mut self, address: IpAddr) -> Self {
-        self.proxies.push(address.to_canonical());
-        self
-    }
-
-    /// Runs a bot check on each buyer who wants to join a waiting room, or to reserve where there is none. Requests
-    /// that can be answered without the store skip it. Workers and operators are not checked: a shop's backend sells
-    /// to many buyers.
-    pub fn check(mut self, check: Arc<dyn BuyerCheck>, rules: CheckRules) -> Self {
-        self.check = Some((check, rules));
-        self
-    }
-
-    /// URL where a buyer's page gets the proof for the [check](Self::check). Refusals carry it as `prove_at`.
-    pub fn check_page(mut self, url: impl Into<String>) -> Self {
-        self.check_page = Some(url.into());
-        self
-    }
-
-    /// Maximum wait that `Prefer: wait` can ask for. Default: 60 s.
-    pub fn longest_wait(mut self, longest: Duration) -> Self {
-        self.longest_wait = longest;
-        self
-    }
-
-    /// Time limit for the headers of a request, and again for its body. Default: 10 s. Slower clients are
-    /// disconnected, so that nobody can hold many connections by sending little. On Linux a client that reads nothing
-    /// of its answer for three times as long is disconnected too.
-    pub fn arrival(mut self, arrival: Duration) -> Self {
-        self.arrival = arrival;
-        self
-    }
-
-    /// Grace period for running requests after shutdown begins. Default: 10 s.
-    pub fn grace(mut self, grace: Duration) -> Self {
-        self.grace = grace;
-        self
-    }
-
-    /// Maximum number of connections. Default: 50,000. Further ones wait to be accepted.
-    pub fn connections(mut self, connections: usize) -> Self {
-        self.connections = connections;
-        self
     }
 
     /// Listens on this address. Port 0 selects a free port.
@@ -247,8 +167,8 @@ impl Server {
                 "Create tokens, or pass --insecure if every client that can reach the address is trusted.",
             ));
         }
-        self.of_buyer.iter().chain(&self.of_address).try_for_each(Rate::check)?;
-        if self.tokens.is_none() && (self.of_buyer.is_some() || self.of_address.is_some()) {
+        self.limit_buyer.iter().chain(&self.limit_address).try_for_each(Rate::check)?;
+        if self.tokens.is_none() && (self.limit_buyer.is_some() || self.limit_address.is_some()) {
             return Err(Error::misconfigured(
                 "rate limits per buyer or address require tokens: without tokens every client is an operator",
             ));
@@ -285,7 +205,7 @@ impl Server {
             authenticator,
             is_tls: tls.is_some(),
             hosts,
-            limits: Limits::new(self.of_buyer, self.of_address, self.proxies),
+            limits: Limits::new(self.limit_buyer, self.limit_address, self.proxies),
             check: self.check.map(|(check, rules)| Checker::new(check, rules, self.check_page)),
             audit_log,
             origins: self.origins.into(),

@@ -10,7 +10,7 @@ use rushgate_core::{
     Store, TaskId, Token, Verbs,
 };
 use rushgate_http::HttpStore;
-use rushgate_server::{NewToken, Role, TokenFile};
+use rushgate_server::{NewToken, Role, Server, TokenFile};
 use rushgate_test::MemoryStore;
 use tempfile::TempDir;
 
@@ -27,8 +27,11 @@ impl Office {
         let tokens = TokenFile::at(dir.path().join("tokens.json"));
         tokens.create(new_token(Role::Operator, &[])).unwrap();
         let log = dir.path().join("audit.jsonl");
-        let of_server = tokens.clone();
-        let stand = Stand::serve(Arc::new(memory.clone()), |server| server.tokens(of_server).audit_log(log));
+        let stand = Stand::serve(Arc::new(memory.clone()), |server| Server {
+            tokens: Some(tokens.clone()),
+            audit_log: Some(log),
+            ..server
+        });
         Self { stand, tokens, dir }
     }
 

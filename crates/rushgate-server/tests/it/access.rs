@@ -236,10 +236,13 @@ async fn a_buyer_and_an_address_ask_as_often_as_they_may() {
         let key = file.create_key("shop", Vec::new()).unwrap();
         keys = Some((key, file.create(new_token(Role::Worker, &[])).unwrap().1));
         let hour = std::time::Duration::from_secs(3_600);
-        let server = server
-            .limit_buyer(rushgate::queue::Rate::new(3, hour))
-            .limit_address(rushgate::queue::Rate::new(5, hour));
-        server.tokens(file).proxy("127.0.0.1".parse().unwrap())
+        Server {
+            limit_buyer: Some(rushgate::queue::Rate::new(3, hour)),
+            limit_address: Some(rushgate::queue::Rate::new(5, hour)),
+            tokens: Some(file),
+            proxies: vec!["127.0.0.1".parse().unwrap()],
+            ..server
+        }
     })
     .await;
     let (key, worker) = keys.unwrap();
@@ -285,8 +288,11 @@ async fn beyond_loopback_a_server_wants_tokens() {
     assert!(refused.is_misconfigured() && refused.to_string().contains("other machines"), "{refused}");
     let dir = tempfile::tempdir().unwrap();
     let file = TokenFile::at(dir.path().join("tokens.json"));
-    drop(Server::new(client.clone()).tokens(file).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
-    drop(Server::new(client.clone()).insecure(true).bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
+    let with_tokens = Server { tokens: Some(file), ..Server::new(client.clone()) };
+    let insecure = Server { insecure: true, ..Server::new(client.clone()) };
+    for server in [with_tokens, insecure] {
+        drop(server.bind("127.0.0.1:0".parse().unwrap()).await.unwrap());
+    }
     client.close().await.unwrap();
 }
 
@@ -296,7 +302,7 @@ async fn what_operators_do_is_written_down_and_what_others_do_is_not() {
     let stand = Stand::with(|server, dir| {
         let tokens = TokenFile::at(dir.path().join("tokens.json"));
         file = Some(tokens.clone());
-        server.tokens(tokens).audit_log(dir.path().join("audit.jsonl"))
+        Server { tokens: Some(tokens), audit_log: Some(dir.path().join("audit.jsonl")), ..server }
     })
     .await;
     let file = file.unwrap();

@@ -2,17 +2,15 @@
 
 use crate::common::{Ask, Said, Stand};
 use rushgate::store::Page;
-use rushgate_server::TokenFile;
+use rushgate_server::{Server, TokenFile};
 use serde_json::json;
 
 const SHOP: &str = "https://shop.example";
 const TASKS: &str = "/v1/queues/mail/tasks";
 
 async fn stand() -> Stand {
-    Stand::with(|server, _| {
-        server.origin(SHOP.parse().unwrap()).origin("http://localhost:5173".parse().unwrap())
-    })
-    .await
+    let origins = [SHOP, "http://localhost:5173"].map(|origin| origin.parse().unwrap()).into();
+    Stand::with(|server, _| Server { origins, ..server }).await
 }
 
 fn preflight(origin: &str) -> Ask {
@@ -49,7 +47,8 @@ async fn without_origins_no_page_elsewhere_is_let_in() {
 /// A proxy that terminates TLS reports the scheme of its client.
 #[tokio::test]
 async fn behind_a_proxy_an_origin_has_the_scheme_that_the_proxy_names() {
-    let stand = Stand::with(|server, _| server.proxy("127.0.0.1".parse().unwrap())).await;
+    let proxies = vec!["127.0.0.1".parse().unwrap()];
+    let stand = Stand::with(|server, _| Server { proxies, ..server }).await;
     let from = |scheme: &str| put_limits_from(&format!("{scheme}://{}", stand.address));
     let said = stand.ask(from("http").header("x-forwarded-proto", "https")).await;
     assert_eq!(said.code(), "bad_origin");
@@ -168,7 +167,8 @@ async fn a_write_that_a_browser_sends_for_another_site_is_refused_without_an_ori
 #[tokio::test]
 async fn a_named_origin_is_no_token() {
     let stand = Stand::with(|server, dir| {
-        server.tokens(TokenFile::at(dir.path().join("tokens.json"))).origin(SHOP.parse().unwrap())
+        let tokens = Some(TokenFile::at(dir.path().join("tokens.json")));
+        Server { tokens, origins: vec![SHOP.parse().unwrap()], ..server }
     })
     .await;
     assert_eq!(stand.ask(preflight(SHOP)).await.status, 204, "browsers send no token with a preflight");

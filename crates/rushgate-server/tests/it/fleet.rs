@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::common::{Ask, Stand, eventually};
 use rushgate::Ledger;
+use rushgate_server::Server;
 use rushgate_test::servers::{Kind, RedisServer, RedisSetup};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -36,8 +37,10 @@ impl Fleet {
     async fn new(store: &str, snapshot: TempDir, redis: Option<RedisServer>) -> Self {
         let orders = format!("sqlite:{}", snapshot.path().join("orders.db").display());
         let ledgers = [(); 2].map(|()| rushgate::connect_ledger(&orders).unwrap());
-        let one = Stand::on(store, |server, _| server.ledger(Arc::clone(&ledgers[0]))).await;
-        let two = Stand::on(store, |server, _| server.ledger(Arc::clone(&ledgers[1]))).await;
+        let one =
+            Stand::on(store, |server, _| Server { ledger: Some(Arc::clone(&ledgers[0])), ..server }).await;
+        let two =
+            Stand::on(store, |server, _| Server { ledger: Some(Arc::clone(&ledgers[1])), ..server }).await;
         Self { one: Arc::new(one), two: Arc::new(two), ledgers, _books: snapshot, _redis: redis }
     }
 

@@ -260,7 +260,7 @@ async fn a_body_that_breaks_off_changes_nothing() {
 
 #[tokio::test]
 async fn who_sends_too_slowly_loses_the_connection() {
-    let stand = Stand::with(|server, _| server.arrival(Duration::from_millis(50))).await;
+    let stand = Stand::with(|server, _| Server { arrival: Duration::from_millis(50), ..server }).await;
     // The request never completes: the server must not wait for it.
     let said = raw(&stand, b"GET /healthz HTTP/1.1\r\nHost: local").await;
     assert!(said.is_empty() || said.starts_with("HTTP/1.1 408"), "{said}");
@@ -311,7 +311,7 @@ async fn a_body_that_waits_to_be_asked_for_is_not_asked_for_in_vain() {
 #[cfg(target_os = "linux")]
 #[tokio::test]
 async fn who_reads_nothing_loses_the_connection() {
-    let stand = Stand::with(|server, _| server.arrival(Duration::from_millis(200))).await;
+    let stand = Stand::with(|server, _| Server { arrival: Duration::from_millis(200), ..server }).await;
     let mut stream = TcpStream::connect(stand.address).await.unwrap();
     let ask = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(100);
     // Most answers fit into the buffers, so send more requests than the two sides can buffer.

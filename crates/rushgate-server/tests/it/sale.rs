@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::common::{Ask, Said, Stand, eventually, new_token};
-use rushgate_server::{Role, TokenFile};
+use rushgate_server::{Role, Server, TokenFile};
 use rushgate_test::servers::PostgresServer;
 use serde_json::{Value, json};
 
@@ -133,7 +133,7 @@ async fn a_stock_that_is_added_under_one_key_is_added_once() {
 #[tokio::test]
 async fn orders_go_to_the_ledger_while_the_server_runs() {
     let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
-    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let stand = Stand::with(|server, _| Server { ledger: Some(ledger.clone()), ..server }).await;
     opened(&stand, phones(2)).await;
     let hold = reserve(&stand, "ann", "k").await.ok(202);
     let path = format!("/v1/sales/phones/reservations/{}", hold["id"].as_str().unwrap());
@@ -154,7 +154,7 @@ async fn orders_go_to_the_ledger_while_the_server_runs() {
 async fn a_ledger_that_is_away_is_down_and_the_server_ready() {
     let mut postgres = PostgresServer::start();
     let ledger = rushgate::connect_ledger(&postgres.url()).unwrap();
-    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let stand = Stand::with(|server, _| Server { ledger: Some(ledger.clone()), ..server }).await;
     let ready = async || stand.get("/readyz").await.ok(200)["ledger"].clone();
     assert_eq!(ready().await, "up");
     postgres.stop();
@@ -217,7 +217,7 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
     let stand = Stand::with(|server, dir| {
         let tokens = TokenFile::at(dir.path().join("tokens.json"));
         file = Some(tokens.clone());
-        server.tokens(tokens).ledger(ledger.clone())
+        Server { tokens: Some(tokens), ledger: Some(ledger.clone()), ..server }
     })
     .await;
     let file = file.unwrap();
@@ -276,7 +276,7 @@ async fn a_worker_token_can_forge_neither_an_order_nor_the_stock() {
 #[tokio::test]
 async fn a_sale_has_a_ledger_if_the_server_has_one_unless_the_request_says_otherwise() {
     let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
-    let with = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let with = Stand::with(|server, _| Server { ledger: Some(ledger.clone()), ..server }).await;
     let without = Stand::open().await;
     let create = async |stand: &Stand, id: &str, more: Value| {
         let mut body = json!({ "id": id, "skus": [{ "sku": "phone", "units": 1 }] });
@@ -309,7 +309,7 @@ async fn orders_that_the_ledger_cannot_record_are_shown_counted_and_retried() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("orders.db");
     let ledger = rushgate::connect_ledger(&format!("sqlite:{}", file.display())).unwrap();
-    let stand = Stand::with(|server, _| server.ledger(ledger.clone())).await;
+    let stand = Stand::with(|server, _| Server { ledger: Some(ledger.clone()), ..server }).await;
     opened(&stand, phones(3)).await;
     let lag = async || {
         let sale = stand.get("/v1/sales/phones").await.ok(200);
@@ -373,7 +373,7 @@ async fn an_ended_sale_whose_ledger_is_behind_is_looked_after() {
     sale.withdraw_stock(&"phone".parse().unwrap(), 1).await.unwrap();
     sale.end().await.unwrap();
     let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
-    let stand = Stand::on(&store, |server, _| server.ledger(ledger.clone())).await;
+    let stand = Stand::on(&store, |server, _| Server { ledger: Some(ledger.clone()), ..server }).await;
     eventually(async || {
         let state = sale.state().await.unwrap();
         state.orders.unwrap().through == state.seq

@@ -36,7 +36,7 @@ async fn stand(certificates: &Certificates) -> Stand {
 async fn short_timeout_stand(certificates: &Certificates, arrival: Duration) -> Stand {
     let tls = |server: Server, dir: &TempDir| {
         lay_out(certificates, dir);
-        server.tls(dir.path().join("crt"), dir.path().join("key")).arrival(arrival)
+        Server { tls: Some((dir.path().join("crt"), dir.path().join("key"))), arrival, ..server }
     };
     Stand::with(tls).await
 }
@@ -126,7 +126,8 @@ async fn files_that_cannot_be_used_are_named_before_anything_is_served() {
         (ours.certificate(), other.key(), "does not match the certificate"),
     ] {
         let client = Rushgate::connect("sqlite::memory:").await.unwrap();
-        let bound = Server::new(client.clone()).tls(chain, key).bind("127.0.0.1:0".parse().unwrap()).await;
+        let server = Server { tls: Some((chain, key)), ..Server::new(client.clone()) };
+        let bound = server.bind("127.0.0.1:0".parse().unwrap()).await;
         let error = bound.expect_err("it is refused");
         assert!(error.is_misconfigured() && error.to_string().contains(named), "{error:?}");
         client.close().await.unwrap();

@@ -13,7 +13,7 @@ use rushgate::worker::prometheus;
 use rushgate::{
     BuyerId, CancellationToken, IdempotencyKey, Line, Reserved, Rushgate, SaleBuilder, Sku, Worker,
 };
-use rushgate_server::{NewToken, Role, TokenFile};
+use rushgate_server::{NewToken, Role, Server, TokenFile};
 use rushgate_test::MemoryStore;
 use serde_json::{Value, json};
 
@@ -190,7 +190,9 @@ async fn a_damaged_sale_does_not_hide_the_others() {
     let file = TokenFile::at(dir.path().join("tokens.json"));
     let [operator, buyer] =
         [Role::Operator, Role::Buyer].map(|role| file.create(new_token(role, &[])).unwrap().1);
-    let stand = Stand::on(&format!("sqlite:{}", path.display()), |server, _| server.tokens(file)).await;
+    let stand =
+        Stand::on(&format!("sqlite:{}", path.display()), |server, _| Server { tokens: Some(file), ..server })
+            .await;
     for id in ["adrift", "sound"] {
         stand.client.create_sale(SaleBuilder::new(id).sku("x", 5, 1)).await.unwrap();
         stand.client.sale(id).unwrap().open().await.unwrap();
@@ -281,7 +283,7 @@ async fn attempts_to_reserve_are_counted_by_their_answers() {
         worker = tokens.create(new_token(Role::Operator, &["sale:s*"])).unwrap().1;
         buyer =
             tokens.create(NewToken { buyer: "eve".parse().ok(), ..new_token(Role::Buyer, &[]) }).unwrap().1;
-        server.tokens(tokens).limit_buyer(rushgate::queue::Rate::new(2, day))
+        Server { tokens: Some(tokens), limit_buyer: Some(rushgate::queue::Rate::new(2, day)), ..server }
     })
     .await;
     sale(&stand).await;
@@ -380,7 +382,7 @@ async fn shown_by_a_worker() -> String {
 /// Metrics of a server with a ledger, a sale, a reservation and a task.
 async fn shown_by_a_server() -> String {
     let ledger = rushgate::connect_ledger("sqlite::memory:").unwrap();
-    let stand = Stand::with(|server, _| server.ledger(ledger)).await;
+    let stand = Stand::with(|server, _| Server { ledger: Some(ledger), ..server }).await;
     let body = json!({ "id": "s", "skus": [{ "sku": "x", "units": 5, "per_buyer": 5 }] });
     stand.post("/v1/sales", body).await.ok(201);
     stand.post("/v1/sales/s/open", json!({})).await.ok(200);
@@ -566,7 +568,7 @@ async fn the_audit_log_is_for_operators_and_only_about_what_their_scopes_cover()
         {
             operators.push(tokens.create(new_token(role, scopes)).unwrap().1);
         }
-        server.tokens(tokens).audit_log(dir.path().join("audit.log"))
+        Server { tokens: Some(tokens), audit_log: Some(dir.path().join("audit.log")), ..server }
     })
     .await;
     let ask = async |method: &str, path: &str, token: &str| {

@@ -30,7 +30,7 @@ impl Stand {
         let (runtime, shutdown) = (runtime.expect("a runtime starts"), CancellationToken::new());
         let server = {
             let _context = runtime.enter();
-            set_up(Server::new(Rushgate::with_store(store)).services(false))
+            set_up(Server { services: false, ..Server::new(Rushgate::with_store(store)) })
         };
         let (tell, told) = std::sync::mpsc::channel();
         let end = shutdown.clone();

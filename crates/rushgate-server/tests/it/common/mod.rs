@@ -141,7 +141,7 @@ impl Stand {
             for role in Role::ALL {
                 tokens.create(new_token(role, &[])).unwrap();
             }
-            server.tokens(tokens)
+            Server { tokens: Some(tokens), ..server }
         })
         .await;
         (stand, file.unwrap())
