@@ -110,33 +110,7 @@ pub(crate) fn until(body: Body, end: impl Future<Output = ()> + Send + 'static) 
     }))
 }
 
-/// A body that keeps a value alive.
-struct Kept<T> {
-    body: Body,
-    _kept: T,
-}
-
 /// The body, which keeps `kept` alive until the connection has taken the body or dropped it.
-pub(crate) fn keeping<T: Send + Unpin + 'static>(body: Body, kept: T) -> Body {
-    Body::new(Kept { body, _kept: kept })
-}
-
-impl<T: Unpin> HttpBody for Kept<T> {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
-    }
+pub(crate) fn keeping(body: Body, kept: impl Send + 'static) -> Body {
+    Body::new(body.inspect_frame(move |_| _ = &kept))
 }

@@ -1,15 +1,11 @@
 //! Successful answers.
 
-use std::convert::Infallible;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use crate::body::Body;
-use hyper::body::{Body as HttpBody, Bytes};
-use hyper::body::{Frame, SizeHint};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
 use hyper::http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use serde::Serialize;
 
+use crate::body::Body;
 use crate::problem::Problem;
 
 /// Result of a verb: a view, or a problem.
@@ -75,7 +71,15 @@ impl<T: Serialize> From<Reply<T>> for Response<Body> {
             }
         };
         let body = match reply.rollback {
-            Some(rollback) => Body::new(GuardedBody { bytes: Some(bytes), rollback: Some(rollback) }),
+            Some(rollback) => {
+                let mut rollback = Some(rollback);
+                // The only frame is taken when the connection sends it.
+                Body::new(Full::new(bytes).inspect_frame(move |_| {
+                    if let Some(rollback) = rollback.take() {
+                        rollback.delivered();
+                    }
+                }))
+            }
             None => Body::from(bytes),
         };
         let mut response = Self::new(body);
@@ -84,34 +88,5 @@ impl<T: Serialize> From<Reply<T>> for Response<Body> {
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.extend(reply.headers);
         response
-    }
-}
-
-/// A body that knows whether the connection has taken it.
-struct GuardedBody {
-    bytes: Option<Bytes>,
-    rollback: Option<Box<dyn RollbackGuard>>,
-}
-
-impl HttpBody for GuardedBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(rollback) = self.rollback.take() {
-            rollback.delivered();
-        }
-        Poll::Ready(self.bytes.take().map(|bytes| Ok(Frame::data(bytes))))
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        SizeHint::with_exact(self.bytes.as_ref().map_or(0, Bytes::len) as u64)
     }
 }
