@@ -25,7 +25,7 @@ const LEASE: Duration = Duration::from_secs(30);
 pub(crate) async fn run(args: BenchArgs, globals: &Globals) -> Result<Exit> {
     // Deletes the temporary store at the end.
     let (globals, _folder) = globals.or_temporary("rushgate-bench-", false)?;
-    let output = globals.output();
+    let output = globals.output;
     globals.with_client(async |client| bench(&client, &args, output).await).await
 }
 

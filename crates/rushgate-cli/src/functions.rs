@@ -10,7 +10,7 @@ use crate::globals::{Globals, is_http};
 use crate::output::{Output, Paint};
 
 pub(crate) async fn run(verb: FunctionsVerb, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     match verb {
         FunctionsVerb::Print => print(output),
         FunctionsVerb::Install(args) => install(&connect(globals).await?, &args, output).await,

@@ -27,11 +27,6 @@ pub(crate) struct Globals {
 }
 
 impl Globals {
-    /// Output of this command.
-    pub(crate) fn output(&self) -> Output {
-        self.output
-    }
-
     /// URL of the store or the server, or the default.
     pub(crate) fn store_url(&self) -> &str {
         self.store.as_deref().unwrap_or(Rushgate::DEFAULT_URL)
@@ -58,8 +53,8 @@ impl Globals {
         F: FnOnce(Rushgate) -> Fut,
         Fut: Future<Output = Result<Exit>>,
     {
-        let output = self.output();
-        if output.is_verbose() {
+        let output = self.output;
+        if output.verbose {
             log::show(output);
         }
         let client = Rushgate::connect(self.store_url()).await?;

@@ -30,7 +30,7 @@ pub(crate) fn start(output: Output) -> Result<Telemetry> {
 }
 
 fn lines<S: Subscriber + for<'a> LookupSpan<'a>>(output: Output) -> impl Layer<S> {
-    let level = if output.is_verbose() { Level::DEBUG } else { Level::WARN };
+    let level = if output.verbose { Level::DEBUG } else { Level::WARN };
     Lines { output }.with_filter(filter_fn(move |metadata| {
         metadata.is_event() && is_ours(metadata) && *metadata.level() <= level && !is_about_a_task(metadata)
     }))
@@ -47,11 +47,11 @@ struct Lines {
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        if self.output.is_quiet() {
+        if self.output.quiet {
             return;
         }
         let metadata = event.metadata();
-        if self.output.logs_json() {
+        if self.output.log_json {
             let mut fields = Fields::default();
             event.record(&mut fields);
             let message = fields.0.remove("message").unwrap_or_default();

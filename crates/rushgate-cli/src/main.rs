@@ -65,7 +65,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(exit) => return exit.into(),
     };
-    let output = Output::new(&cli.shared.output).only_shows(only_shows(&cli.verb));
+    let output = Output { only_shows: only_shows(&cli.verb), ..Output::new(&cli.shared.output) };
     let exit = carry_out(cli, output).unwrap_or_else(|error| output.error(&error));
     exit.into()
 }
@@ -202,7 +202,7 @@ fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Result<Gl
 async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
     match verb {
         Verb::Rush(args) => rush::run(args, globals).await,
-        Verb::Serve(args) if args.check => ready::check(&args.options.settle()?, globals.output()).await,
+        Verb::Serve(args) if args.check => ready::check(&args.options.settle()?, globals.output).await,
         Verb::Serve(args) => serve::run(args.options.settle()?, globals).await,
         Verb::Token(verb) => token::run(verb, globals).await,
         Verb::Lock(verb) => lock::run(verb, globals).await,

@@ -27,7 +27,7 @@ const EMPTY_CHECK: Duration = Duration::from_millis(100);
 const EMPTY_CHECK_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) async fn run(verb: OutboxVerb, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     match verb {
         OutboxVerb::Relay(args) => {
             let telemetry = log::start(output)?;
@@ -110,7 +110,7 @@ async fn until_empty(outbox: &Outbox, metrics: &OutboxMetrics, shutdown: &Cancel
 /// Prints the summary: as data in JSON, as a note in text.
 fn say(report: OutboxReport, output: Output) -> Result<Exit> {
     let OutboxReport { moved, refused, outages, lag_max, .. } = report;
-    if output.is_json() {
+    if output.json {
         let lag_max_us = lag_max.as_micros() as u64;
         let summary =
             json!({ "moved": moved, "refused": refused, "outages": outages, "lag_max_us": lag_max_us });

@@ -87,12 +87,17 @@ pub(crate) enum Color {
 /// Output settings of a command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Output {
-    only_shows: bool,
-    json: bool,
-    quiet: bool,
-    verbose: bool,
-    log_json: bool,
-    color: bool,
+    /// The output may be cut short: the command changes nothing, so its reader may close the pipe.
+    pub(crate) only_shows: bool,
+    /// Data on stdout and errors on stderr are JSON.
+    pub(crate) json: bool,
+    /// Only errors are printed on stderr.
+    pub(crate) quiet: bool,
+    /// Details are printed on stderr.
+    pub(crate) verbose: bool,
+    /// Log lines on stderr are JSON.
+    pub(crate) log_json: bool,
+    pub(crate) color: bool,
 }
 
 /// Colors with fixed meanings.
@@ -131,31 +136,6 @@ impl Output {
         };
         let log_json = log_format == LogFormat::Json;
         Self { only_shows: true, json, quiet, verbose, log_json, color: color && !log_json }
-    }
-
-    /// Output of a command, which may be cut short if the command changes nothing and the reader closes the pipe.
-    pub(crate) fn only_shows(self, only_shows: bool) -> Self {
-        Self { only_shows, ..self }
-    }
-
-    /// True if stdout is JSON.
-    pub(crate) fn is_json(self) -> bool {
-        self.json
-    }
-
-    /// True if only errors are printed.
-    pub(crate) fn is_quiet(self) -> bool {
-        self.quiet
-    }
-
-    /// True if colors are used.
-    pub(crate) fn is_colored(self) -> bool {
-        self.color
-    }
-
-    /// True if details are printed.
-    pub(crate) fn is_verbose(self) -> bool {
-        self.verbose
     }
 
     /// Prints the answer: JSON, or text. Returns [`Exit::Done`].
@@ -271,11 +251,6 @@ impl Output {
             let error = self.paint(Paint::Bad, "error");
             self.log("error", &text, || self.stderr(format_args!("{error}: {text}")));
         }
-    }
-
-    /// True if log lines are JSON.
-    pub(crate) fn logs_json(self) -> bool {
-        self.log_json
     }
 
     /// Prints a log line as a JSON object.

@@ -34,8 +34,8 @@ pub(crate) async fn run(args: Settings, globals: &Globals) -> Result<Exit> {
             .hint("pass --store sqlite:PATH or --store redis://HOST:PORT")
             .into());
     }
-    let telemetry = log::start(globals.output())?;
-    raise_limit(&args, globals.output());
+    let telemetry = log::start(globals.output)?;
+    raise_limit(&args, globals.output);
     // The data of a demo without a configured store is deleted at the end.
     let (globals, _folder) = match args.demo {
         true => globals.or_temporary("rushgate-demo-", false)?,
@@ -82,7 +82,7 @@ async fn serve(client: Rushgate, args: Settings, globals: &Globals) -> Result<Ex
         Some(_) => Some(globals.ledger_when_it_can().await?),
         None => None,
     };
-    let served = listen(client, args, ledger.clone(), globals.output()).await;
+    let served = listen(client, args, ledger.clone(), globals.output).await;
     if let Some(ledger) = ledger {
         ledger.close().await?;
     }

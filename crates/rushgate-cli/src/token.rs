@@ -75,7 +75,7 @@ impl Place {
 }
 
 pub(crate) async fn run(verb: TokenVerb, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     match verb {
         TokenVerb::Create(args) => create(args, globals).await,
         TokenVerb::Key(args) => key(args, globals).await,
@@ -86,7 +86,7 @@ pub(crate) async fn run(verb: TokenVerb, globals: &Globals) -> Result<Exit> {
 }
 
 async fn create(args: TokenCreateArgs, globals: &Globals) -> Result<Exit> {
-    let (output, TokenCreateArgs { label, role, scopes, buyer, file }) = (globals.output(), args);
+    let (output, TokenCreateArgs { label, role, scopes, buyer, file }) = (globals.output, args);
     let place = Place::of(file, globals)?;
     let Created { id, token } = place.create(NewToken { label, role, scopes, buyer }).await?;
     output.line(&json!({ "id": id, "token": token }), &token)?;
@@ -99,7 +99,7 @@ async fn create(args: TokenCreateArgs, globals: &Globals) -> Result<Exit> {
 }
 
 async fn key(args: TokenKeyArgs, globals: &Globals) -> Result<Exit> {
-    let (output, TokenKeyArgs { label, scopes, file }) = (globals.output(), args);
+    let (output, TokenKeyArgs { label, scopes, file }) = (globals.output, args);
     let Key { id, secret } = match Place::of(file, globals)? {
         Place::Server(server) => {
             server.post("/v1/tokens/keys", &json!({ "label": label, "scopes": scopes })).await?
@@ -134,7 +134,7 @@ fn sign(args: TokenSignArgs, globals: &Globals) -> Result<Exit> {
         Fault::refused("not_found", "no such key").hint("create one with `rushgate token key LABEL`")
     })?;
     let token = key.sign(&args.buyer, args.time, &args.scopes)?;
-    globals.output().line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)
+    globals.output.line(&json!({ "key": key.id, "buyer": args.buyer, "token": token }), &token)
 }
 
 async fn ls(place: &Place, output: Output) -> Result<Exit> {

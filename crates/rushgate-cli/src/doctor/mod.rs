@@ -18,7 +18,7 @@ use crate::output::{Output, Paint, counted};
 use findings::{Finding, Findings, bytes};
 
 pub(crate) async fn run(args: DoctorArgs, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     let file = file_of(globals.store_url());
     globals
         .with_client(async |client| {

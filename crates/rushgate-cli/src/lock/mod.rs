@@ -15,7 +15,7 @@ use crate::output::Output;
 pub(crate) use look::{HEAD, row, who};
 
 pub(crate) async fn run(verb: LockVerb, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     globals
         .with_client(async |client| match verb {
             LockVerb::Run(args) => run::run(&client, args, output).await,

@@ -99,7 +99,7 @@ impl Progress {
 
     pub(super) fn says(&mut self, words: impl FnOnce() -> String) {
         let terminal = stderr().is_terminal();
-        if self.said.elapsed() < if terminal { DRAW_EVERY } else { PRINT_EVERY } || self.output.is_quiet() {
+        if self.said.elapsed() < if terminal { DRAW_EVERY } else { PRINT_EVERY } || self.output.quiet {
             return;
         }
         self.said = Instant::now();
@@ -111,7 +111,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if stderr().is_terminal() && !self.output.is_quiet() {
+        if stderr().is_terminal() && !self.output.quiet {
             let _ = write!(stderr(), "{CLEAR_LINE}");
         }
     }

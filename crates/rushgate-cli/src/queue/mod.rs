@@ -28,7 +28,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 
 pub(crate) async fn run(verb: QueueVerb, globals: &Globals) -> Result<Exit> {
-    let out = globals.output();
+    let out = globals.output;
     if let QueueVerb::Cron(CronVerb::Next(args)) = &verb {
         return cron::next(args, out);
     }

@@ -135,7 +135,7 @@ struct Screen {
 impl Screen {
     /// A given number of snapshots is printed line by line, because the alternate screen vanishes with the last one.
     fn open(output: Output, is_counted: bool) -> Result<Self> {
-        let live = stdout().is_terminal() && !output.is_json() && !is_counted;
+        let live = stdout().is_terminal() && !output.json && !is_counted;
         if live {
             output.text(OPEN)?;
         }

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: RushArgs, globals: &Globals) -> Result<Exit> {
     let rush = Simulation { args, seed, name, place, globals: globals.clone(), stop, start: Instant::now() };
     // In its own task, so that signals are handled at any time.
     let rush = tokio::spawn(rush.carry_out());
-    tokio::spawn(say_that_it_stops(stopping, globals.output()));
+    tokio::spawn(say_that_it_stops(stopping, globals.output));
     tokio::select! {
         done = rush => done?,
         signal = second_signal => Ok(died_of(signal.as_raw())),
@@ -99,7 +99,7 @@ impl Simulation {
     ) -> Result<Exit> {
         let workers = Running::start(stage);
         let tally = Arc::new(Tally::new(self.args.concurrency as usize));
-        let progress = progress::start(stage.sale.clone(), Arc::clone(&tally), self.globals.output());
+        let progress = progress::start(stage.sale.clone(), Arc::clone(&tally), self.globals.output);
         let load = LoadGenerator::new(self.plan(stage, connection, within)?, Arc::clone(&tally))?;
         let wave = load.run().await?;
         if self.args.join.is_none() {
@@ -127,7 +127,7 @@ impl Simulation {
             within,
             retrying_max: (stage.stock as usize * 2).clamp(1_000, 1_000_000),
             stop: self.stop.clone(),
-            output: self.globals.output(),
+            output: self.globals.output,
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) struct Progress {
 
 /// Draws the line until it is finished. Draws nothing with --quiet.
 pub(super) fn start(sale: Sale, tally: Arc<Tally>, output: Output) -> Progress {
-    if output.is_quiet() {
+    if output.quiet {
         return Progress { drawing: None };
     }
     let stop = CancellationToken::new();

@@ -72,7 +72,7 @@ impl fmt::Display for Latency {
 impl Report<'_> {
     /// Prints the report. Refused if the audit failed.
     pub(super) fn print(&self) -> Result<Exit> {
-        self.rush.globals.output().data(&self.json()?, self)?;
+        self.rush.globals.output.data(&self.json()?, self)?;
         Ok(Exit::done_if(self.audit.ok))
     }
 
@@ -288,7 +288,7 @@ impl fmt::Display for Report<'_> {
         if let Some(files) = self.files() {
             writeln!(f, "  Files       {}", files.display())?;
         }
-        write!(f, "\n{}", audit_text(audit, rush.globals.output()))
+        write!(f, "\n{}", audit_text(audit, rush.globals.output))
     }
 }
 

@@ -75,7 +75,7 @@ impl Stage {
         let state = with_retries(|| sale.state()).await?;
         let offered = offered(&state)?;
         if !is_new {
-            warn_of_differences(args, &state, offered, rush.globals.output());
+            warn_of_differences(args, &state, offered, rush.globals.output);
         }
         with_retries(|| sale.open()).await?;
         let (stock, hold, generation) = (offered.total, state.spec.hold.get(), state.generation);

@@ -12,7 +12,7 @@ use crate::globals::Globals;
 use crate::output::{Output, Paint};
 
 pub(super) async fn audit(client: &Rushgate, args: OfSale, globals: &Globals) -> Result<Exit> {
-    let (sale, output) = (client.sale(&args.id)?, globals.output());
+    let (sale, output) = (client.sale(&args.id)?, globals.output);
     let ledger = match globals.orders.is_some() {
         true => match globals.ledger_to_look_at().await {
             // A sale without a ledger can be audited even if the named ledger is unavailable.

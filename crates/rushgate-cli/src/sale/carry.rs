@@ -24,7 +24,7 @@ const FAILED_MAX: u32 = 1_000;
 const RECEIPTS_FIRST: Duration = Duration::from_secs(5);
 
 pub(super) async fn work(client: &Rushgate, args: WorkArgs, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     log::show(output);
     let sale = client.sale(&args.id)?;
     let state = sale.state().await?;
@@ -86,7 +86,7 @@ async fn carry(
     shutdown: &CancellationToken,
 ) -> Result<OrderReport> {
     if !has_ledger {
-        globals.output().note("the sale has no ledger; only expired holds are released");
+        globals.output.note("the sale has no ledger; only expired holds are released");
         return Ok(OrderReport::default());
     }
     let ledger = globals.ledger().await?;

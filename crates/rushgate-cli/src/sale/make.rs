@@ -22,7 +22,7 @@ pub(super) async fn create(client: &Rushgate, args: CreateArgs, globals: &Global
         Some(wanted) => wanted,
         None => is_ledger_known(globals).await?,
     };
-    let output = globals.output();
+    let output = globals.output;
     let mut sale = SaleBuilder::new(&args.id).hold(args.hold);
     for sku in args.skus {
         sale = sale.sku(sku.name, sku.units, sku.per_buyer);

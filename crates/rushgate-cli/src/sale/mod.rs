@@ -22,7 +22,7 @@ use crate::exit::Exit;
 use crate::globals::Globals;
 
 pub(crate) async fn run(verb: SaleVerb, globals: &Globals) -> Result<Exit> {
-    let out = globals.output();
+    let out = globals.output;
     if let SaleVerb::Draw(DrawVerb::Verify(args)) = verb {
         return draw::verify(&args, out);
     }

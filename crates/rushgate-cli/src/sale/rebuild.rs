@@ -26,7 +26,7 @@ pub(super) async fn rebuild(client: &Rushgate, args: RebuildArgs, globals: &Glob
     let rebuild = Rebuild::new(sale.clone(), ledger.clone()).receipts_first(args.receipts_first);
     let outcome = rebuild.new_ledger(args.new_ledger).run().await;
     ledger.close().await?;
-    let output = globals.output();
+    let output = globals.output;
     match outcome? {
         RebuildOutcome::Rebuilt(report) => {
             let status = sale.state().await?.status;

@@ -25,8 +25,8 @@ use crate::signals::Signals;
 const EVERY_MIN: Duration = Duration::from_millis(100);
 
 pub(crate) async fn run(args: TopArgs, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
-    if output.is_json() || !stdout().is_terminal() || !stdin().is_terminal() {
+    let output = globals.output;
+    if output.json || !stdout().is_terminal() || !stdin().is_terminal() {
         return Err(Fault::usage("`rushgate top` needs a terminal")
             .hint("for programs there are `queue watch --json`, `lock ls --json` and `sale ls --json`")
             .into());
@@ -40,7 +40,7 @@ async fn watch(client: &Rushgate, args: TopArgs, output: Output) -> Result<Exit>
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut screen = Screen::open()?;
     let mut keys = keys();
-    let mut view = View::new(client.info(), output.is_colored());
+    let mut view = View::new(client.info(), output.color);
     loop {
         tokio::select! {
             _ = signals.next() => return Ok(Exit::Done),

@@ -159,7 +159,7 @@ impl Executor {
         };
         if self.kept.is_some() {
             command.stdout(Stdio::piped());
-        } else if self.output.is_json() {
+        } else if self.output.json {
             // stdout is reserved for one line of JSON per task and the summary.
             command.stdout(std::io::stderr());
         }

@@ -66,7 +66,7 @@ impl Line {
     fn says(&mut self, outcome: &str, why: &str, paint: Paint) {
         self.said = true;
         let (id, attempt, elapsed) = (&self.id, self.attempt, self.started.elapsed());
-        if self.output.is_json() {
+        if self.output.json {
             let word = outcome.replace(' ', "_");
             let elapsed_ms = elapsed.as_millis() as u64;
             let line = json!({

@@ -31,7 +31,7 @@ const EMPTY_CHECK: Duration = Duration::from_millis(50);
 const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(crate) async fn run(args: WorkArgs, globals: &Globals) -> Result<Exit> {
-    let output = globals.output();
+    let output = globals.output;
     let telemetry = log::start(output)?;
     exec::warn_of_lost_options(&args.exec, output);
     let worked = globals.with_client(async |client| work(&client, args, output).await).await;
@@ -165,7 +165,7 @@ fn say(report: WorkerReport, output: Output) -> Result<Exit> {
     let WorkerReport { done, cancelled, retried, dead, released, lost, .. } = report;
     // The worker's counters include canceled tasks among the done ones.
     let done = done.saturating_sub(cancelled);
-    if output.is_json() {
+    if output.json {
         let summary = json!({
             "done": done, "cancelled": cancelled, "retried": retried, "dead": dead, "released": released,
             "lost": lost
