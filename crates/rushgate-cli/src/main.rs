@@ -39,14 +39,10 @@ mod work;
 use std::process::ExitCode;
 
 use anyhow::Result;
-use clap::FromArgMatches;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
+use clap::{ArgMatches, FromArgMatches};
 
-use crate::args::outbox::OutboxVerb;
-use crate::args::queue::{CronVerb, QueueVerb};
-use crate::args::serve::TokenVerb;
-use crate::args::tools::FunctionsVerb;
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
 use crate::exit::{Exit, Fault};
@@ -59,23 +55,65 @@ use crate::settings::ServeOptions;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Commands that only read the store. A read of a mistyped path must not create a file.
+const READS: &[&str] = &[
+    "doctor",
+    "top",
+    "lock ls",
+    "lock show",
+    "queue top",
+    "queue ls",
+    "queue stats",
+    "queue show",
+    "queue wait",
+    "queue why",
+    "queue watch",
+    "queue events",
+    "queue export",
+    "queue dead ls",
+    "queue cron ls",
+    "queue worker ls",
+    "sale show",
+    "sale events",
+    "sale audit",
+    "sale ls",
+    "sale room show",
+    "sale orders ls",
+];
+
+/// Other commands whose output may be cut short, because it is not the only record of a change.
+const SHOWS: &[&str] = &[
+    "rush",
+    "serve",
+    "bench",
+    "queue cron next",
+    "outbox stats",
+    "outbox ls",
+    "token ls",
+    "functions print",
+    "functions check",
+];
+
 fn main() -> ExitCode {
     completions::answer_shell();
-    let cli = match parse() {
-        Ok(cli) => cli,
+    let (cli, command) = match parse() {
+        Ok(parsed) => parsed,
         Err(exit) => return exit.into(),
     };
-    let output = Output { only_shows: only_shows(&cli.verb), ..Output::new(&cli.shared.output) };
-    let exit = carry_out(cli, output).unwrap_or_else(|error| output.error(&error));
+    let only_reads = READS.contains(&&*command);
+    let only_shows = only_reads || SHOWS.contains(&&*command);
+    let output = Output { only_shows, ..Output::new(&cli.shared.output) };
+    let exit = carry_out(cli, only_reads, output).unwrap_or_else(|error| output.error(&error));
     exit.into()
 }
 
-fn parse() -> Result<Cli, Exit> {
+/// Parses the command line. Also returns the words of the command, such as `queue dead ls`.
+fn parse() -> Result<(Cli, String), Exit> {
     let parsed = args::command().try_get_matches().and_then(|matches| {
         let mut cli = Cli::from_arg_matches(&matches)?;
         let is_flag = |name: &str| matches.value_source(name) == Some(ValueSource::CommandLine);
         cli.shared.settle(is_flag).map_err(|why| args::command().error(ErrorKind::ArgumentConflict, why))?;
-        Ok(cli)
+        Ok((cli, words(&matches)))
     });
     parsed.map_err(with_tip).map_err(|error| {
         if error.use_stderr() && std::env::args_os().any(|arg| arg == "--json") {
@@ -85,6 +123,15 @@ fn parse() -> Result<Cli, Exit> {
         let _ = error.print();
         if error.use_stderr() { Exit::Usage } else { Exit::Done }
     })
+}
+
+fn words(mut matches: &ArgMatches) -> String {
+    let mut words = Vec::new();
+    while let Some((word, below)) = matches.subcommand() {
+        words.push(word);
+        matches = below;
+    }
+    words.join(" ")
 }
 
 /// JSON as an argument of a command that enqueues is most often the payload, which has its own option.
@@ -119,7 +166,7 @@ fn globals(shared: Shared, output: Output) -> Result<Globals, Fault> {
     Ok(Globals { store, orders, profile, output })
 }
 
-fn carry_out(cli: Cli, output: Output) -> Result<Exit> {
+fn carry_out(cli: Cli, only_reads: bool, output: Output) -> Result<Exit> {
     match cli.verb {
         Verb::Completions(args) => completions::run(&args, output),
         Verb::Man(args) => man::run(&args, output),
@@ -130,7 +177,7 @@ fn carry_out(cli: Cli, output: Output) -> Result<Exit> {
             let uses_file = needs_file(&verb) || globals.profile.is_some();
             let config = if uses_file { Config::load()? } else { Config::default() };
             let globals = with_file(globals, &mut verb, config)?;
-            if only_looks(&verb) {
+            if only_reads {
                 must_exist(globals.store_url())?;
             }
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -154,29 +201,6 @@ fn options(output: Output) -> Result<Exit> {
 /// to that server in place of `tokens.json`.
 fn needs_file(verb: &Verb) -> bool {
     !matches!(verb, Verb::Bench(_) | Verb::Token(_) | Verb::Watchdog)
-}
-
-/// A read of a mistyped path must not create a file.
-fn only_looks(verb: &Verb) -> bool {
-    match verb {
-        Verb::Doctor(_) | Verb::Top(_) => true,
-        Verb::Lock(verb) => verb.only_looks(),
-        Verb::Queue(verb) => verb.only_looks(),
-        Verb::Sale(verb) => verb.only_looks(),
-        _ => false,
-    }
-}
-
-/// True if the output may be cut short, because the command changes nothing.
-fn only_shows(verb: &Verb) -> bool {
-    match verb {
-        Verb::Queue(verb) => verb.only_looks() || matches!(**verb, QueueVerb::Cron(CronVerb::Next(_))),
-        Verb::Outbox(verb) => matches!(verb, OutboxVerb::Stats(_) | OutboxVerb::Ls(_)),
-        Verb::Token(verb) => matches!(verb, TokenVerb::Ls(_)),
-        Verb::Functions(verb) => !matches!(verb, FunctionsVerb::Install(_)),
-        Verb::Serve(_) | Verb::Rush(_) | Verb::Bench(_) => true,
-        verb => only_looks(verb),
-    }
 }
 
 fn with_file(mut globals: Globals, verb: &mut Verb, config: Config) -> Result<Globals, Fault> {
@@ -216,5 +240,19 @@ async fn dispatch(verb: Verb, globals: &Globals) -> Result<Exit> {
         Verb::Doctor(args) => doctor::run(args, globals).await,
         Verb::Completions(_) | Verb::Man(_) | Verb::Options => unreachable!("they need no store"),
         Verb::Watchdog => watchdog::run().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_name_commands() {
+        let command = args::command();
+        for name in READS.iter().chain(SHOWS) {
+            let found = name.split(' ').try_fold(&command, |command, word| command.find_subcommand(word));
+            assert!(found.is_some_and(|command| !command.has_subcommands()), "{name}");
+        }
     }
 }

@@ -23,13 +23,6 @@ Exit status: 1 if the lock is free.")]
     ForceRelease(OfLock),
 }
 
-impl LockVerb {
-    /// Whether the command is read-only.
-    pub(crate) const fn only_looks(&self) -> bool {
-        matches!(self, Self::Ls(_) | Self::Show(_))
-    }
-}
-
 /// Run a command while holding a lock.
 ///
 /// The command runs without a shell, in its own process group, with the lock and its fencing token in the

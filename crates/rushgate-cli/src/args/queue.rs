@@ -93,27 +93,6 @@ Exit status: 1 if there is no such task, live or dead.")]
     Worker(WorkerVerb),
 }
 
-impl QueueVerb {
-    /// Whether the command is read-only.
-    pub(crate) const fn only_looks(&self) -> bool {
-        matches!(
-            self,
-            Self::Top(_)
-                | Self::Ls(_)
-                | Self::Stats(_)
-                | Self::Show(_)
-                | Self::Wait(_)
-                | Self::Why(_)
-                | Self::Watch(_)
-                | Self::Events(_)
-                | Self::Export(_)
-                | Self::Dead(DeadVerb::Ls(_))
-                | Self::Cron(CronVerb::Ls(_))
-                | Self::Worker(WorkerVerb::Ls(_))
-        )
-    }
-}
-
 /// A queue.
 #[derive(Debug, Args)]
 pub(crate) struct OfQueue {

@@ -41,13 +41,6 @@ Exit status: 1 if the sale had no waiting room.")]
     Close(OfSale),
 }
 
-impl RoomVerb {
-    /// Whether the command is read-only.
-    pub(crate) const fn only_looks(&self) -> bool {
-        matches!(self, Self::Show(_))
-    }
-}
-
 /// Open a sale's waiting room, or change its rules.
 #[derive(Debug, Args)]
 #[command(after_help = "\

@@ -71,17 +71,6 @@ Exit status: 1 if a check fails.")]
     Ls(LsArgs),
 }
 
-impl SaleVerb {
-    /// Whether the command is read-only.
-    pub(crate) const fn only_looks(&self) -> bool {
-        match self {
-            Self::Room(verb) => verb.only_looks(),
-            Self::Orders(verb) => matches!(verb, OrdersVerb::Ls(_)),
-            _ => matches!(self, Self::Show(_) | Self::Events(_) | Self::Audit(_) | Self::Ls(_)),
-        }
-    }
-}
-
 /// Create a sale without opening it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
