@@ -30,35 +30,19 @@ pub(crate) fn word(of: &impl Serialize) -> String {
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct OutputArgs {
     /// Print data as JSON on stdout and errors as JSON on stderr.
-    #[arg(long, global = true, hide = true)]
+    #[arg(long)]
     pub(crate) json: bool,
     /// Print only errors on stderr.
-    #[arg(long, short, global = true, hide = true, conflicts_with = "verbose")]
+    #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
     /// Print more details on stderr.
-    #[arg(long, short, global = true, hide = true)]
+    #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Format of log lines on stderr: text or json.
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        value_enum,
-        value_name = "FORMAT",
-        default_value_t,
-        hide_possible_values = true
-    )]
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t, hide_possible_values = true)]
     pub(crate) log_format: LogFormat,
     /// When to use color: auto, always or never. NO_COLOR is honored.
-    #[arg(
-        long,
-        global = true,
-        hide = true,
-        value_enum,
-        value_name = "WHEN",
-        default_value_t,
-        hide_possible_values = true
-    )]
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, hide_possible_values = true)]
     pub(crate) color: Color,
 }
 

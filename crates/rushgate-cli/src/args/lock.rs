@@ -36,7 +36,7 @@ Examples:
   rushgate lock run deploy --wait 0s --label \"release 7\" -- make deploy
   rushgate lock run counter -- sh -c 'echo \"fenced with $RUSHGATE_FENCE\"'
 
-Exit status: the command's own, 128+n if it died of signal n, 127 if there is no such command, 126 if it cannot be
+Exit status: the command's own, 128+n if it died of signal n, 127 if there is no such command, 126 if it cannot be \
 started; 1 if the lock was not obtained in time or was lost.")]
 pub(crate) struct RunArgs {
     /// Name of the lock.

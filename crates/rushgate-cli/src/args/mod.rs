@@ -34,17 +34,17 @@ pub(crate) struct Cli {
 pub(crate) struct Shared {
     /// Store URL: sqlite:PATH, redis://HOST, redis+sentinel://H1,H2/SERVICE or redis+cluster://H1,H2
     /// [default: sqlite:rushgate.db].
-    #[arg(long, global = true, hide = true, env = "RUSHGATE_STORE", value_name = "URL", hide_env = true)]
+    #[arg(long, env = "RUSHGATE_STORE", value_name = "URL")]
     pub(crate) store: Option<String>,
     /// Server URL, https://HOST[:PORT] or http, in place of a store. RUSHGATE_TOKEN has the API token.
-    #[arg(long, global = true, hide = true, env = "RUSHGATE_URL", value_name = "URL", hide_env = true)]
+    #[arg(long, env = "RUSHGATE_URL", value_name = "URL")]
     pub(crate) url: Option<String>,
     /// Ledger URL, the system of record for orders: sqlite:PATH or postgres://USER@HOST/NAME.
-    #[arg(long, global = true, hide = true, env = "RUSHGATE_ORDERS", value_name = "URL", hide_env = true)]
+    #[arg(long, env = "RUSHGATE_ORDERS", value_name = "URL")]
     pub(crate) orders: Option<String>,
     /// Profile: store or server, ledger and API token by name, from [profiles.NAME] in rushgate.toml or in
     /// ~/.config/rushgate/rushgate.toml.
-    #[arg(long, global = true, hide = true, env = "RUSHGATE_PROFILE", value_name = "NAME", hide_env = true)]
+    #[arg(long, env = "RUSHGATE_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]
     pub(crate) output: OutputArgs,

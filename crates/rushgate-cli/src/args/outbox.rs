@@ -51,7 +51,7 @@ Examples:
   rushgate outbox relay postgres://shop@localhost/shop
   rushgate outbox relay sqlite:shop.db --until-empty
 
-With --json, the relay prints one line when it stops: the `summary` with the numbers of tasks
+With --json, the relay prints one line when it stops: the `summary` with the numbers of tasks \
 `moved` and `refused`, the number of `outages`, and `lag_max_us`, the longest wait of a task.")]
 pub(crate) struct RelayArgs {
     #[command(flatten)]

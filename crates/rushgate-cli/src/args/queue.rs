@@ -126,10 +126,10 @@ Examples:
   rushgate queue enqueue build test --after compile --after lint --if-dead fail
   date | rushgate queue enqueue log --payload-file - --content-type text/plain
 
-Prints `added`, `kept` or `replaced` with the revision of the task; `recent` if an earlier
---unique-for still holds the ID; or `dropped` if the queue is at capacity and its overflow policy
+Prints `added`, `kept` or `replaced` with the revision of the task; `recent` if an earlier \
+--unique-for still holds the ID; or `dropped` if the queue is at capacity and its overflow policy \
 drops new tasks.
-Exit status: 1 if the queue is full, if a task named by --after does not exist, or if the batch
+Exit status: 1 if the queue is full, if a task named by --after does not exist, or if the batch \
 named by --part-of is not open."
 )]
 pub(crate) struct EnqueueArgs {
@@ -413,7 +413,7 @@ Examples:
   rushgate queue watch
   rushgate queue watch mail -n 10 --every 5s --json
 
-On a terminal it refreshes a page; elsewhere, and with --json, it prints a line per queue and refresh. Changes are
+On a terminal it refreshes a page; elsewhere, and with --json, it prints a line per queue and refresh. Changes are \
 net: arrivals minus departures. It ends with ^C, or after -n refreshes.")]
 pub(crate) struct WatchArgs {
     /// Names of the queues [default: all].
@@ -435,7 +435,7 @@ Examples:
   rushgate queue events mail --follow
   rushgate queue events mail --after 4711 --follow --json
 
-A queue keeps events only if `queue limit --events` is set. Missed events are
+A queue keeps events only if `queue limit --events` is set. Missed events are \
 reported on stderr. With --follow it ends with ^C.")]
 pub(crate) struct EventsArgs {
     /// Name of the queue.
@@ -455,8 +455,8 @@ Examples:
   rushgate queue export mail > mail.jsonl
   rushgate queue export mail --dead --kind welcome > dead.jsonl
 
-Each line has the ID, payload, content type, kind, due time, priority and maximum number of attempts
-of a task. Attempts already made are not exported. Running tasks are exported too: to move a queue,
+Each line has the ID, payload, content type, kind, due time, priority and maximum number of attempts \
+of a task. Attempts already made are not exported. Running tasks are exported too: to move a queue, \
 pause it first.")]
 pub(crate) struct ExportArgs {
     /// Name of the queue.
@@ -479,7 +479,7 @@ Examples:
   rushgate --store sqlite:old.db queue export mail |
     rushgate --store redis://localhost queue import mail
 
-An invalid line is reported with its number; the lines before it were imported. Uniqueness windows
+An invalid line is reported with its number; the lines before it were imported. Uniqueness windows \
 are not exported. Tasks whose ID is live are skipped.
 Exit status: 1 if the queue is full, 2 if a line is invalid.")]
 pub(crate) struct ImportArgs {

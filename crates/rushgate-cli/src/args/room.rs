@@ -27,7 +27,7 @@ Exit status: 1 if the sale has no waiting room.")]
 Example:
   rushgate sale room close-entry phones
 
-Publish the number of entrants that it prints, then draw with a beacon that was unknown until then.
+Publish the number of entrants that it prints, then draw with a beacon that was unknown until then. \
 Buyers who join later wait behind the entrants. Closing the entry again changes nothing.
 Exit status: 1 if the sale has no waiting room.")]
     CloseEntry(OfSale),
@@ -49,7 +49,7 @@ Examples:
   rushgate sale room set phones --rate 50/1s --pass 2m
   rushgate sale room set phones --rate 100/1s --draw
 
-Options that are left out keep their values. A change of the rules moves no buyer: admissions stand,
+Options that are left out keep their values. A change of the rules moves no buyer: admissions stand, \
 and the order of an open room cannot be changed.")]
 pub(crate) struct RoomSetArgs {
     /// ID of the sale.
@@ -91,7 +91,7 @@ pub(crate) struct RoomJoinArgs {
 Example:
   rushgate sale room enter phones --buyer ann --wait 10m
 
-Exit status: 1 if the buyer has not joined, has to wait or has missed the turn, or if the sale has
+Exit status: 1 if the buyer has not joined, has to wait or has missed the turn, or if the sale has \
 ended.")]
 pub(crate) struct RoomEnterArgs {
     /// ID of the sale.
@@ -110,9 +110,9 @@ pub(crate) struct RoomEnterArgs {
 Example:
   rushgate sale room draw phones --beacon '2026-11-22: 07 12 19 23 38 41'
 
-First close the entry and announce which beacon you will use: a text that nobody can know in
+First close the entry and announce which beacon you will use: a text that nobody can know in \
 advance. Only the first draw counts. To verify it: `rushgate help sale draw verify`.
-Exit status: 1 if the sale has no waiting room, its entry is open, or it was drawn with another
+Exit status: 1 if the sale has no waiting room, its entry is open, or it was drawn with another \
 beacon.")]
 pub(crate) struct RoomDrawArgs {
     /// ID of the sale.
@@ -137,8 +137,8 @@ Examples:
   rushgate sale draw verify draw.json --serial 4711
   curl https://shop.example/v1/sales/phones/room | rushgate sale draw verify -
 
-Without --commitment, --entrants and --beacon, only the consistency of the record is checked.
-Compare the printed values yourself with those that were published: the commitment before buyers
+Without --commitment, --entrants and --beacon, only the consistency of the record is checked. \
+Compare the printed values yourself with those that were published: the commitment before buyers \
 joined, the number of entrants when the entry was closed, and the announced beacon.
 Exit status: 1 if the draw is invalid.")]
 pub(crate) struct DrawVerifyArgs {

@@ -15,10 +15,10 @@ Several processes in one sale, on one file: start this command several times.
 Over HTTP, against a server started with `rushgate serve --demo`:
   rushgate rush --url http://127.0.0.1:7979 --join demo --buyers 100000
 
-If the store loses writes, as in a failover, the run continues: the sale is rebuilt from its ledger,
+If the store loses writes, as in a failover, the run continues: the sale is rebuilt from its ledger, \
 and buyers restore lost reservations with their receipts.
 
-INT, TERM or HUP stops the arrivals; the sale is then audited. A second signal ends the run at once,
+INT, TERM or HUP stops the arrivals; the sale is then audited. A second signal ends the run at once, \
 with status 128+n.
 Exit status: 0 if the audit passes, 1 if it fails or the joined sale sells no phone.")]
 pub(crate) struct RushArgs {

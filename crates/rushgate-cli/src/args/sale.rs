@@ -139,10 +139,10 @@ Examples:
   rushgate sale reserve train --buyer ann --key k --same-number \\
     --line a-b --line b-c
 
-Repeating the command with the same key returns the same reservation in its current state, and takes
+Repeating the command with the same key returns the same reservation in its current state, and takes \
 no second unit.
-Exit status: 1 if the buyer has no units from it: sold out, all on hold, over the purchase limit,
-not open, ended, halted, the key was used for another cart, or the reservation with this key has
+Exit status: 1 if the buyer has no units from it: sold out, all on hold, over the purchase limit, \
+not open, ended, halted, the key was used for another cart, or the reservation with this key has \
 ended.")]
 pub(crate) struct ReserveArgs {
     /// ID of the sale.
@@ -193,9 +193,9 @@ Example:
   rushgate sale reserve phones --buyer ann --line phone --key k | grep receipt
   rushgate sale restore phones \"$RECEIPT\"
 
-`sale reserve` prints the receipt with the reservation. A reservation that the store still has is
+`sale reserve` prints the receipt with the reservation. A reservation that the store still has is \
 printed in its current state.
-Exit status: 1 if the receipt is not honored: it is forged, belongs to another sale or has expired,
+Exit status: 1 if the receipt is not honored: it is forged, belongs to another sale or has expired, \
 no unit is left, the buyer is over the purchase limit, or the sale is halted.")]
 pub(crate) struct RestoreArgs {
     /// ID of the sale.
@@ -251,7 +251,7 @@ Examples:
   rushgate sale work phones --orders sqlite:orders.db
   rushgate sale work phones --orders sqlite:orders.db --until-empty
 
-Exit status: 1 if the store has lost writes or the sale is halted, or if --until-empty leaves orders
+Exit status: 1 if the store has lost writes or the sale is halted, or if --until-empty leaves orders \
 that the ledger could not record.")]
 pub(crate) struct WorkArgs {
     /// ID of the sale.
@@ -273,7 +273,7 @@ pub(crate) enum OrdersVerb {
 Example:
   rushgate sale orders retry phones
 
-The order worker retries them within seconds. Without this command it retries each one after a delay
+The order worker retries them within seconds. Without this command it retries each one after a delay \
 that doubles with each attempt, up to 1 h.")]
     Retry(OfSale),
 }
@@ -299,7 +299,7 @@ Examples:
   rushgate sale rebuild phones --orders postgres://shop@db/orders
   rushgate sale rebuild phones --orders sqlite:orders.db --receipts-first 30s
 
-You can stop it and run it again at any time. If the store lost the whole sale, it is created again, not yet open.
+You can stop it and run it again at any time. If the store lost the whole sale, it is created again, not yet open. \
 A missing file, or a ledger without a sale that has recorded orders, is refused unless --new-ledger is given.
 Exit status: 1 if another rebuild has started, or if the sale is unknown.")]
 pub(crate) struct RebuildArgs {

@@ -39,7 +39,7 @@ With a webhook, the status of the response decides:
   400, 410, 413, 415, 422  give up: the task becomes a dead letter
   any other, or no response in time: failed; retried until no attempts remain,
        and not before the time in Retry-After; redirects are not followed
-With --json, stdout has one line for each attempt and, when the worker stops, one with the
+With --json, stdout has one line for each attempt and, when the worker stops, one with the \
 `summary`. Output of the commands goes to stderr.
 Exit status: 0 after a stop by signal, 126 or 127 if the command cannot be started.")]
 pub(crate) struct WorkArgs {
