@@ -1,76 +1,47 @@
 //! The bot check by webhook: a signed POST for each visit.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
 
+use anyhow::Result;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::header::{CONTENT_TYPE, USER_AGENT};
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::header::CONTENT_TYPE;
+use hyper::{Request, StatusCode};
 use rushgate_server::{BuyerCheck, Verdict, Visit};
 use serde_json::json;
 
-use crate::exit::{Fault, chain};
-use crate::http::{self, Client};
-use crate::signed::{self, Secret};
+use crate::signed::Target;
 
 /// Environment variable with the secret.
 pub(crate) const SECRET: &str = "RUSHGATE_CHECK_SECRET";
 
 /// A bot check by signed POST requests.
-pub(crate) struct PostCheck {
-    client: Client,
-    url: Uri,
-    secret: Option<Secret>,
-}
+pub(crate) struct PostCheck(Arc<Target>);
 
 impl PostCheck {
     /// Builds the check. Sends nothing.
-    pub(crate) fn new(url: &str, secret_file: Option<&Path>) -> Result<Self, Fault> {
-        let secret = Secret::find("the bot check", secret_file, SECRET)?;
-        let url = signed::address("the bot check", url)?;
-        Ok(Self { client: http::client(url.scheme_str())?, url, secret })
+    pub(crate) fn new(url: &str, secret_file: Option<&Path>) -> Result<Self> {
+        Ok(Self(Arc::new(Target::new("the bot check", url, secret_file, SECRET)?)))
     }
 
     pub(crate) fn is_signed(&self) -> bool {
-        self.secret.is_some()
-    }
-
-    fn request(&self, visit: &Visit, now: SystemTime) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
-        let body = json!({
-            "sale": visit.sale, "buyer": visit.buyer, "address": visit.address, "proof": visit.proof,
-        });
-        let body = Bytes::from(body.to_string());
-        let id = format!("check_{:032x}", rand::random::<u128>());
-        let timestamp = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().to_string();
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(self.url.clone())
-            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
-            .header(CONTENT_TYPE, "application/json")
-            .header("webhook-id", &id)
-            .header("webhook-timestamp", &timestamp);
-        if let Some(secret) = &self.secret {
-            request = request.header("webhook-signature", secret.signature(&id, &timestamp, &body)?);
-        }
-        request.body(Full::new(body))
+        self.0.is_signed()
     }
 }
 
 impl BuyerCheck for PostCheck {
     fn ask(&self, visit: Visit) -> BoxFuture<'static, Verdict> {
-        let request = self.request(&visit, SystemTime::now());
-        let client = self.client.clone();
+        let target = Arc::clone(&self.0);
         async move {
-            let request = match request {
-                Ok(request) => request,
-                Err(error) => return Verdict::Unknown(error.to_string()),
-            };
-            match client.request(request).await {
+            let body = json!({
+                "sale": visit.sale, "buyer": visit.buyer, "address": visit.address, "proof": visit.proof,
+            });
+            let id = format!("check_{:032x}", rand::random::<u128>());
+            let headers = Request::builder().header(CONTENT_TYPE, "application/json");
+            match target.post(&id, headers, body.to_string().into()).await {
                 Ok(answer) => verdict(answer.status()),
-                Err(error) => Verdict::Unknown(format!("no response: {}", chain(&error))),
+                Err(why) => Verdict::Unknown(why),
             }
         }
         .boxed()

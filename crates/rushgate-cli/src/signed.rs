@@ -1,27 +1,72 @@
-//! Address and secret of a signed POST request.
+//! Signed POST requests.
 
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use anyhow::Result;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
-use hyper::Uri;
-use hyper::header::{HeaderValue, InvalidHeaderValue};
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{HeaderValue, InvalidHeaderValue, USER_AGENT};
+use hyper::http::request::Builder;
+use hyper::{Method, Response, Uri};
 use sha2::Sha256;
 
-use crate::exit::Fault;
+use crate::exit::{Fault, chain};
+use crate::http;
 
-/// A secret key. Has no `Debug` output.
-pub(crate) struct Secret(Vec<u8>);
+/// The target of signed POST requests.
+pub(crate) struct Target {
+    client: http::Client,
+    url: Uri,
+    secret: Option<Secret>,
+}
 
-impl Secret {
-    /// Signature as in <https://www.standardwebhooks.com>.
-    pub(crate) fn signature(
+impl Target {
+    /// A target whose secret is in the file, or else in the environment variable. Sends nothing. `whose` names its
+    /// owner in errors.
+    pub(crate) fn new(whose: &str, url: &str, secret: Option<&Path>, variable: &str) -> Result<Self> {
+        let secret = Secret::find(whose, secret, variable)?;
+        let url = address(whose, url)?;
+        Ok(Self { client: http::client(url.scheme_str())?, url, secret })
+    }
+
+    pub(crate) fn is_signed(&self) -> bool {
+        self.secret.is_some()
+    }
+
+    /// Sends a request with these headers and this body, signed as in <https://www.standardwebhooks.com>.
+    pub(crate) async fn post(
         &self,
         id: &str,
-        timestamp: &str,
-        body: &[u8],
-    ) -> Result<HeaderValue, InvalidHeaderValue> {
+        headers: Builder,
+        body: Bytes,
+    ) -> Result<Response<Incoming>, String> {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let timestamp = since_epoch.as_secs().to_string();
+        let mut request = headers
+            .method(Method::POST)
+            .uri(self.url.clone())
+            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
+            .header("webhook-id", id)
+            .header("webhook-timestamp", &timestamp);
+        if let Some(secret) = &self.secret {
+            let signature = secret.signature(id, &timestamp, &body).map_err(|error| error.to_string())?;
+            request = request.header("webhook-signature", signature);
+        }
+        let request = request.body(Full::new(body));
+        let request = request.map_err(|error| format!("cannot send the request: {error}"))?;
+        self.client.request(request).await.map_err(|error| format!("no response: {}", chain(&error)))
+    }
+}
+
+/// A secret key. Has no `Debug` output.
+struct Secret(Vec<u8>);
+
+impl Secret {
+    fn signature(&self, id: &str, timestamp: &str, body: &[u8]) -> Result<HeaderValue, InvalidHeaderValue> {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             unreachable!("HMAC takes keys of every length");
         };
@@ -35,7 +80,7 @@ impl Secret {
 
     /// Reads the secret from the file, or else from the environment variable. `whose` names its owner in
     /// errors.
-    pub(crate) fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
+    fn find(whose: &str, file: Option<&Path>, variable: &str) -> Result<Option<Self>, Fault> {
         let text = match file {
             Some(file) => Some(std::fs::read_to_string(file).map_err(|error| {
                 Fault::usage(format_args!("cannot read the secret from `{}`: {error}", file.display()))
@@ -62,7 +107,7 @@ impl Secret {
 }
 
 /// The target URL. A password in it would be visible in the process list.
-pub(crate) fn address(whose: &str, text: &str) -> Result<Uri, Fault> {
+fn address(whose: &str, text: &str) -> Result<Uri, Fault> {
     let url: Uri =
         text.parse().map_err(|error| Fault::usage(format_args!("{whose}'s URL is invalid: {error}")))?;
     let authority = url.authority().map_or("", |authority| authority.as_str());

@@ -1,12 +1,13 @@
 //! `work --webhook`: sends each task as a POST request.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use anyhow::Result;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER, USER_AGENT};
-use hyper::{Method, Request, Response, StatusCode, Uri};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use hyper::{Request, Response, StatusCode};
+use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use rushgate::Job;
 use rushgate::store::hex;
 use rushgate::worker::Outcome;
@@ -14,10 +15,8 @@ use sha2::{Digest, Sha256};
 
 use super::line::Line;
 use crate::args::work::WorkArgs;
-use crate::exit::chain;
-use crate::http::{self, Client};
 use crate::output::Output;
-use crate::signed::{self, Secret};
+use crate::signed::Target;
 use crate::spans;
 
 /// Environment variable with the secret.
@@ -27,40 +26,26 @@ const REASON_MAX: usize = 1_000;
 /// Longest `Retry-After` that is honored.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(86_400);
 
-/// Target of the webhook, and its secret.
 pub(super) struct Webhook {
-    client: Client,
-    url: Uri,
-    secret: Option<Secret>,
+    target: Target,
     output: Output,
 }
 
 impl Webhook {
     pub(super) fn new(url: &str, args: &WorkArgs, output: Output) -> Result<Self> {
-        let secret = Secret::find("the webhook", args.secret_file.as_deref(), SECRET)?;
-        if secret.is_none() {
+        let target = Target::new("the webhook", url, args.secret_file.as_deref(), SECRET)?;
+        if !target.is_signed() {
             output.note(format_args!("note: webhook requests are not signed; set {SECRET} or --secret-file"));
         }
-        let url = signed::address("the webhook", url)?;
-        Ok(Self { client: http::client(url.scheme_str())?, url, secret, output })
+        Ok(Self { target, output })
     }
 
     pub(super) async fn carry_out(&self, job: Job) -> Outcome {
         let mut line = Line::new(self.output, &job);
-        let request = match self.request(&job, SystemTime::now()) {
-            Ok(request) => request,
-            Err(error) => {
-                let why = format!("cannot send the request: {error}");
-                return line.given_up(&why, &why);
-            }
-        };
         tokio::select! {
-            answer = self.client.request(request) => match answer {
+            answer = self.post(&job) => match answer {
                 Ok(answer) => judge(&mut line, answer).await,
-                Err(error) => {
-                    let why = format!("no response: {}", chain(&error));
-                    line.failed(&why, &why)
-                }
+                Err(why) => line.failed(&why, &why),
             },
             // A canceled task is over, whatever the answer.
             () = job.cancel.cancelled() => {
@@ -70,14 +55,10 @@ impl Webhook {
         }
     }
 
-    fn request(&self, job: &Job, now: SystemTime) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
+    async fn post(&self, job: &Job) -> Result<Response<Incoming>, String> {
         let body = Bytes::copy_from_slice(job.payload.bytes());
         let key = idempotency_key(job);
-        let timestamp = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs().to_string();
-        let mut request = Request::builder()
-            .method(Method::POST)
-            .uri(self.url.clone())
-            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
+        let mut headers = Request::builder()
             // hyper sets none for an empty body, and some servers refuse a POST without it.
             .header(CONTENT_LENGTH, body.len())
             .header("rushgate-queue", printable(job.queue.as_str()))
@@ -85,23 +66,18 @@ impl Webhook {
             .header("rushgate-attempt", job.attempt)
             .header("rushgate-max-attempts", job.max_attempts)
             .header("rushgate-fence", job.fence().as_u64())
-            .header("idempotency-key", &key)
-            .header("webhook-id", &key)
-            .header("webhook-timestamp", &timestamp);
+            .header("idempotency-key", &key);
         if !job.payload.bytes().is_empty() {
-            request = request.header(CONTENT_TYPE, job.content_type.plain());
+            headers = headers.header(CONTENT_TYPE, job.content_type.plain());
         }
         if let Some(kind) = job.kind() {
-            request = request.header("rushgate-kind", printable(kind));
+            headers = headers.header("rushgate-kind", printable(kind));
         }
         // The span of the run if it is exported, otherwise that of the client that enqueued the task.
         if let Some(parent) = spans::current().or_else(|| job.traceparent()) {
-            request = request.header("traceparent", parent.as_str());
+            headers = headers.header("traceparent", parent.as_str());
         }
-        if let Some(secret) = &self.secret {
-            request = request.header("webhook-signature", secret.signature(&key, &timestamp, &body)?);
-        }
-        request.body(Full::new(body))
+        self.target.post(&key, headers, body).await
     }
 }
 
@@ -116,14 +92,8 @@ fn idempotency_key(job: &Job) -> String {
 
 /// Percent-encodes all characters except printable ASCII.
 fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'!'..=b'~' if byte != b'%' => printable.push(byte.into()),
-            _ => printable.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    printable
+    const UNPRINTABLE: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+    utf8_percent_encode(text, UNPRINTABLE).to_string()
 }
 
 async fn judge(line: &mut Line, answer: Response<Incoming>) -> Outcome {
@@ -169,6 +139,8 @@ async fn reason(answer: Response<Incoming>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::UNIX_EPOCH;
+
     use hyper::header::HeaderValue;
 
     use super::*;
