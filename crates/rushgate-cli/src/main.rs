@@ -12,7 +12,6 @@ mod files;
 mod functions;
 mod globals;
 mod group;
-mod http;
 mod lock;
 mod log;
 mod man;

@@ -16,6 +16,7 @@ use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use rushgate::trace::set_trace_context;
+use rushgate_http::{Connections, connections, connector};
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 use tracing::{Level, Metadata, Subscriber};
@@ -24,7 +25,6 @@ use tracing_subscriber::layer::Layer;
 use tracing_subscriber::registry::LookupSpan;
 
 use crate::exit::{Fault, chain};
-use crate::http::{self, Client};
 use crate::output::Output;
 use crate::spans::{Spans, is_ours};
 
@@ -57,8 +57,8 @@ pub(crate) fn start(output: Output) -> Result<Telemetry> {
     check_protocol()?;
     let trouble = Trouble { output, is_told: Arc::default() };
     let endpoint = ENDPOINTS.into_iter().find_map(variable).unwrap_or_default();
-    let client = http::client(endpoint.split_once("://").map(|(scheme, _)| scheme))?;
-    let sender = Sender { client, runtime: Handle::current(), trouble: trouble.clone() };
+    let connections = connections(connector(endpoint.starts_with("https://"))?);
+    let sender = Sender { connections, runtime: Handle::current(), trouble: trouble.clone() };
     let exporter = SpanExporter::builder().with_http().with_http_client(sender).build();
     let exporter = exporter.map_err(|error| unusable(&error.to_string()))?;
     let provider =
@@ -144,10 +144,10 @@ impl Trouble {
     }
 }
 
-/// Sends through the HTTP client of the webhooks, from any thread.
+/// Sends requests from any thread.
 #[derive(Debug)]
 struct Sender {
-    client: Client,
+    connections: Connections,
     runtime: Handle,
     trouble: Trouble,
 }
@@ -155,10 +155,10 @@ struct Sender {
 #[async_trait]
 impl HttpClient for Sender {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
-        let client = self.client.clone();
+        let connections = self.connections.clone();
         let sent = self.runtime.spawn(async move {
             let answer = async {
-                let (head, body) = client.request(request.map(Full::new)).await?.into_parts();
+                let (head, body) = connections.request(request.map(Full::new)).await?.into_parts();
                 let body = Limited::new(body, ANSWER_MAX).collect().await?.to_bytes();
                 Ok::<_, HttpError>(Response::from_parts(head, body))
             };

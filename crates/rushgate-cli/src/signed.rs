@@ -12,14 +12,14 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{HeaderValue, InvalidHeaderValue, USER_AGENT};
 use hyper::http::request::Builder;
 use hyper::{Method, Response, Uri};
+use rushgate_http::{Connections, connections, connector};
 use sha2::Sha256;
 
 use crate::exit::{Fault, chain};
-use crate::http;
 
 /// The target of signed POST requests.
 pub(crate) struct Target {
-    client: http::Client,
+    connections: Connections,
     url: Uri,
     secret: Option<Secret>,
 }
@@ -30,7 +30,8 @@ impl Target {
     pub(crate) fn new(whose: &str, url: &str, secret: Option<&Path>, variable: &str) -> Result<Self> {
         let secret = Secret::find(whose, secret, variable)?;
         let url = address(whose, url)?;
-        Ok(Self { client: http::client(url.scheme_str())?, url, secret })
+        let connections = connections(connector(url.scheme_str() == Some("https"))?);
+        Ok(Self { connections, url, secret })
     }
 
     pub(crate) fn is_signed(&self) -> bool {
@@ -58,7 +59,7 @@ impl Target {
         }
         let request = request.body(Full::new(body));
         let request = request.map_err(|error| format!("cannot send the request: {error}"))?;
-        self.client.request(request).await.map_err(|error| format!("no response: {}", chain(&error)))
+        self.connections.request(request).await.map_err(|error| format!("no response: {}", chain(&error)))
     }
 }
 

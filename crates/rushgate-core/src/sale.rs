@@ -197,7 +197,7 @@ pub enum Reserved {
 }
 
 /// A reservation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hold {
     /// ID of the reservation.
@@ -205,7 +205,7 @@ pub struct Hold {
     /// The buyer.
     pub buyer: BuyerId,
     /// Its units, by line and then by number.
-    #[serde(serialize_with = "units::each")]
+    #[serde(with = "units::each")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<units::Unit>"))]
     pub units: Vec<(Sku, UnitNumber)>,
     /// State of the reservation.

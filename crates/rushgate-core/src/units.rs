@@ -151,18 +151,27 @@ impl FromStr for UnitRange {
 }
 
 /// A unit in JSON.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub(crate) struct Unit<'a> {
+pub(crate) struct Unit {
     /// Name of the SKU.
-    sku: &'a Sku,
+    sku: Sku,
     /// Number of the unit.
     unit: UnitNumber,
 }
 
-/// Serializes units as a list of objects.
-pub(crate) fn each<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(units.iter().map(|(sku, unit)| Unit { sku, unit: *unit }))
+/// Units as a list of objects.
+pub(crate) mod each {
+    use super::{Deserialize, Deserializer, Serializer, Sku, Unit, UnitNumber};
+
+    pub fn serialize<S: Serializer>(units: &[(Sku, UnitNumber)], to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(units.iter().map(|(sku, unit)| Unit { sku: sku.clone(), unit: *unit }))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<(Sku, UnitNumber)>, D::Error> {
+        let units = Vec::<Unit>::deserialize(from)?;
+        Ok(units.into_iter().map(|Unit { sku, unit }| (sku, unit)).collect())
+    }
 }
 
 /// A range of consecutive units in JSON, because an event may concern millions.

@@ -11,7 +11,7 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as ClientError};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use rushgate_core::{Effect, Error, Notification, Result, Topic, with_causes};
+use rushgate_core::{Effect, Error, IdempotencyKey, Notification, Result, Topic, with_causes};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::watch;
@@ -22,6 +22,8 @@ use crate::url::Address;
 
 /// How long a request is repeated that the server refuses for the moment.
 const RETRY_BUDGET: Duration = Duration::from_secs(5);
+/// Time limit of a connection attempt. A server that is up accepts within a round trip or two.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Pause before such a repeat, if the server does not name one.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Time limit of one exchange. The server's store gives up earlier.
@@ -35,9 +37,16 @@ const ANSWER_MAX: usize = 512 << 20;
 /// Response header with the incarnation of the server's store.
 const INCARNATION: &str = "rushgate-incarnation";
 
+/// Opens connections to HTTP servers.
+pub type Connector = HttpsConnector<HttpConnector>;
+
+/// A pool of connections to HTTP servers.
+pub type Connections = Client<Connector, Full<Bytes>>;
+
 /// Connections to one server.
 pub(crate) struct Api {
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    connector: Connector,
+    connections: Connections,
     address: Address,
     incarnation: Mutex<String>,
 }
@@ -53,25 +62,18 @@ struct Problem {
 
 impl Api {
     pub(crate) fn new(address: Address) -> Result<Self> {
-        let mut http = HttpConnector::new();
-        // Requests are small: send each at once.
-        http.set_nodelay(true);
-        http.set_connect_timeout(Some(RETRY_BUDGET));
-        http.enforce_http(false);
-        let https = match address.base.starts_with("https:") {
-            true => HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
-                Error::misconfigured("the system has no root certificates")
-                    .caused_by(error)
-                    .hint("install the package ca-certificates, or set SSL_CERT_FILE")
-            })?,
-            false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
-        };
-        let connector = https.https_or_http().enable_http1().wrap_connector(http);
-        let client = Client::builder(TokioExecutor::new())
-            .pool_idle_timeout(IDLE_MAX)
-            .pool_timer(TokioTimer::new())
-            .build(connector);
-        Ok(Self { client, address, incarnation: Mutex::default() })
+        let connector = connector(address.base.starts_with("https:"))?;
+        Ok(Self::with(connector, address))
+    }
+
+    fn with(connector: Connector, address: Address) -> Self {
+        let connections = connections(connector.clone());
+        Self { connector, connections, address, incarnation: Mutex::default() }
+    }
+
+    /// The same with a connection pool of its own.
+    pub(crate) fn another(&self) -> Self {
+        Self::with(self.connector.clone(), self.address.clone())
     }
 
     /// URL of the server, without the token.
@@ -101,7 +103,7 @@ impl Api {
             _ => error,
         };
         loop {
-            let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path, &body)).await;
+            let answer = timeout(ANSWER_WITHIN, self.exchange(&method, path, None, &body)).await;
             let answer = answer.unwrap_or_else(|_| {
                 let seconds = ANSWER_WITHIN.as_secs();
                 Err(self.unknown(format_args!("did not answer within {seconds} s")))
@@ -140,7 +142,7 @@ impl Api {
 
     async fn heard(&self, topic: &Topic, opening: watch::Sender<()>) -> Result<Option<Notification>> {
         let body = Bytes::from(topic.to_wire().to_string());
-        let opened = timeout(ANSWER_WITHIN, self.send(&Method::POST, "/v1/store/listen", &body)).await;
+        let opened = timeout(ANSWER_WITHIN, self.send(&Method::POST, "/v1/store/listen", None, &body)).await;
         let response =
             opened.unwrap_or_else(|_| Err(Error::unavailable("no stream of notifications came")))?;
         drop(opening);
@@ -169,19 +171,27 @@ impl Api {
         }
     }
 
-    async fn exchange(
+    /// Sends a request, perhaps with an idempotency key, and returns the complete answer.
+    pub(crate) async fn exchange(
         &self,
         method: &Method,
         path: &str,
+        key: Option<&IdempotencyKey>,
         body: &Bytes,
     ) -> Result<(StatusCode, HeaderMap, Bytes)> {
-        let (head, body) = self.send(method, path, body).await?.into_parts();
+        let (head, body) = self.send(method, path, key, body).await?.into_parts();
         let whole = Limited::new(body, ANSWER_MAX).collect().await;
         let whole = whole.map_err(|error| Error::unavailable(with_causes(&*error)).maybe_happened())?;
         Ok((head.status, head.headers, whole.to_bytes()))
     }
 
-    async fn send(&self, method: &Method, path: &str, body: &Bytes) -> Result<Response<Incoming>> {
+    async fn send(
+        &self,
+        method: &Method,
+        path: &str,
+        key: Option<&IdempotencyKey>,
+        body: &Bytes,
+    ) -> Result<Response<Incoming>> {
         let mut request = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.address.base))
@@ -189,12 +199,15 @@ impl Api {
         if let Some(bearer) = &self.address.bearer {
             request = request.header(AUTHORIZATION, bearer.clone());
         }
+        if let Some(key) = key {
+            request = request.header("idempotency-key", key.as_str());
+        }
         if !body.is_empty() {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         let request = request.body(Full::from(body.clone()));
         let request = request.map_err(|error| Error::bug("cannot build a request").caused_by(error))?;
-        self.client.request(request).await.map_err(|error| self.unreachable(error))
+        self.connections.request(request).await.map_err(|error| self.unreachable(error))
     }
 
     fn unreachable(&self, error: ClientError) -> Error {
@@ -275,8 +288,36 @@ fn pause(headers: &HeaderMap) -> Duration {
     seconds.map_or(PAUSE, Duration::from_secs)
 }
 
-fn no_roots() -> rustls::ClientConfig {
-    rustls::ClientConfig::builder()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
+/// A connector, which gives up after 5 s. With `is_https` it verifies servers against the root certificates of the
+/// system.
+///
+/// # Errors
+/// [`is_misconfigured`](Error::is_misconfigured) if `is_https` and the system has no root certificates.
+pub fn connector(is_https: bool) -> Result<Connector> {
+    let mut http = HttpConnector::new();
+    // Requests are small: send each at once.
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT_WITHIN));
+    http.enforce_http(false);
+    let https = match is_https {
+        true => HttpsConnectorBuilder::new().with_native_roots().map_err(|error| {
+            Error::misconfigured("the system has no root certificates")
+                .caused_by(error)
+                .hint("install the package ca-certificates, or set SSL_CERT_FILE")
+        })?,
+        false => {
+            let roots = rustls::RootCertStore::empty();
+            let config = rustls::ClientConfig::builder().with_root_certificates(roots);
+            HttpsConnectorBuilder::new().with_tls_config(config.with_no_client_auth())
+        }
+    };
+    Ok(https.https_or_http().enable_http1().wrap_connector(http))
+}
+
+/// A new pool of connections.
+pub fn connections(connector: Connector) -> Connections {
+    Client::builder(TokioExecutor::new())
+        .pool_idle_timeout(IDLE_MAX)
+        .pool_timer(TokioTimer::new())
+        .build(connector)
 }

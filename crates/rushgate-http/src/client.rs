@@ -1,8 +1,9 @@
 //! Routes of a server that are no verbs of a store.
 
-use hyper::Method;
 use hyper::body::Bytes;
-use rushgate_core::{Effect, Error, Result};
+use hyper::header::HeaderMap;
+use hyper::{Method, StatusCode};
+use rushgate_core::{Effect, Error, IdempotencyKey, Result};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -37,6 +38,24 @@ impl Client {
     /// As [`get`](Self::get); [`may_have_happened`](Error::may_have_happened) if the answer was lost.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> Result<T> {
         read(self.0.ask(Method::POST, path, Bytes::from(body.to_string()), Effect::Write).await?)
+    }
+
+    /// Sends one request and returns the answer, whatever its status. It is not repeated.
+    ///
+    /// # Errors
+    /// The server could not be reached; [`may_have_happened`](Error::may_have_happened) if the answer was lost.
+    pub async fn try_post(
+        &self,
+        path: &str,
+        key: Option<&IdempotencyKey>,
+        body: &Bytes,
+    ) -> Result<(StatusCode, HeaderMap, Bytes)> {
+        self.0.exchange(&Method::POST, path, key, body).await
+    }
+
+    /// A client of the same server with a connection pool of its own.
+    pub fn another(&self) -> Self {
+        Self(self.0.another())
     }
 
     /// Deletes what `path` names.

@@ -13,6 +13,6 @@ mod order;
 mod store;
 mod url;
 
+pub use api::{Connections, Connector, connections, connector};
 pub use client::Client;
 pub use store::HttpStore;
-pub use url::Address;

@@ -10,7 +10,7 @@ const TOKEN: &str = "RUSHGATE_TOKEN";
 
 /// URL of a server, and the API token for it.
 #[derive(Clone, Debug)]
-pub struct Address {
+pub(crate) struct Address {
     /// The URL without a token and without a slash at its end.
     pub base: String,
     /// Value of `Authorization`. Its `Debug` does not show the token.
@@ -19,9 +19,6 @@ pub struct Address {
 
 impl Address {
     /// Parses a URL, `http[s]://[TOKEN@]HOST[:PORT][/PATH]`. Without a token in it, `RUSHGATE_TOKEN` may have one.
-    ///
-    /// # Errors
-    /// [`is_invalid`](Error::is_invalid) for another URL, or a token that is no header value.
     pub fn of(url: &str) -> Result<Self> {
         Self::with(url, std::env::var(TOKEN).ok())
     }

@@ -4,29 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
-use http_body_util::{BodyExt, Full, Limited};
-use hyper::Request;
 use hyper::body::Bytes;
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER, USER_AGENT};
-use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
-use hyper_util::client::legacy::Client;
-use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
-use rushgate::sale::{Hold, HoldState, ReservationId, SaleId, UnitNumber};
-use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line, Sku, Timestamp};
-use rushgate_http::Address;
-use serde::Deserialize;
+use hyper::header::RETRY_AFTER;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use rushgate::sale::{ReservationId, SaleId};
+use rushgate::{BuyerId, CancellationToken, IdempotencyKey, Line};
+use rushgate_http::Client;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 
 use super::connection::{Answer, Choice, Connection, Decided};
 use super::retry::OUTAGE_MAX;
 use super::tally::Told;
-use crate::exit::chain;
 
-/// Maximum size of an answer. A longer one is not from a Rushgate server.
-const ANSWER_MAX: usize = 1 << 20;
 /// Time limit for an answer. Generous, because the server's store may be unreachable for a while.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 /// Default pause after a request without an answer.
@@ -38,15 +28,13 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 pub(super) struct Http {
     /// Its own pool. Concurrent requests take a TCP connection each.
-    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    client: Arc<Client>,
     shared: Arc<Shared>,
 }
 
 /// State shared by all connections.
 struct Shared {
-    connector: HttpsConnector<HttpConnector>,
-    address: Address,
-    /// URL of the sale's reservations.
+    /// Path of the sale's reservations.
     reservations: String,
     asked_again: AtomicU64,
     stop: CancellationToken,
@@ -60,49 +48,19 @@ struct Response {
     retry_after: Option<Duration>,
 }
 
-/// A reservation in a response.
-#[derive(Deserialize)]
-struct Reservation {
-    id: ReservationId,
-    buyer: BuyerId,
-    units: Vec<Unit>,
-    state: HoldState,
-    deadline_us: Timestamp,
-    seq: u64,
-    generation: u32,
-}
-
-#[derive(Deserialize)]
-struct Unit {
-    sku: Sku,
-    unit: UnitNumber,
-}
-
 /// Path of a sale, with its name percent-encoded.
 pub(super) fn sale_path(sale: &SaleId) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:".contains(&byte);
-    let encoded = |byte| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-    format!("/v1/sales/{}", sale.as_str().bytes().map(encoded).collect::<String>())
+    const PLAIN: &AsciiSet =
+        &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b':');
+    format!("/v1/sales/{}", utf8_percent_encode(sale.as_str(), PLAIN))
 }
 
 impl Http {
     /// A connection to a sale. Once `stop` is canceled, requests are not repeated.
-    pub(super) fn new(url: &str, sale: &SaleId, stop: CancellationToken) -> Result<Self> {
-        let address = Address::of(url)?;
-        let mut http = HttpConnector::new();
-        // Send small requests at once (no Nagle delay).
-        http.set_nodelay(true);
-        http.enforce_http(false);
-        let https = match address.base.starts_with("https:") {
-            true => HttpsConnectorBuilder::new().with_native_roots()?,
-            // Plain HTTP needs no root certificates.
-            false => HttpsConnectorBuilder::new().with_tls_config(no_roots()),
-        };
-        let connector = https.https_or_http().enable_http1().wrap_connector(http);
-        let reservations = format!("{}{}/reservations", address.base, sale_path(sale));
-        let client = Client::builder(TokioExecutor::new()).build(connector.clone());
-        let asked_again = AtomicU64::new(0);
-        Ok(Self { client, shared: Arc::new(Shared { connector, address, reservations, asked_again, stop }) })
+    pub(super) fn new(client: Client, sale: &SaleId, stop: CancellationToken) -> Self {
+        let reservations = format!("{}/reservations", sale_path(sale));
+        let shared = Shared { reservations, asked_again: AtomicU64::new(0), stop };
+        Self { client: Arc::new(client), shared: Arc::new(shared) }
     }
 
     /// Number of requests that were repeated because the server or its store was unavailable.
@@ -121,7 +79,7 @@ impl Http {
         let (start, body) = (Instant::now(), Bytes::from(body.to_string()));
         loop {
             let sent = Instant::now();
-            let response = timeout(ANSWER_WITHIN, self.exchange(path, key, body.clone())).await;
+            let response = timeout(ANSWER_WITHIN, self.exchange(path, key, &body)).await;
             let late = |_| Err(format!("no response within {} s", ANSWER_WITHIN.as_secs()));
             let (why, pause) = match response.unwrap_or_else(late) {
                 Ok(response) if response.is_passing() => {
@@ -144,25 +102,14 @@ impl Http {
         &self,
         path: &str,
         key: Option<&IdempotencyKey>,
-        body: Bytes,
+        body: &Bytes,
     ) -> Result<Response, String> {
-        let mut request = Request::post(format!("{}{path}", self.shared.reservations))
-            .header(USER_AGENT, concat!("rushgate/", env!("CARGO_PKG_VERSION")))
-            .header(CONTENT_TYPE, "application/json");
-        if let Some(bearer) = &self.shared.address.bearer {
-            request = request.header(AUTHORIZATION, bearer.clone());
-        }
-        if let Some(key) = key {
-            request = request.header("idempotency-key", key.as_str());
-        }
-        let request = request.body(Full::from(body)).map_err(|error| error.to_string())?;
-        let response = self.client.request(request).await.map_err(|error| chain(&error))?;
-        let (head, body) = response.into_parts();
-        let seconds = head.headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        let whole = Limited::new(body, ANSWER_MAX).collect().await;
-        let bytes = whole.map_err(|error| format!("the response ended early: {error}"))?.to_bytes();
-        let status = head.status.as_u16();
-        let body = serde_json::from_slice(&bytes)
+        let path = format!("{}{path}", self.shared.reservations);
+        let answer = self.client.try_post(&path, key, body).await;
+        let (status, headers, body) = answer.map_err(|error| error.to_string())?;
+        let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        let status = status.as_u16();
+        let body = serde_json::from_slice(&body)
             .map_err(|_| format!("the response with status {status} is not JSON"))?;
         Ok(Response { status, body, retry_after: seconds.map(Duration::from_secs) })
     }
@@ -174,8 +121,7 @@ impl Connection for Http {
     const COME_BACK: Duration = Duration::from_millis(250);
 
     fn another(&self) -> Self {
-        let client = Client::builder(TokioExecutor::new()).build(self.shared.connector.clone());
-        Self { client, shared: Arc::clone(&self.shared) }
+        Self { client: Arc::new(self.client.another()), shared: Arc::clone(&self.shared) }
     }
 
     async fn click(&self, buyer: &BuyerId, line: &Line, key: &IdempotencyKey) -> (Answer, Duration) {
@@ -209,7 +155,7 @@ impl From<Response> for Answer {
     fn from(response: Response) -> Self {
         let told = match (response.status, response.code()) {
             (202, _) => {
-                let hold = serde_json::from_value(response.body).map(Reservation::into_hold);
+                let hold = serde_json::from_value(response.body);
                 return hold.map_or_else(|error| Self::Failed(error.to_string()), Self::Reserved);
             }
             (200, _) => Told::Replayed,
@@ -236,18 +182,4 @@ impl From<Response> for Decided {
             _ => Self::NoAnswer,
         }
     }
-}
-
-impl Reservation {
-    fn into_hold(self) -> Hold {
-        let Self { id, buyer, units, state, deadline_us: deadline, seq, generation } = self;
-        let units = units.into_iter().map(|Unit { sku, unit }| (sku, unit)).collect();
-        Hold { id, buyer, units, state, deadline, seq, generation }
-    }
-}
-
-fn no_roots() -> rustls::ClientConfig {
-    rustls::ClientConfig::builder()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth()
 }

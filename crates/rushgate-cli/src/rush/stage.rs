@@ -118,8 +118,9 @@ impl Site {
         let url = &rush.place.store_url;
         if is_http(url) {
             files::raise_limit();
-            let http = Http::new(url, &rush.name, rush.stop.clone())?;
-            return Ok(Self::Server { client: Box::new(Client::new(url)?), http });
+            let client = Client::new(url)?;
+            let http = Http::new(client.another(), &rush.name, rush.stop.clone());
+            return Ok(Self::Server { client: Box::new(client), http });
         }
         let ledger = match found.is_none_or(|state| state.spec.ledger) {
             true => Some(open_ledger(rush.place.orders_url.clone()).await?),
