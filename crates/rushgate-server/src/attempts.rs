@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hdrhistogram::Histogram;
 use rushgate::sale::{AdmissionStats, SaleId};
 use rushgate::{Result, Rushgate};
 use schemars::JsonSchema;
@@ -18,6 +19,8 @@ const SALES_MAX: usize = 1_000;
 const AT_STORE: &str = "at_store";
 /// Maximum number of answers that a server counts per sale.
 const ANSWERS_MAX: usize = 31;
+/// Longer latencies count as this one, in microseconds: 134 s.
+const LATENCY_MAX_US: u64 = (1 << 27) - 1;
 /// Number of latest snapshots that quantiles cover. There is one per second.
 const LOOKS: usize = 10;
 
@@ -88,62 +91,34 @@ impl Figures {
     }
 }
 
-/// Latency histogram with eight classes per power of two microseconds, so that a value is known to within an
-/// eighth. More than 134 s counts as 134 s.
+/// Latency histogram in microseconds, in which a value is known to within a sixteenth.
 #[derive(Clone)]
-struct Spread([u64; Self::CLASSES]);
+struct Spread(Histogram<u64>);
 
 impl Default for Spread {
     fn default() -> Self {
-        Self([0; Self::CLASSES])
+        let histogram = Histogram::new_with_max(LATENCY_MAX_US, 1);
+        Self(histogram.unwrap_or_else(|_| unreachable!("the bounds are constants")))
     }
 }
 
 impl Spread {
-    const CLASSES: usize = 200;
-
-    fn class(us: u64) -> usize {
-        if us < 8 {
-            return us as usize;
-        }
-        let power = us.ilog2() as usize;
-        let eighth = (us >> (power - 3)) as usize & 7;
-        ((power - 2) * 8 + eighth).min(Self::CLASSES - 1)
-    }
-
-    /// Upper bound of a class, in microseconds.
-    fn most_us(class: usize) -> u64 {
-        if class < 8 {
-            return class as u64;
-        }
-        let (power, eighth) = (class / 8 + 2, class as u64 % 8);
-        ((9 + eighth) << (power - 3)) - 1
-    }
-
     fn add(&mut self, took: Duration) {
-        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.0[Self::class(us)] += 1;
+        self.0.saturating_record(u64::try_from(took.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// The attempts since `before`. A sale that was dropped in between counts from zero.
     fn since(&self, before: &Self) -> Self {
         let mut grown = self.clone();
-        if self.0.iter().zip(&before.0).all(|(now, then)| now >= then) {
-            grown.0.iter_mut().zip(&before.0).for_each(|(now, then)| *now -= then);
+        match grown.0.subtract(&before.0) {
+            Ok(()) => grown,
+            Err(_) => self.clone(),
         }
-        grown
     }
 
-    /// The latency quantile in microseconds, with `thousandth` in per mille; `None` without attempts.
-    fn quantile_us(&self, permille: u64) -> Option<u64> {
-        let total: u64 = self.0.iter().sum();
-        let wanted = (total * permille).div_ceil(1_000).max(1);
-        let mut sum = 0;
-        let class = self.0.iter().position(|n| {
-            sum += n;
-            sum >= wanted
-        })?;
-        Some(Self::most_us(class))
+    /// A latency quantile in microseconds; `None` without attempts.
+    fn quantile_us(&self, quantile: f64) -> Option<u64> {
+        (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile))
     }
 }
 
@@ -180,8 +155,8 @@ impl Recently {
                 sale: sale.to_string(),
                 answers: figures.answers,
                 at_store: client.at_store,
-                p50_us: latest.quantile_us(500),
-                p99_us: latest.quantile_us(990),
+                p50_us: latest.quantile_us(0.5),
+                p99_us: latest.quantile_us(0.99),
             });
         }
         self.has_looked = true;
@@ -198,7 +173,7 @@ pub(crate) struct AttemptsView {
     answers: BTreeMap<&'static str, u64>,
     /// Attempts that reached the store. The others were answered from an admission cache.
     at_store: u64,
-    /// Median latency at this server over the last ten seconds, in microseconds, rounded up to an eighth. Absent without
+    /// Median latency at this server over the last ten seconds, in microseconds, rounded up to a sixteenth. Absent without
     /// attempts.
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_us: Option<u64>,
@@ -238,31 +213,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_is_known_within_an_eighth() {
-        let mut before = None;
-        for us in (0..2_000).chain((11..27).map(|power| 1 << power)).chain([133_000_000]) {
-            let (class, most) = (Spread::class(us), Spread::most_us(Spread::class(us)));
-            assert!(us <= most && most - us <= us / 8, "{us}: {most}");
-            assert!(before <= Some(class), "{us}");
-            before = Some(class);
-        }
-        assert_eq!(Spread::class(u64::MAX), Spread::CLASSES - 1);
-    }
-
-    #[test]
     fn quantiles_are_of_what_came_since() {
         let mut spread = Spread::default();
-        assert_eq!(spread.quantile_us(500), None);
+        assert_eq!(spread.quantile_us(0.5), None);
         spread.add(Duration::from_secs(1));
         let before = spread.clone();
         for us in [100; 98].into_iter().chain([5_000; 2]) {
             spread.add(Duration::from_micros(us));
         }
         let latest = spread.since(&before);
-        assert_eq!(latest.quantile_us(500), Some(103));
-        assert_eq!(latest.quantile_us(980), Some(103));
-        assert_eq!(latest.quantile_us(990), Some(5_119));
-        assert_eq!(before.since(&spread).quantile_us(500), Some(1_048_575), "it started over");
+        assert_eq!(latest.quantile_us(0.5), Some(103));
+        assert_eq!(latest.quantile_us(0.98), Some(103));
+        assert_eq!(latest.quantile_us(0.99), Some(5_119));
+        assert_eq!(before.since(&spread).quantile_us(0.5), Some(1_015_807), "it started over");
     }
 
     #[test]
