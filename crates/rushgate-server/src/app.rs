@@ -12,7 +12,6 @@ use crate::access::Authenticator;
 use crate::audit_log::AuditLog;
 use crate::check::Checker;
 use crate::cors::Origins;
-use crate::events::Tails;
 use crate::keys::Keys;
 use crate::limits::Limits;
 use crate::live::Live;
@@ -36,7 +35,6 @@ pub(crate) struct App {
     pub origins: Origins,
     pub keys: Arc<Keys>,
     pub metrics: Metrics,
-    pub tails: Arc<Tails>,
     pub live: Arc<Live>,
     /// The OpenAPI description, written when the first client asks for it.
     pub description: LazyLock<Bytes>,

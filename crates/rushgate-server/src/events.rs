@@ -1,8 +1,6 @@
-//! Server-sent events. One task per watched sale serves any number of watchers.
+//! Server-sent events.
 
-use std::collections::HashMap;
 use std::fmt::Display;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::body::Body;
@@ -11,21 +9,20 @@ use futures_util::{FutureExt, Stream, StreamExt};
 use hyper::body::Bytes;
 use hyper::http::{HeaderValue, Response, header};
 use rushgate::queue::Followed;
-use rushgate::sale::{Event, SaleId};
+use rushgate::sale::Event;
 use rushgate::store::Page;
 use rushgate::{CancellationToken, Error, Queue, Result, Sale};
-use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 /// Media type of an event stream.
 pub(crate) const EVENT_STREAM: &str = "text/event-stream";
 
-/// Shortest time between two reads of a watched sale.
-const LOOK_MIN: Duration = Duration::from_millis(20);
-/// Time until the next read if the store cannot be reached.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Shortest time between two reads of a watched sale. Many events may happen within it.
+const READ_MIN: Duration = Duration::from_millis(20);
+/// Time until the next read if the store cannot notify.
+const READ_AGAIN: Duration = Duration::from_millis(200);
 /// Longest time between two reads, because a notification may be lost.
-const LOOK_MAX: Duration = Duration::from_secs(2);
+const READ_MAX: Duration = Duration::from_secs(2);
 /// Interval of keep-alive comments, which detect clients that have left.
 const PING_EVERY: Duration = Duration::from_secs(15);
 const PING: &str = ": keep-alive\n\n";
@@ -34,88 +31,27 @@ const RETRY_MS: u32 = 1_000;
 /// Events per read.
 const PAGE: u32 = 1_000;
 
-/// The watched sales, each with the number of its latest event.
-#[derive(Default)]
-pub(crate) struct Tails(Mutex<HashMap<SaleId, watch::Sender<u64>>>);
-
-impl Tails {
-    /// Number of the sale's latest event, updated while the sale has watchers.
-    async fn follow(
-        self: &Arc<Self>,
-        sale: &Sale,
-        closing: &CancellationToken,
-    ) -> Result<watch::Receiver<u64>> {
-        // Subscribe before the map is locked. The first watcher starts the task for the others.
-        let seq = sale.state().await?.seq;
-        let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A sale without watchers is removed under this lock, or kept.
-        if let Some(tail) = tails.get(sale.id()) {
-            return Ok(tail.subscribe());
-        }
-        let (sender, receiver) = watch::channel(seq);
-        tails.insert(sale.id().clone(), sender.clone());
-        tokio::spawn(look(Arc::clone(self), sale.clone(), sender, closing.clone()));
-        Ok(receiver)
-    }
-
-    /// Whether no watchers are left. The sale is then removed.
-    fn is_left(&self, sale: &SaleId, sender: &watch::Sender<u64>) -> bool {
-        let mut tails = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_left = sender.is_closed();
-        if is_left {
-            tails.remove(sale);
-        }
-        is_left
-    }
-}
-
-/// Reads a sale after each of its events, while it has watchers.
-async fn look(tails: Arc<Tails>, sale: Sale, sender: watch::Sender<u64>, closing: CancellationToken) {
-    while !tails.is_left(sale.id(), &sender) && !closing.is_cancelled() {
-        let next = match sale.state().await {
-            Ok(state) => {
-                sender.send_if_modified(|seq| std::mem::replace(seq, state.seq) != state.seq);
-                Some(state.seq)
-            }
-            Err(error) => {
-                tracing::debug!(sale = %sale.id(), %error, "cannot read the sale");
-                None
-            }
-        };
-        let happens = async {
-            sleep(LOOK_MIN).await;
-            match next {
-                Some(seq) if sale.next_event(seq).await.is_ok() => {}
-                _ => sleep(LOOK_AGAIN).await,
-            }
-        };
-        tokio::select! {
-            () = happens => {}
-            () = sleep(LOOK_MAX) => {}
-            () = closing.cancelled() => {}
-        }
-    }
-}
-
 /// The events of a sale with numbers greater than `after`, as they happen.
 pub(crate) async fn of_sale(
-    tails: &Arc<Tails>,
     sale: Sale,
     after: Option<u64>,
     closing: CancellationToken,
 ) -> Result<Response<Body>> {
-    let latest = tails.follow(&sale, &closing).await?;
-    let after = after.unwrap_or_else(|| *latest.borrow());
-    let parts = stream::unfold((sale, after, latest), async |(sale, after, mut latest)| {
+    let latest = sale.state().await?.seq;
+    let parts = stream::unfold((sale, after.unwrap_or(latest)), async |(sale, after)| {
         loop {
-            if *latest.borrow_and_update() > after {
-                let events = sale.events(Page::after(after, PAGE)).await;
-                let events = events.inspect_err(|error| unreadable(sale.id(), error)).ok()?;
-                if let Some(last) = events.last() {
-                    return Some((events.iter().map(of_change).collect(), (sale, last.seq, latest)));
-                }
+            let events = sale.events(Page::after(after, PAGE)).await;
+            let events = events.inspect_err(|error| unreadable(sale.id(), error)).ok()?;
+            if let Some(last) = events.last() {
+                return Some((events.iter().map(of_change).collect(), (sale, last.seq)));
             }
-            latest.changed().await.ok()?;
+            let next = async {
+                if sale.next_event(after).await.is_err() {
+                    sleep(READ_AGAIN).await;
+                }
+            };
+            let _ = timeout(READ_MAX, next).await;
+            sleep(READ_MIN).await;
         }
     });
     Ok(stream(parts, closing))

@@ -211,7 +211,6 @@ impl Server {
             origins: self.origins.into(),
             keys: Arc::default(),
             metrics,
-            tails: Arc::default(),
             live,
             // A JSON value always serializes.
             description: LazyLock::new(|| {

@@ -550,5 +550,5 @@ pub(crate) async fn history(call: Call<Nothing, HistoryQuery>) -> Answer<SaleHis
 /// Streams the events of a sale.
 pub(crate) async fn events(call: Call<Nothing, EventsQuery>) -> Result<Response<Body>, Problem> {
     let (sale, after) = (call.sale()?, call.seen.or(call.query.after));
-    Ok(events::of_sale(&call.app.tails, sale, after, call.app.closing.clone()).await?)
+    Ok(events::of_sale(sale, after, call.app.closing.clone()).await?)
 }
