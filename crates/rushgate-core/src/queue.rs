@@ -309,7 +309,7 @@ impl Claim {
 }
 
 /// The answer to [`Verbs::claim`](crate::Verbs::claim).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Claimed {
     /// The claimed tasks.
     pub tasks: Vec<Task>,

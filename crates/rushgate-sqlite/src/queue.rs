@@ -15,8 +15,8 @@ pub(crate) mod wait;
 pub(crate) mod worker;
 
 use rushgate_core::{
-    DeadLetter, Error, Log, PastEnd, PastRun, Payload, Priority, QueueLimits, QueueName, TaskChange, TaskEnd,
-    TaskId, TaskKey, Ticket, Timestamp,
+    DeadLetter, Error, Log, PastEnd, PastRun, Payload, Priority, QueueName, TaskChange, TaskEnd, TaskId,
+    TaskKey, Ticket, Timestamp,
 };
 use rusqlite::Row;
 
@@ -63,7 +63,7 @@ impl QueueRow {
 }
 
 /// A queue during a call: the step, and the queue's row, removed from the step's cache meanwhile.
-struct Queue<'s, 'w> {
+pub(crate) struct Queue<'s, 'w> {
     step: &'s mut Step<'w>,
     row: QueueRow,
     /// Time of the current change: now, or the expiry of the lease that is being ended.
@@ -81,31 +81,41 @@ struct Noted {
     what: TaskChange,
 }
 
-/// What happens on a queue that was never used.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
-    /// Nothing.
-    Known,
-    /// The queue is created.
-    Make,
-}
-
-/// Runs `verb` on a queue, after ending all expired leases. Returns `None` if the queue was never used and the access
-/// does not create it.
-fn on_queue<T>(
+/// Runs `verb` on a queue, after ending all expired leases. Returns `None` if the queue was never used.
+pub(crate) fn on_queue<T>(
     step: &mut Step<'_>,
     name: &QueueName,
-    access: Access,
     verb: impl FnOnce(&mut Queue<'_, '_>) -> Result<T>,
 ) -> Result<Option<T>> {
-    let row = match step.queues.remove(name) {
+    take(step, name)?.map(|row| run(step, row, verb)).transpose()
+}
+
+/// The same, but creates a queue that was never used.
+pub(crate) fn on_any_queue<T>(
+    step: &mut Step<'_>,
+    name: &QueueName,
+    verb: impl FnOnce(&mut Queue<'_, '_>) -> Result<T>,
+) -> Result<T> {
+    let row = match take(step, name)? {
         Some(row) => row,
-        None => match load(step, name)? {
-            Some(row) => row,
-            None if access == Access::Make => make(step, name)?,
-            None => return Ok(None),
-        },
+        None => make(step, name)?,
     };
+    run(step, row, verb)
+}
+
+/// Removes the queue's row from the step's cache, or reads it.
+fn take(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
+    match step.queues.remove(name) {
+        Some(row) => Ok(Some(row)),
+        None => load(step, name),
+    }
+}
+
+fn run<T>(
+    step: &mut Step<'_>,
+    row: QueueRow,
+    verb: impl FnOnce(&mut Queue<'_, '_>) -> Result<T>,
+) -> Result<T> {
     let moment = step.now_us();
     let mut queue = Queue { step, row, moment, finished: false, noted: Vec::new() };
     let answer = queue.reap().and_then(|()| verb(&mut queue));
@@ -113,8 +123,8 @@ fn on_queue<T>(
     let answer = answer.and_then(|answer| queue.forget_finished().map(|()| answer));
     let answer = answer.and_then(|answer| queue.write_events().map(|()| answer));
     let Queue { step, row, .. } = queue;
-    step.queues.insert(name.clone(), row);
-    answer.map(Some)
+    step.queues.insert(row.name.clone(), row);
+    answer
 }
 
 fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
@@ -237,6 +247,16 @@ fn parse_past(text: Option<&str>) -> serde_json::Result<Vec<PastRun>> {
 impl Queue<'_, '_> {
     fn now(&self) -> i64 {
         self.step.now_us()
+    }
+
+    pub(crate) fn set_paused(&mut self, paused: bool) -> Result<()> {
+        self.row.paused = paused;
+        self.row.changed = true;
+        if !paused {
+            // The number of due tasks is unknown here, so all listeners are notified.
+            self.row.wakeups = usize::MAX;
+        }
+        Ok(())
     }
 
     fn next_revision(&mut self) -> u64 {
@@ -446,39 +466,9 @@ fn priority(row: &Row<'_>, at: usize) -> rusqlite::Result<Priority> {
     Priority::new(row.get(at)?).map_err(|error| unreadable(at, error))
 }
 
-/// Runs `verb` for each item. In a queue that was never used, every answer is `stale`.
-fn each<I, T: Clone>(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    items: &[I],
-    stale: T,
-    verb: impl Fn(&mut Queue<'_, '_>, &I) -> Result<T>,
-) -> Result<Vec<T>> {
-    let answers =
-        on_queue(step, queue, Access::Known, |queue| items.iter().map(|item| verb(queue, item)).collect())?;
-    Ok(answers.unwrap_or_else(|| vec![stale; items.len()]))
-}
-
-pub(crate) fn set_paused(step: &mut Step<'_>, queue: &QueueName, paused: bool) -> Result<()> {
-    on_queue(step, queue, Access::Make, |queue| {
-        queue.row.paused = paused;
-        queue.row.changed = true;
-        if !paused {
-            // The number of due tasks is unknown here, so all listeners are notified.
-            queue.row.wakeups = usize::MAX;
-        }
-        Ok(())
-    })
-    .map(drop)
-}
-
-pub(crate) fn limit(step: &mut Step<'_>, queue: &QueueName, limits: QueueLimits) -> Result<()> {
-    on_queue(step, queue, Access::Make, |queue| queue.limit(limits)).map(drop)
-}
-
 /// Ends expired leases, before a read that needs it.
 pub(crate) fn reap(step: &mut Step<'_>, queue: &QueueName) -> Result<()> {
-    on_queue(step, queue, Access::Known, |_| Ok(())).map(drop)
+    on_queue(step, queue, |_| Ok(())).map(drop)
 }
 
 /// Whether the queue has expired leases or other changes that [`reap`] has to apply first.

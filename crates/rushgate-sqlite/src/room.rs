@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rushgate_core::{
     AdmissionSchedule, Beacon, BuyerId, ClosedEntry, Draw, DrawSecret, Drawn, Enter, Entered, Error, Joined,
-    Rate, RoomOrder, RoomRules, RoomState, SaleId, Timestamp,
+    Rate, RoomOrder, RoomRules, RoomState, SaleId, Timestamp, verb,
 };
 use rusqlite::Row;
 
@@ -155,25 +155,21 @@ fn first_pace(now: Timestamp, rules: &RoomRules) -> AdmissionSchedule {
     AdmissionSchedule::from(rules.rate, now.max(rules.from.unwrap_or_default()))
 }
 
-pub(crate) fn set(
-    step: &mut Step<'_>,
-    sale: &SaleId,
-    rules: RoomRules,
-    secret: DrawSecret,
-) -> Result<RoomState> {
+pub(crate) fn set(step: &mut Step<'_>, v: &verb::SetRoom) -> Result<RoomState> {
+    let verb::SetRoom { sale, rules, secret } = v;
     let now = step.now;
     match load(step, sale)? {
         Some(room) if room.rules.order != rules.order => {
             Err(Error::invalid("the room order", "cannot be changed; close the room first").into())
         }
-        Some(room) if room.rules == rules => Ok(room.state(now)),
+        Some(room) if room.rules == *rules => Ok(room.state(now)),
         Some(mut room) => {
             room.pace = room.pace.map(|pace| pace.changed(now, room.joined, rules.rate, rules.from));
-            room.rules = rules;
+            room.rules = *rules;
             room.store(step)?;
             Ok(room.state(now))
         }
-        None => open(step, sale, rules, secret),
+        None => open(step, sale, *rules, *secret),
     }
 }
 

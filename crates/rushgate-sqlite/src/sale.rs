@@ -11,7 +11,7 @@ mod units;
 use rushgate_core::{
     BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, ListedSale, Log,
     MAX_UNITS, Op, OrderIntent, OrdersState, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus,
-    Settled, Sku, Timestamp, UnitChoice, Verdict,
+    Settled, Sku, Timestamp, UnitChoice, Verdict, verb,
 };
 use rusqlite::{Row, params};
 
@@ -415,14 +415,9 @@ pub(crate) fn expire(step: &mut Step<'_>, id: &SaleId, n: u32) -> Result<u32> {
     on_sale(step, id, |sale| if sale.row.halted.is_some() { Ok(0) } else { sale.expire(n) })
 }
 
-pub(crate) fn settle(
-    step: &mut Step<'_>,
-    id: &SaleId,
-    generation: u32,
-    verdicts: &[(ReservationId, Verdict)],
-) -> Result<Vec<Settled>> {
-    on_sale(step, id, |sale| {
-        verdicts.iter().map(|(of, verdict)| sale.settle(generation, *of, *verdict)).collect()
+pub(crate) fn settle(step: &mut Step<'_>, v: &verb::Settle) -> Result<Vec<Settled>> {
+    on_sale(step, &v.sale, |sale| {
+        v.verdicts.iter().map(|(of, verdict)| sale.settle(v.generation, *of, *verdict)).collect()
     })
 }
 

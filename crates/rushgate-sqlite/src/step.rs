@@ -1,14 +1,15 @@
 //! A write transaction that executes a group of calls.
 
-use std::any::Any;
 use std::collections::VecDeque;
 use std::ops::Deref;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{Log, Notification, Op, QueueName, SaleId, Timestamp, Token};
+use rushgate_core::{
+    Claimed, Error, Log, Notification, Op, QueueName, Reply, SaleId, Timestamp, Token, Verb,
+};
 use rusqlite::{Connection, Params};
 
-use crate::fault::{Result, Stop};
+use crate::fault::Result;
 use crate::read::Reader;
 use crate::rows::queue::QueueRow;
 use crate::rows::sale::SaleRow;
@@ -26,7 +27,7 @@ pub(crate) struct Step<'w> {
     pub(crate) sales: HashMap<SaleId, SaleRow>,
     pub(crate) replays: &'w mut Replays,
     wakeups: Vec<Wakeup>,
-    fresh: Vec<(Op, Remembered)>,
+    fresh: Vec<(Op, Reply)>,
 }
 
 impl<'w> Deref for Step<'w> {
@@ -106,26 +107,19 @@ impl<'w> Step<'w> {
     }
 
     /// Returns the earlier answer to `op`. If there is none, calls `run` and remembers its answer under `op`.
-    pub(crate) fn once<T: Clone + Send + 'static>(
+    pub(crate) fn once<V: Verb>(
         &mut self,
         op: Op,
-        weigh: impl FnOnce(&T) -> usize,
-        run: impl FnOnce(&mut Self) -> Result<T>,
-    ) -> Result<T> {
-        let fresh = self.fresh.iter().find(|(other, _)| *other == op).map(|(_, it)| it);
-        if let Some(answer) = fresh.or_else(|| self.replays.get(op)) {
-            let answer = answer.answer.downcast_ref::<T>().cloned();
-            return answer.ok_or_else(|| {
-                Stop::Refused(rushgate_core::Error::invalid(
-                    "the operation token",
-                    "was used for a different call",
-                ))
-            });
+        run: impl FnOnce(&mut Self) -> Result<V::Answer>,
+    ) -> Result<Reply> {
+        let fresh = self.fresh.iter().find(|(other, _)| *other == op).map(|(_, reply)| reply);
+        if let Some(reply) = fresh.or_else(|| self.replays.get(op)) {
+            let used = || Error::invalid("the operation token", "was used for a different call");
+            return Ok(V::answer(reply.clone()).map(V::reply).ok_or_else(used)?);
         }
-        let answer = run(self)?;
-        let weight = weigh(&answer);
-        self.fresh.push((op, Remembered { answer: Box::new(answer.clone()), weight }));
-        Ok(answer)
+        let reply = V::reply(run(self)?);
+        self.fresh.push((op, reply.clone()));
+        Ok(reply)
     }
 
     /// Remembers the answers and returns the notifications to send. Call it after the commit.
@@ -148,9 +142,14 @@ impl Wakeup {
     }
 }
 
-struct Remembered {
-    answer: Box<dyn Any + Send>,
-    weight: usize,
+/// Size of an answer that is kept for replay, in bytes.
+fn weight(reply: &Reply) -> usize {
+    match reply {
+        Reply::Pop(tasks) | Reply::Claim(Claimed { tasks, .. }) => {
+            tasks.iter().map(|task| 100 + task.payload.bytes().len()).sum()
+        }
+        _ => 1,
+    }
 }
 
 /// The latest answers, by [`Op`].
@@ -159,7 +158,7 @@ struct Remembered {
 /// together.
 #[derive(Default)]
 pub(crate) struct Replays {
-    answers: HashMap<Op, Remembered>,
+    answers: HashMap<Op, Reply>,
     order: VecDeque<Op>,
     weight: usize,
 }
@@ -172,19 +171,19 @@ impl Replays {
     /// Maximum size of the payloads kept, in bytes, above the minimum number.
     const WEIGHT_MAX: usize = 32 << 20;
 
-    fn get(&self, op: Op) -> Option<&Remembered> {
+    fn get(&self, op: Op) -> Option<&Reply> {
         self.answers.get(&op)
     }
 
-    fn remember(&mut self, op: Op, answer: Remembered) {
-        self.weight += answer.weight;
+    fn remember(&mut self, op: Op, answer: Reply) {
+        self.weight += weight(&answer);
         self.answers.insert(op, answer);
         self.order.push_back(op);
         let too_heavy = |it: &Self| it.weight > Self::WEIGHT_MAX && it.order.len() > Self::COUNT_MIN;
         while self.order.len() > Self::COUNT_MAX || too_heavy(self) {
             let Some(oldest) = self.order.pop_front() else { break };
             if let Some(forgotten) = self.answers.remove(&oldest) {
-                self.weight -= forgotten.weight;
+                self.weight -= weight(&forgotten);
             }
         }
     }

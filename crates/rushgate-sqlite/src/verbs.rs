@@ -1,8 +1,11 @@
 //! Which function carries out which request.
 
-use rushgate_core::{Answer, Claimed, QueueName, Reply, Request, Task, Verb};
+use rushgate_core::{
+    Answer, Cancelled, Claimed, Closed, Completed, DeadRequeued, Dequeued, Fired, Op, QueueName, Reply,
+    Request, Rescheduled, Retried, TaskExtended, TaskReleased, Verb, verb,
+};
 
-use crate::queue::{claim, dead, enqueue, event, finish, look, outbox, schedule, unique, wait, worker};
+use crate::queue::{Queue, dead, enqueue, event, look, outbox, schedule, unique, wait, worker};
 use crate::read::Reader;
 use crate::sale::{attempts, orders, rebuild};
 use crate::step::Step;
@@ -24,101 +27,62 @@ impl SqliteStore {
             Request::Show(v) => self.look(v, |reader, v| lock::show(reader, &v.name)),
             Request::List(v) => self.look(v, |reader, v| lock::list(reader, &v.page)),
             // Queues
-            Request::Enqueue(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| enqueue::enqueue(step, &v.queue, &v.tasks))
-            }),
-            Request::Top(v) => self.change(v, |step, v| claim::top(step, &v.queue, v.n)),
-            Request::Pop(v) => self.change(v, |step, v| {
-                step.once(v.op, |tasks: &Vec<Task>| weight(tasks), |step| claim::pop(step, &v.queue, v.n))
-            }),
-            Request::Claim(v) => self.change(v, |step, v| {
-                step.once(
-                    v.op,
-                    |it: &Claimed| weight(&it.tasks),
-                    |step| claim::claim(step, &v.queue, &v.claim),
-                )
-            }),
-            Request::Complete(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| finish::complete(step, &v.queue, &v.done))
-            }),
-            Request::Retry(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| finish::retry(step, &v.queue, &v.failed))
-            }),
-            Request::ReleaseTasks(v) => self.change(v, |step, v| {
-                step.once(v.op, Vec::len, |step| finish::release_tasks(step, &v.queue, &v.back))
-            }),
-            Request::ExtendTasks(v) => {
-                self.change(v, |step, v| finish::extend_tasks(step, &v.queue, &v.beats, v.lease))
+            Request::Enqueue(v) => self.once(v, |step, v| enqueue::enqueue(step, &v.queue, &v.tasks)),
+            Request::Top(v) => self.on_queue(v, |queue, v| queue.due_tasks(v.n), |_| Vec::new()),
+            Request::Pop(v) => self.on_queue(v, |queue, v| queue.pop(v.n), |_| Vec::new()),
+            Request::Claim(v) => self.on_queue(v, |queue, v| queue.claim(&v.claim), |_| Claimed::default()),
+            Request::Complete(v) => {
+                self.on_each(v, |v| &v.done, |queue, _, done| queue.complete(done), Completed::Stale)
             }
-            Request::Dequeue(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| finish::dequeue(step, &v.queue, &v.ticket))
-            }),
-            Request::Cancel(v) => {
-                self.change(v, |step, v| step.once(v.op, |_| 1, |step| finish::cancel(step, &v.queue, &v.id)))
+            Request::Retry(v) => {
+                self.on_each(v, |v| &v.failed, |queue, _, failed| queue.retry(failed), Retried::Stale)
             }
-            Request::Reschedule(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| enqueue::reschedule(step, &v.queue, &v.id, v.due))
-            }),
-            Request::UniqueUntil(v) => {
-                self.look(v, |reader, v| unique::unique_until(reader, &v.queue, &v.id))
+            Request::ReleaseTasks(v) => {
+                self.on_each(v, |v| &v.back, |queue, _, back| queue.release_tasks(back), TaskReleased::Stale)
             }
-            Request::ClearUnique(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| unique::clear_unique(step, &v.queue, &v.id))
-            }),
+            Request::ExtendTasks(v) => self.on_each(
+                v,
+                |v| &v.beats,
+                |queue, v, beat| queue.extend(beat, v.lease),
+                TaskExtended::Lost,
+            ),
+            Request::Dequeue(v) => self.on_queue(v, |queue, v| queue.dequeue(&v.ticket), |_| Dequeued::Stale),
+            Request::Cancel(v) => self.on_queue(v, |queue, v| queue.cancel(&v.id), |_| Cancelled::NotFound),
+            Request::Reschedule(v) => {
+                self.on_queue(v, |queue, v| queue.reschedule(&v.id, v.due), |_| Rescheduled::NotFound)
+            }
+            Request::UniqueUntil(v) => self.look(v, unique::unique_until),
+            Request::ClearUnique(v) => self.once(v, unique::clear_unique),
             Request::CloseBatch(v) => {
-                self.change(v, |step, v| step.once(v.op, |_| 1, |step| wait::close(step, &v.queue, &v.id)))
+                self.on_queue(v, |queue, v| queue.close_batch(&v.id), |_| Closed::NotFound)
             }
-            Request::Waits(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| wait::waits(reader, &v.queue, &v.id))
+            Request::Waits(v) => self.look_into(v, wait::waits),
+            Request::Waited(v) => self.look_into(v, wait::waited),
+            Request::Dependents(v) => self.look_into(v, wait::dependents),
+            Request::Task(v) => self.look_into(v, look::task),
+            Request::Tasks(v) => self.look_into(v, look::tasks),
+            Request::Stats(v) => self.look_into(v, look::stats),
+            Request::Queues(v) => self.look(v, look::queues),
+            Request::Pause(v) => self.on_any_queue(v, |queue, _| queue.set_paused(true)),
+            Request::Resume(v) => self.on_any_queue(v, |queue, _| queue.set_paused(false)),
+            Request::Limit(v) => self.on_any_queue(v, |queue, v| queue.limit(v.limits)),
+            Request::TaskEvents(v) => self.look_into(v, event::events),
+            Request::Dead(v) => self.look_into(v, dead::dead),
+            Request::DeadLetter(v) => self.look_into(v, dead::dead_letter),
+            Request::RequeueDead(v) => {
+                self.on_queue(v, |queue, v| queue.requeue_dead(&v.which), |_| DeadRequeued::default())
             }
-            Request::Waited(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| wait::waited(reader, &v.queue, &v.id, &v.page))
-            }
-            Request::Dependents(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| wait::dependents(reader, &v.queue, &v.id, v.n))
-            }
-            Request::Task(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| look::task(reader, &v.queue, &v.id))
-            }
-            Request::Tasks(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| look::tasks(reader, &v.queue, &v.listing))
-            }
-            Request::Stats(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| look::stats(reader, &v.queue))
-            }
-            Request::Queues(v) => self.look(v, |reader, v| look::queues(reader, &v.page)),
-            Request::Pause(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, true)),
-            Request::Resume(v) => self.change(v, |step, v| queue::set_paused(step, &v.queue, false)),
-            Request::Limit(v) => self.change(v, |step, v| queue::limit(step, &v.queue, v.limits)),
-            Request::TaskEvents(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| event::events(reader, &v.queue, &v.page))
-            }
-            Request::Dead(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| dead::dead(reader, &v.queue, &v.page))
-            }
-            Request::DeadLetter(v) => {
-                self.look_into(v.queue.clone(), v, |reader, v| dead::dead_letter(reader, &v.queue, &v.id))
-            }
-            Request::RequeueDead(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| dead::requeue_dead(step, &v.queue, &v.which))
-            }),
-            Request::DeleteDead(v) => self.change(v, |step, v| {
-                step.once(v.op, |_| 1, |step| dead::delete_dead(step, &v.queue, &v.which))
-            }),
+            Request::DeleteDead(v) => self.on_queue(v, |queue, v| queue.delete_dead(&v.which), |_| 0),
             // Schedules
-            Request::Schedule(v) => self.change(v, |step, v| schedule::schedule(step, &v.queue, &v.new)),
-            Request::Unschedule(v) => self.change(v, |step, v| schedule::unschedule(step, &v.queue, &v.id)),
-            Request::Schedules(v) => self.look(v, |reader, v| schedule::schedules(reader, &v.queue, &v.page)),
-            Request::DueSchedules(v) => {
-                self.look(v, |reader, v| schedule::due_schedules(reader, &v.queue, v.n))
-            }
-            Request::Fire(v) => self.change(v, |step, v| schedule::fire(step, &v.queue, &v.fire)),
+            Request::Schedule(v) => self.on_any_queue(v, |queue, v| queue.schedule(&v.new)),
+            Request::Unschedule(v) => self.on_queue(v, |queue, v| queue.unschedule(&v.id), |_| false),
+            Request::Schedules(v) => self.look(v, schedule::schedules),
+            Request::DueSchedules(v) => self.look(v, schedule::due_schedules),
+            Request::Fire(v) => self.on_queue(v, |queue, v| queue.fire(&v.fire), |_| Fired::Stale),
             // Workers
-            Request::Announce(v) => self.change(v, |step, v| worker::announce(step, &v.queue, &v.worker)),
-            Request::Workers(v) => self.look(v, |reader, v| worker::workers(reader, &v.queue, &v.page)),
-            Request::SetWorker(v) => {
-                self.change(v, |step, v| worker::set_worker(step, &v.queue, &v.id, v.mode))
-            }
+            Request::Announce(v) => self.change(v, worker::announce),
+            Request::Workers(v) => self.look(v, worker::workers),
+            Request::SetWorker(v) => self.change(v, worker::set_worker),
             // Outboxes
             Request::Relay(v) => self.change(v, |step, v| outbox::relay(step, &v.queue, &v.relay)),
             // Sales
@@ -129,34 +93,24 @@ impl SqliteStore {
             Request::Confirm(v) => self.change(v, |step, v| sale::confirm(step, &v.sale, v.id)),
             Request::CancelHold(v) => self.change(v, |step, v| sale::cancel_hold(step, &v.sale, v.id)),
             Request::Expire(v) => self.change(v, |step, v| sale::expire(step, &v.sale, v.n)),
-            Request::Settle(v) => {
-                self.change(v, |step, v| sale::settle(step, &v.sale, v.generation, &v.verdicts))
-            }
+            Request::Settle(v) => self.change(v, sale::settle),
             Request::FollowOrders(v) => self.change(v, |step, v| orders::follow_orders(step, &v.follow)),
-            Request::FailedOrders(v) => {
-                self.look(v, |reader, v| orders::failed_orders(reader, &v.sale, &v.page))
-            }
+            Request::FailedOrders(v) => self.look(v, orders::failed_orders),
             Request::CountAttempts(v) => self.change(v, attempts::count_attempts),
             Request::RetryOrders(v) => self.change(v, |step, v| orders::retry_orders(step, &v.sale)),
-            Request::HaltSale(v) => {
-                self.change(v, |step, v| rebuild::halt(step, &v.sale, v.generation, v.reason))
-            }
-            Request::BeginRebuild(v) => self.change(v, |step, v| rebuild::begin_rebuild(step, v.by, &v.sale)),
-            Request::Load(v) => {
-                self.change(v, |step, v| rebuild::load_part(step, v.by, &v.sale, v.generation, &v.part))
-            }
-            Request::Switch(v) => self.change(v, |step, v| rebuild::switch(step, v.by, &v.sale, &v.switch)),
+            Request::HaltSale(v) => self.change(v, rebuild::halt_sale),
+            Request::BeginRebuild(v) => self.change(v, rebuild::begin_rebuild),
+            Request::Load(v) => self.change(v, rebuild::load_part),
+            Request::Switch(v) => self.change(v, rebuild::switch),
             Request::Restore(v) => self.change(v, |step, v| rebuild::restore(step, &v.receipt)),
-            Request::Stock(v) => {
-                self.change(v, |step, v| sale::stock::stock(step, v.op, &v.sale, &v.sku, v.change))
-            }
+            Request::Stock(v) => self.change(v, sale::stock::stock),
             Request::Sale(v) => self.look(v, |reader, v| sale::sale(reader, &v.sale)),
             Request::Sales(v) => self.look(v, |reader, v| sale::sales(reader, &v.page)),
             Request::Reservation(v) => self.look(v, |reader, v| sale::reservation(reader, &v.sale, v.id)),
             Request::Events(v) => self.look(v, |reader, v| sale::events(reader, &v.sale, &v.page)),
             Request::Snapshot(v) => self.look(v, |reader, v| sale::snapshot::snapshot(reader, &v.sale)),
             // Waiting rooms
-            Request::SetRoom(v) => self.change(v, |step, v| room::set(step, &v.sale, v.rules, v.secret)),
+            Request::SetRoom(v) => self.change(v, room::set),
             Request::Room(v) => self.look(v, |reader, v| room::show(reader, &v.sale)),
             Request::Join(v) => self.change(v, |step, v| room::join(step, &v.sale, &v.buyer)),
             Request::Enter(v) => self.change(v, |step, v| room::enter(step, &v.enter)),
@@ -175,6 +129,56 @@ impl SqliteStore {
         self.write(move |group| step(group, &verb).map(V::reply))
     }
 
+    /// Changes something of a queue, unless the answer to the verb's operation is remembered.
+    fn once<V: OfQueue>(
+        &self,
+        verb: V,
+        step: impl Fn(&mut Step<'_>, &V) -> fault::Result<V::Answer> + Send + 'static,
+    ) -> Answer<'static, Reply> {
+        self.write(move |group| match verb.op() {
+            Some(op) => group.once::<V>(op, |group| step(group, &verb)),
+            None => step(group, &verb).map(V::reply),
+        })
+    }
+
+    /// Changes a queue. `unused` is the answer of a queue that was never used.
+    fn on_queue<V: OfQueue>(
+        &self,
+        verb: V,
+        change: fn(&mut Queue<'_, '_>, &V) -> fault::Result<V::Answer>,
+        unused: fn(&V) -> V::Answer,
+    ) -> Answer<'static, Reply> {
+        self.once(verb, move |step, v| {
+            let answer = queue::on_queue(step, v.queue(), |queue| change(queue, v))?;
+            Ok(answer.unwrap_or_else(|| unused(v)))
+        })
+    }
+
+    /// Changes a queue once for each item. `unused` is every answer of a queue that was never used.
+    fn on_each<V: OfQueue<Answer = Vec<T>>, I: 'static, T: Copy + Send + 'static>(
+        &self,
+        verb: V,
+        items: fn(&V) -> &[I],
+        change: fn(&mut Queue<'_, '_>, &V, &I) -> fault::Result<T>,
+        unused: T,
+    ) -> Answer<'static, Reply> {
+        self.once(verb, move |step, v| {
+            let answers = queue::on_queue(step, v.queue(), |queue| {
+                items(v).iter().map(|item| change(queue, v, item)).collect()
+            })?;
+            Ok(answers.unwrap_or_else(|| vec![unused; items(v).len()]))
+        })
+    }
+
+    /// Changes a queue, and creates it if it was never used.
+    fn on_any_queue<V: OfQueue>(
+        &self,
+        verb: V,
+        change: fn(&mut Queue<'_, '_>, &V) -> fault::Result<V::Answer>,
+    ) -> Answer<'static, Reply> {
+        self.once(verb, move |step, v| queue::on_any_queue(step, v.queue(), |queue| change(queue, v)))
+    }
+
     /// Reads something.
     fn look<V: Verb + Sync>(
         &self,
@@ -185,17 +189,41 @@ impl SqliteStore {
     }
 
     /// Reads a queue, after ending its expired leases.
-    fn look_into<V: Verb + Sync>(
+    fn look_into<V: OfQueue>(
         &self,
-        queue: QueueName,
         verb: V,
         question: fn(&Reader<'_>, &V) -> fault::Result<V::Answer>,
     ) -> Answer<'static, Reply> {
-        self.read_queue(queue, move |reader| question(reader, &verb).map(V::reply))
+        self.read_queue(verb.queue().clone(), move |reader| question(reader, &verb).map(V::reply))
     }
 }
 
-/// Size of an answer that is kept for replay, in bytes.
-fn weight(tasks: &[Task]) -> usize {
-    tasks.iter().map(|task| 100 + task.payload.bytes().len()).sum()
+/// A verb of one queue.
+trait OfQueue: Verb + Sync {
+    fn queue(&self) -> &QueueName;
+
+    /// The operation whose answer the store remembers, if it does.
+    fn op(&self) -> Option<Op>;
+}
+
+macro_rules! of_queue {
+    ($($op:expr => $($Verb:ident)+;)+) => {
+        $($(impl OfQueue for verb::$Verb {
+            fn queue(&self) -> &QueueName {
+                &self.queue
+            }
+
+            fn op(&self) -> Option<Op> {
+                let op: fn(&Self) -> Option<Op> = $op;
+                op(self)
+            }
+        })+)+
+    };
+}
+
+of_queue! {
+    |v| Some(v.op) => Cancel Claim ClearUnique CloseBatch Complete DeleteDead Dequeue Enqueue Pop ReleaseTasks
+        RequeueDead Reschedule Retry;
+    |_| None => Dead DeadLetter Dependents ExtendTasks Fire Limit Pause Resume Schedule Stats Task TaskEvents Tasks
+        Top Unschedule Waited Waits;
 }

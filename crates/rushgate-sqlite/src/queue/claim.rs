@@ -2,13 +2,12 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Claim, Claimed, Fence, QueueName, Revision, Task, TaskChange, TaskEnd, Ticket};
+use rushgate_core::{Claim, Claimed, Fence, Revision, Task, TaskChange, TaskEnd, Ticket};
 use rusqlite::Row;
 
-use super::{Access, Queue, key, on_queue, payload, priority};
+use super::{Queue, key, payload, priority};
 use crate::fault::Result;
 use crate::sql::sql;
-use crate::step::Step;
 use crate::stored::{optional_time, parsed, stored, time};
 
 /// A waiting task.
@@ -43,19 +42,6 @@ pub(super) fn read_task(row: &Row<'_>, deadline: usize) -> rusqlite::Result<(i64
     Ok((row.get(0)?, task))
 }
 
-pub(crate) fn top(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.due_tasks(n))?.unwrap_or_default())
-}
-
-pub(crate) fn pop(step: &mut Step<'_>, queue: &QueueName, n: u32) -> Result<Vec<Task>> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.pop(n))?.unwrap_or_default())
-}
-
-pub(crate) fn claim(step: &mut Step<'_>, queue: &QueueName, claim: &Claim) -> Result<Claimed> {
-    let claimed = on_queue(step, queue, Access::Known, |queue| queue.claim(claim))?;
-    Ok(claimed.unwrap_or(Claimed { tasks: Vec::new(), next_due: None }))
-}
-
 impl Queue<'_, '_> {
     /// The first waiting tasks of the given priority and those after it, due or not.
     fn waiting(&mut self, priority: u8, n: usize) -> Result<Vec<Waiting>> {
@@ -72,7 +58,7 @@ impl Queue<'_, '_> {
     ///
     /// One statement reads the first `n` waiting tasks. If one of them is not due, the rest of its priority is not
     /// due either, and the search continues with the next priority.
-    fn due_tasks(&mut self, n: u32) -> Result<Vec<Task>> {
+    pub(crate) fn due_tasks(&mut self, n: u32) -> Result<Vec<Task>> {
         let mut found = Vec::new();
         let mut priority = 0;
         loop {
@@ -151,9 +137,9 @@ impl Queue<'_, '_> {
         Ok((earliest < i64::MAX).then(|| Duration::from_micros(until)))
     }
 
-    pub(super) fn claim(&mut self, claim: &Claim) -> Result<Claimed> {
+    pub(crate) fn claim(&mut self, claim: &Claim) -> Result<Claimed> {
         if self.row.paused {
-            return Ok(Claimed { tasks: Vec::new(), next_due: None });
+            return Ok(Claimed::default());
         }
         let until = stored(self.step.now + claim.lease.get());
         let tasks = self.give_out(claim.n, |queue, arrival, task| {
@@ -177,7 +163,7 @@ impl Queue<'_, '_> {
         Ok(Claimed { tasks, next_due })
     }
 
-    fn pop(&mut self, n: u32) -> Result<Vec<Task>> {
+    pub(crate) fn pop(&mut self, n: u32) -> Result<Vec<Task>> {
         if self.row.paused {
             return Ok(Vec::new());
         }

@@ -2,43 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use rushgate_core::{DeadLetter, DeadRequeued, Page, QueueName, Selection, TaskChange, TaskEnd, TaskId};
+use rushgate_core::{DeadLetter, DeadRequeued, Selection, TaskChange, TaskEnd, verb};
 use rusqlite::Row;
 
-use super::{Access, Queue, key, on_queue, payload, priority, read_line, read_past};
+use super::{Queue, key, payload, priority, read_line, read_past};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::step::Step;
 use crate::stored::{parsed, time};
 
-pub(crate) fn requeue_dead(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    which: &Selection,
-) -> Result<DeadRequeued> {
-    let requeued = on_queue(step, queue, Access::Known, |queue| {
-        let mut ids: Vec<String> = match which {
-            Selection::Ids(ids) => ids.iter().map(ToString::to_string).collect(),
-            Selection::All => queue.step.rows(sql!("queue/dead", "ids"), [queue.row.id], |row| row.get(0))?,
-        };
-        ids.sort();
-        ids.dedup();
-        queue.requeue_dead(&ids)
-    })?;
-    Ok(requeued.unwrap_or_default())
+pub(crate) fn dead(reader: &Reader<'_>, v: &verb::Dead) -> Result<Vec<DeadLetter>> {
+    reader.rows(sql!("queue/dead", "page"), (v.queue.as_str(), &v.page.after, v.page.limit), read_dead)
 }
 
-pub(crate) fn delete_dead(step: &mut Step<'_>, queue: &QueueName, which: &Selection) -> Result<u64> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.delete_dead(which))?.unwrap_or_default())
-}
-
-pub(crate) fn dead(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<DeadLetter>> {
-    reader.rows(sql!("queue/dead", "page"), (queue.as_str(), &page.after, page.limit), read_dead)
-}
-
-pub(crate) fn dead_letter(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<DeadLetter>> {
-    reader.row(sql!("queue/dead", "one"), (queue.as_str(), id.as_str()), read_dead)
+pub(crate) fn dead_letter(reader: &Reader<'_>, v: &verb::DeadLetter) -> Result<Option<DeadLetter>> {
+    reader.row(sql!("queue/dead", "one"), (v.queue.as_str(), v.id.as_str()), read_dead)
 }
 
 fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
@@ -56,9 +34,15 @@ fn read_dead(row: &Row<'_>) -> rusqlite::Result<DeadLetter> {
 }
 
 impl Queue<'_, '_> {
-    fn requeue_dead(&mut self, ids: &[String]) -> Result<DeadRequeued> {
+    pub(crate) fn requeue_dead(&mut self, which: &Selection) -> Result<DeadRequeued> {
+        let mut ids: Vec<String> = match which {
+            Selection::Ids(ids) => ids.iter().map(ToString::to_string).collect(),
+            Selection::All => self.step.rows(sql!("queue/dead", "ids"), [self.row.id], |row| row.get(0))?,
+        };
+        ids.sort();
+        ids.dedup();
         let mut requeued = DeadRequeued::default();
-        for id in ids {
+        for id in &ids {
             let key = (self.row.id, id.as_str());
             let exists = self.step.row(sql!("queue/requeue_dead", "exists"), key, |row| read_line(row, 0))?;
             let Some(line) = exists else { continue };
@@ -82,7 +66,7 @@ impl Queue<'_, '_> {
         Ok(requeued)
     }
 
-    pub(super) fn delete_dead(&mut self, which: &Selection) -> Result<u64> {
+    pub(crate) fn delete_dead(&mut self, which: &Selection) -> Result<u64> {
         for id in self.waited_for_dead(which)? {
             self.has_ended(self.now(), &id, TaskEnd::Deleted, None, None)?;
         }

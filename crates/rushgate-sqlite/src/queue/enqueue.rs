@@ -6,7 +6,7 @@ use rushgate_core::{
 };
 use rusqlite::params;
 
-use super::{Access, LineOf, Present, Queue, moment, on_queue, read_line};
+use super::{LineOf, Present, Queue, moment, on_any_queue, read_line};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
@@ -18,23 +18,11 @@ fn line_of(task: &NewTask) -> LineOf {
 
 pub(crate) fn enqueue(step: &mut Step<'_>, queue: &QueueName, tasks: &[NewTask]) -> Result<Vec<Enqueued>> {
     tasks.iter().try_for_each(|task| task.check_at(step.now))?;
-    let answers =
-        on_queue(step, queue, Access::Make, |queue| tasks.iter().map(|task| queue.offer(task)).collect())?;
-    Ok(answers.unwrap_or_default())
-}
-
-pub(crate) fn reschedule(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    id: &TaskId,
-    due: Due,
-) -> Result<Rescheduled> {
-    let answer = on_queue(step, queue, Access::Known, |queue| queue.reschedule(id, due))?;
-    Ok(answer.unwrap_or(Rescheduled::NotFound))
+    on_any_queue(step, queue, |queue| tasks.iter().map(|task| queue.offer(task)).collect())
 }
 
 impl Queue<'_, '_> {
-    fn reschedule(&mut self, id: &TaskId, due: Due) -> Result<Rescheduled> {
+    pub(crate) fn reschedule(&mut self, id: &TaskId, due: Due) -> Result<Rescheduled> {
         let Some(present) = self.present(id)? else { return Ok(Rescheduled::NotFound) };
         if present.leased {
             return Ok(Rescheduled::Leased);

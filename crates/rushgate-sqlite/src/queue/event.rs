@@ -1,6 +1,6 @@
 //! Events of a queue's tasks.
 
-use rushgate_core::{Error, Page, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp};
+use rushgate_core::{Error, PastRun, QueueName, TaskChange, TaskEvent, TaskEvents, Timestamp, verb};
 use rusqlite::{Row, params};
 
 use super::{Noted, Queue};
@@ -112,7 +112,8 @@ impl Queue<'_, '_> {
     }
 }
 
-pub(crate) fn events(reader: &Reader<'_>, queue: &QueueName, page: &Page<u64>) -> Result<TaskEvents> {
+pub(crate) fn events(reader: &Reader<'_>, v: &verb::TaskEvents) -> Result<TaskEvents> {
+    let verb::TaskEvents { queue, page } = v;
     let kept = reader.row(sql!("queue/event", "kept"), [queue.as_str()], |row| {
         Ok((row.get::<_, i64>(0)?.cast_unsigned(), row.get::<_, i64>(1)?.cast_unsigned()))
     })?;

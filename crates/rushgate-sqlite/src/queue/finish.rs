@@ -1,55 +1,17 @@
 //! Ends runs: complete, retry, release, extend, dequeue and cancel.
 
 use rushgate_core::{
-    Cancelled, Completed, Completion, Dequeued, Error, Heartbeat, Lease, PastEnd, QueueName, Retried, Retry,
-    TaskChange, TaskEnd, TaskExtended, TaskId, TaskProgress, TaskRelease, TaskReleased, Ticket, Timestamp,
+    Cancelled, Completed, Completion, Dequeued, Error, Heartbeat, Lease, PastEnd, Retried, Retry, TaskChange,
+    TaskEnd, TaskExtended, TaskId, TaskProgress, TaskRelease, TaskReleased, Ticket, Timestamp,
 };
 
-use super::{Access, Ended, Failure, Queue, each, on_queue, read_line};
+use super::{Ended, Failure, Queue, read_line};
 use crate::fault::Result;
 use crate::sql::sql;
-use crate::step::Step;
 use crate::stored::stored;
 
-pub(crate) fn complete(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    done: &[Completion],
-) -> Result<Vec<Completed>> {
-    each(step, queue, done, Completed::Stale, |queue, done| queue.complete(done))
-}
-
-pub(crate) fn retry(step: &mut Step<'_>, queue: &QueueName, failed: &[Retry]) -> Result<Vec<Retried>> {
-    each(step, queue, failed, Retried::Stale, |queue, failed| queue.retry(failed))
-}
-
-pub(crate) fn release_tasks(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    back: &[TaskRelease],
-) -> Result<Vec<TaskReleased>> {
-    each(step, queue, back, TaskReleased::Stale, |queue, back| queue.release_tasks(back))
-}
-
-pub(crate) fn extend_tasks(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    beats: &[Heartbeat],
-    lease: Lease,
-) -> Result<Vec<TaskExtended>> {
-    each(step, queue, beats, TaskExtended::Lost, |queue, beat| queue.extend(beat, lease))
-}
-
-pub(crate) fn dequeue(step: &mut Step<'_>, queue: &QueueName, ticket: &Ticket) -> Result<Dequeued> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.dequeue(ticket))?.unwrap_or(Dequeued::Stale))
-}
-
-pub(crate) fn cancel(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Cancelled> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.cancel(id))?.unwrap_or(Cancelled::NotFound))
-}
-
 impl Queue<'_, '_> {
-    fn complete(&mut self, done: &Completion) -> Result<Completed> {
+    pub(crate) fn complete(&mut self, done: &Completion) -> Result<Completed> {
         let ticket = &done.ticket;
         if self.row.limits.retention.is_none() && !self.row.linked && !self.keeps_events() {
             return self.take_done(ticket);
@@ -90,7 +52,7 @@ impl Queue<'_, '_> {
         }
     }
 
-    fn retry(&mut self, failed: &Retry) -> Result<Retried> {
+    pub(crate) fn retry(&mut self, failed: &Retry) -> Result<Retried> {
         let Some(run) = self.claimed(&failed.ticket)? else { return Ok(Retried::Stale) };
         let due = self.step.now + failed.delay;
         let failure = Failure {
@@ -111,7 +73,7 @@ impl Queue<'_, '_> {
         })
     }
 
-    fn release_tasks(&mut self, back: &TaskRelease) -> Result<TaskReleased> {
+    pub(crate) fn release_tasks(&mut self, back: &TaskRelease) -> Result<TaskReleased> {
         let Some(run) = self.claimed(&back.ticket)? else { return Ok(TaskReleased::Stale) };
         let (now, attempts) = (self.now(), run.attempts.saturating_sub(1));
         let due = (!back.delay.is_zero()).then(|| stored(self.step.now + back.delay));
@@ -124,7 +86,7 @@ impl Queue<'_, '_> {
         })
     }
 
-    pub(super) fn extend(&mut self, beat: &Heartbeat, lease: Lease) -> Result<TaskExtended> {
+    pub(crate) fn extend(&mut self, beat: &Heartbeat, lease: Lease) -> Result<TaskExtended> {
         let ticket = &beat.ticket;
         let Some(claim) = ticket.claim else { return Ok(TaskExtended::Lost) };
         let until = stored(self.step.now + lease.get());
@@ -143,7 +105,7 @@ impl Queue<'_, '_> {
         })
     }
 
-    fn dequeue(&mut self, ticket: &Ticket) -> Result<Dequeued> {
+    pub(crate) fn dequeue(&mut self, ticket: &Ticket) -> Result<Dequeued> {
         if ticket.claim.is_some() && (self.row.linked || self.keeps_events()) {
             return self.dequeue_claimed(ticket);
         }
@@ -183,7 +145,7 @@ impl Queue<'_, '_> {
         Ok(Dequeued::Removed)
     }
 
-    fn cancel(&mut self, id: &TaskId) -> Result<Cancelled> {
+    pub(crate) fn cancel(&mut self, id: &TaskId) -> Result<Cancelled> {
         let Some(present) = self.present(id)? else { return Ok(Cancelled::NotFound) };
         if !present.leased {
             self.finish(present.arrival, id.as_str(), self.now(), TaskChange::Cancelled, None)?;

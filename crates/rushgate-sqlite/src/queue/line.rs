@@ -208,7 +208,7 @@ impl Queue<'_, '_> {
         Ok(room.min(rate.n.saturating_sub(counted.unwrap_or_default())))
     }
 
-    pub(super) fn limit(&mut self, limits: QueueLimits) -> Result<()> {
+    pub(crate) fn limit(&mut self, limits: QueueLimits) -> Result<()> {
         // Write the events so far under the old limit.
         self.write_events()?;
         let old = std::mem::replace(&mut self.row.limits, limits);

@@ -1,8 +1,7 @@
 //! Reads tasks and statistics.
 
 use rushgate_core::{
-    Fence, Listing, Page, QueueName, QueueStats, TaskId, TaskInfo, TaskPage, TaskProgress, TaskState,
-    Timestamp,
+    Fence, Listing, QueueName, QueueStats, TaskInfo, TaskPage, TaskProgress, TaskState, Timestamp, verb,
 };
 use rusqlite::Row;
 
@@ -46,11 +45,11 @@ fn read_progress(row: &Row<'_>, at: usize) -> rusqlite::Result<Option<TaskProgre
     Ok(note.map(|note| TaskProgress { percent, note }))
 }
 
-pub(crate) fn task(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<TaskInfo>> {
-    let params = (queue.as_str(), id.as_str());
+pub(crate) fn task(reader: &Reader<'_>, v: &verb::Task) -> Result<Option<TaskInfo>> {
+    let params = (v.queue.as_str(), v.id.as_str());
     match reader.row(sql!("queue/tasks", "one"), params, |row| read_info(row, reader.now))? {
         Some(live) => Ok(Some(live)),
-        None => kept::finished(reader, queue, id),
+        None => kept::finished(reader, &v.queue, &v.id),
     }
 }
 
@@ -77,7 +76,8 @@ impl IdRange {
     }
 }
 
-pub(crate) fn tasks(reader: &Reader<'_>, queue: &QueueName, listing: &Listing) -> Result<TaskPage> {
+pub(crate) fn tasks(reader: &Reader<'_>, v: &verb::Tasks) -> Result<TaskPage> {
+    let verb::Tasks { queue, listing } = v;
     let (range, limit) = (IdRange::of(listing)?, listing.page.limit as usize);
     let (state, few) = match listing.state {
         None => {
@@ -165,7 +165,7 @@ fn next_ids(
     Ok((found, more))
 }
 
-pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats> {
+pub(crate) fn stats(reader: &Reader<'_>, verb::Stats { queue }: &verb::Stats) -> Result<QueueStats> {
     let now = stored(reader.now);
     let stats = reader.row(sql!("queue/stats", "counts"), (queue.as_str(), now), |row| {
         let count = |at| row.get::<_, i64>(at).map(i64::cast_unsigned);
@@ -197,7 +197,7 @@ pub(crate) fn stats(reader: &Reader<'_>, queue: &QueueName) -> Result<QueueStats
     Ok(stats)
 }
 
-pub(crate) fn queues(reader: &Reader<'_>, page: &Page) -> Result<Vec<QueueName>> {
+pub(crate) fn queues(reader: &Reader<'_>, verb::Queues { page }: &verb::Queues) -> Result<Vec<QueueName>> {
     reader
         .rows(sql!("queue/row", "names"), (&page.after, page.limit, stored(reader.now)), |row| parsed(row, 0))
 }

@@ -2,7 +2,7 @@
 
 use rushgate_core::{Enqueued, QueueName, Relay, Relayed};
 
-use super::{Access, Queue, on_queue};
+use super::{Queue, on_any_queue, on_queue};
 use crate::fault::Result;
 use crate::sql::sql;
 use crate::step::Step;
@@ -29,7 +29,9 @@ impl Queue<'_, '_> {
 }
 
 pub(crate) fn relay(step: &mut Step<'_>, queue: &QueueName, relay: &Relay) -> Result<Relayed> {
-    let access = if relay.tasks.is_empty() { Access::Known } else { Access::Make };
-    let relayed = on_queue(step, queue, access, |queue| queue.relay(relay))?;
-    Ok(relayed.unwrap_or(Relayed { upto: 0 }))
+    if relay.tasks.is_empty() {
+        let relayed = on_queue(step, queue, |queue| queue.relay(relay))?;
+        return Ok(relayed.unwrap_or(Relayed { upto: 0 }));
+    }
+    on_any_queue(step, queue, |queue| queue.relay(relay))
 }

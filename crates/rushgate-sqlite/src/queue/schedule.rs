@@ -1,16 +1,15 @@
 //! Schedules: each enqueues a task repeatedly.
 
 use rushgate_core::{
-    Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Page, QueueName, Revision, Schedule,
-    ScheduleId, Scheduled,
+    Due, DueSchedules, Enqueued, Fire, Fired, NewSchedule, NewTask, Revision, Schedule, ScheduleId,
+    Scheduled, verb,
 };
 use rusqlite::Row;
 
-use super::{Access, Queue, on_queue, payload, priority};
+use super::{Queue, payload, priority};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::step::Step;
 use crate::stored::{optional_time, parsed, stored};
 
 impl Queue<'_, '_> {
@@ -18,7 +17,7 @@ impl Queue<'_, '_> {
         self.step.row(sql!("queue/schedule", "load"), (self.row.id, id.as_str()), read)
     }
 
-    fn schedule(&mut self, new: &NewSchedule) -> Result<Scheduled> {
+    pub(crate) fn schedule(&mut self, new: &NewSchedule) -> Result<Scheduled> {
         let old = self.find_schedule(&new.id)?;
         if new.as_of.is_some_and(|revision| old.as_ref().is_none_or(|old| old.revision != revision)) {
             return Ok(Scheduled::Stale);
@@ -53,7 +52,11 @@ impl Queue<'_, '_> {
         Ok(if old.is_none() { Scheduled::Added { revision } } else { Scheduled::Changed { revision } })
     }
 
-    fn fire(&mut self, fire: &Fire) -> Result<Fired> {
+    pub(crate) fn unschedule(&mut self, id: &ScheduleId) -> Result<bool> {
+        Ok(self.step.exec(sql!("queue/schedule", "remove"), (self.row.id, id.as_str()))? > 0)
+    }
+
+    pub(crate) fn fire(&mut self, fire: &Fire) -> Result<Fired> {
         let now = self.step.now;
         let is_due = |one: &Schedule| !one.paused && one.next.is_some_and(|next| next <= now);
         let found = self.find_schedule(&fire.id)?.filter(|one| one.revision == fire.revision);
@@ -95,31 +98,15 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Schedule> {
     })
 }
 
-pub(crate) fn schedule(step: &mut Step<'_>, queue: &QueueName, new: &NewSchedule) -> Result<Scheduled> {
-    let scheduled = on_queue(step, queue, Access::Make, |queue| queue.schedule(new))?;
-    Ok(scheduled.unwrap_or(Scheduled::Full))
+pub(crate) fn schedules(reader: &Reader<'_>, v: &verb::Schedules) -> Result<Vec<Schedule>> {
+    reader.rows(sql!("queue/schedule", "page"), (v.queue.as_str(), &v.page.after, v.page.limit), read)
 }
 
-pub(crate) fn unschedule(step: &mut Step<'_>, queue: &QueueName, id: &ScheduleId) -> Result<bool> {
-    let removed = on_queue(step, queue, Access::Known, |queue| {
-        queue.step.exec(sql!("queue/schedule", "remove"), (queue.row.id, id.as_str()))
-    })?;
-    Ok(removed.is_some_and(|n| n > 0))
-}
-
-pub(crate) fn fire(step: &mut Step<'_>, queue: &QueueName, fire: &Fire) -> Result<Fired> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.fire(fire))?.unwrap_or(Fired::Stale))
-}
-
-pub(crate) fn schedules(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<Schedule>> {
-    reader.rows(sql!("queue/schedule", "page"), (queue.as_str(), &page.after, page.limit), read)
-}
-
-pub(crate) fn due_schedules(reader: &Reader<'_>, queue: &QueueName, n: u32) -> Result<DueSchedules> {
-    let mut due = reader.rows(sql!("queue/schedule", "due"), (queue.as_str(), n + 1), read)?;
+pub(crate) fn due_schedules(reader: &Reader<'_>, v: &verb::DueSchedules) -> Result<DueSchedules> {
+    let mut due = reader.rows(sql!("queue/schedule", "due"), (v.queue.as_str(), v.n + 1), read)?;
     let now = reader.now;
     let is_due = |schedule: &&Schedule| schedule.next.is_some_and(|next| next <= now);
-    let count = due.iter().take(n as usize).take_while(is_due).count();
+    let count = due.iter().take(v.n as usize).take_while(is_due).count();
     let next = due.get(count).and_then(|schedule| schedule.next);
     due.truncate(count);
     Ok(DueSchedules { now, due, next })

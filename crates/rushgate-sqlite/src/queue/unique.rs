@@ -1,6 +1,6 @@
 //! Uniqueness windows of task IDs, which are independent of the records.
 
-use rushgate_core::{Enqueued, NewTask, QueueName, TaskId, Timestamp, UniqueCleared};
+use rushgate_core::{Enqueued, NewTask, TaskId, Timestamp, UniqueCleared, verb};
 
 use super::Queue;
 use crate::fault::Result;
@@ -49,14 +49,14 @@ impl Queue<'_, '_> {
 }
 
 /// Clears a uniqueness window. The task does not matter, so leases and deadlines are not checked.
-pub(crate) fn clear_unique(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<UniqueCleared> {
-    let params = (queue.as_str(), id.as_str());
+pub(crate) fn clear_unique(step: &mut Step<'_>, v: &verb::ClearUnique) -> Result<UniqueCleared> {
+    let params = (v.queue.as_str(), v.id.as_str());
     let cleared = step.row(sql!("queue/unique", "clear_unique"), params, |row| time(row, 0))?;
     let cleared = cleared.filter(|until| *until > step.now);
     Ok(cleared.map_or(UniqueCleared::NotFound, |until| UniqueCleared::Cleared { until }))
 }
 
-pub(crate) fn unique_until(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Timestamp>> {
-    let params = (queue.as_str(), id.as_str(), stored(reader.now));
+pub(crate) fn unique_until(reader: &Reader<'_>, v: &verb::UniqueUntil) -> Result<Option<Timestamp>> {
+    let params = (v.queue.as_str(), v.id.as_str(), stored(reader.now));
     reader.row(sql!("queue/unique", "one"), params, |row| time(row, 0))
 }

@@ -1,16 +1,15 @@
 //! Tasks that wait for other tasks.
 
 use rushgate_core::{
-    Closed, Coded, DeadLetter, Enqueued, IfDead, NewTask, Page, PastRun, Payload, QueueName, Selection,
-    TaskEnd, TaskId, TaskKey, Unmet, Waited, Waits, WaitsFor,
+    Closed, Coded, DeadLetter, Enqueued, IfDead, NewTask, PastRun, Payload, Selection, TaskEnd, TaskId,
+    TaskKey, Unmet, Waited, Waits, WaitsFor, verb,
 };
 use rusqlite::{Row, params};
 
-use super::{Access, Queue, on_queue, payload};
+use super::{Queue, payload};
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::sql::sql;
-use crate::step::Step;
 use crate::stored::{coded, micros, parsed, time};
 
 /// Maximum number of waiting tasks that one call updates. The next call updates the rest.
@@ -293,7 +292,7 @@ impl Queue<'_, '_> {
         Ok(())
     }
 
-    fn close(&mut self, id: &TaskId) -> Result<Closed> {
+    pub(crate) fn close_batch(&mut self, id: &TaskId) -> Result<Closed> {
         if self.present(id)?.is_none() {
             return Ok(Closed::NotFound);
         }
@@ -327,12 +326,8 @@ fn parts(result: Option<&Payload>) -> (Option<&str>, Option<&[u8]>) {
     (result.map(|result| result.content_type().as_str()), result.map(Payload::bytes))
 }
 
-pub(crate) fn close(step: &mut Step<'_>, queue: &QueueName, id: &TaskId) -> Result<Closed> {
-    Ok(on_queue(step, queue, Access::Known, |queue| queue.close(id))?.unwrap_or(Closed::NotFound))
-}
-
-pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Result<Option<Waits>> {
-    let of = (queue.as_str(), id.as_str());
+pub(crate) fn waits(reader: &Reader<'_>, v: &verb::Waits) -> Result<Option<Waits>> {
+    let of = (v.queue.as_str(), v.id.as_str());
     let counts = reader.row(sql!("queue/wait", "counts"), of, |row| {
         let waits = Waits {
             open: row.get::<_, Option<bool>>(3)?.unwrap_or(false),
@@ -357,18 +352,13 @@ pub(crate) fn waits(reader: &Reader<'_>, queue: &QueueName, id: &TaskId) -> Resu
     Ok((waits.open || waits.left + waits.over > 0).then_some(waits))
 }
 
-pub(crate) fn dependents(reader: &Reader<'_>, queue: &QueueName, id: &TaskId, n: u32) -> Result<Vec<TaskId>> {
-    let params = (queue.as_str(), id.as_str(), n);
+pub(crate) fn dependents(reader: &Reader<'_>, v: &verb::Dependents) -> Result<Vec<TaskId>> {
+    let params = (v.queue.as_str(), v.id.as_str(), v.n);
     reader.rows(sql!("queue/wait", "dependents"), params, |row| parsed(row, 0))
 }
 
-pub(crate) fn waited(
-    reader: &Reader<'_>,
-    queue: &QueueName,
-    id: &TaskId,
-    page: &Page,
-) -> Result<Vec<Waited>> {
-    let params = (queue.as_str(), id.as_str(), &page.after, page.limit);
+pub(crate) fn waited(reader: &Reader<'_>, v: &verb::Waited) -> Result<Vec<Waited>> {
+    let params = (v.queue.as_str(), v.id.as_str(), &v.page.after, v.page.limit);
     reader.rows(sql!("queue/wait", "page"), params, |row| {
         Ok(Waited {
             id: parsed(row, 0)?,

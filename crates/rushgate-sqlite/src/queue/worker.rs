@@ -1,7 +1,7 @@
 //! Workers that announce themselves to a queue. They are kept by its name, so that one can wait for a queue that was
 //! never used.
 
-use rushgate_core::{Announce, Coded, Page, QueueName, WorkerId, WorkerInfo, WorkerMode};
+use rushgate_core::{Announce, Coded, WorkerInfo, WorkerMode, verb};
 use rusqlite::Row;
 
 use crate::fault::Result;
@@ -10,8 +10,8 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{coded, parsed, stored, time};
 
-pub(crate) fn announce(step: &mut Step<'_>, queue: &QueueName, worker: &Announce) -> Result<WorkerMode> {
-    let (queue, id) = (queue.as_str(), worker.id.as_str());
+pub(crate) fn announce(step: &mut Step<'_>, v: &verb::Announce) -> Result<WorkerMode> {
+    let (queue, worker, id) = (v.queue.as_str(), &v.worker, v.worker.id.as_str());
     step.exec(sql!("queue/worker", "forget"), (queue, step.now_us()))?;
     let known = step.row(sql!("queue/worker", "load"), (queue, id), read)?;
     let mode = known.as_ref().map(|known| known.mode).unwrap_or_default();
@@ -32,18 +32,13 @@ pub(crate) fn announce(step: &mut Step<'_>, queue: &QueueName, worker: &Announce
     Ok(mode)
 }
 
-pub(crate) fn workers(reader: &Reader<'_>, queue: &QueueName, page: &Page) -> Result<Vec<WorkerInfo>> {
-    let params = (queue.as_str(), &page.after, stored(reader.now), page.limit);
+pub(crate) fn workers(reader: &Reader<'_>, v: &verb::Workers) -> Result<Vec<WorkerInfo>> {
+    let params = (v.queue.as_str(), &v.page.after, stored(reader.now), v.page.limit);
     reader.rows(sql!("queue/worker", "page"), params, read)
 }
 
-pub(crate) fn set_worker(
-    step: &mut Step<'_>,
-    queue: &QueueName,
-    id: &WorkerId,
-    mode: WorkerMode,
-) -> Result<bool> {
-    let params = (queue.as_str(), id.as_str(), mode.code(), step.now_us());
+pub(crate) fn set_worker(step: &mut Step<'_>, v: &verb::SetWorker) -> Result<bool> {
+    let params = (v.queue.as_str(), v.id.as_str(), v.mode.code(), step.now_us());
     Ok(step.exec(sql!("queue/worker", "set"), params)? > 0)
 }
 

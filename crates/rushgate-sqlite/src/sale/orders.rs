@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rushgate_core::{
     Delivery, Error, Event, EventKind, FailedOrder, Failure, Follow, Followed, LedgerEntry, OrderBatch,
-    OrderIntent, Page, ReservationId, SaleId,
+    OrderIntent, ReservationId, SaleId, verb,
 };
 use rusqlite::Row;
 
@@ -195,9 +195,9 @@ pub(crate) fn retry_orders(step: &mut Step<'_>, id: &SaleId) -> Result<u32> {
     })
 }
 
-pub(crate) fn failed_orders(reader: &Reader<'_>, id: &SaleId, page: &Page<u64>) -> Result<Vec<FailedOrder>> {
-    let sale = read_whole(reader, id)?;
-    read_failed(reader, &sale, page.after, page.limit.into())
+pub(crate) fn failed_orders(reader: &Reader<'_>, v: &verb::FailedOrders) -> Result<Vec<FailedOrder>> {
+    let sale = read_whole(reader, &v.sale)?;
+    read_failed(reader, &sale, v.page.after, v.page.limit.into())
 }
 
 /// Failed entries after an event, or all of them for a limit of -1.

@@ -4,7 +4,7 @@
 
 use rushgate_core::{
     Error, EventKind, Halt, HaltReason, LedgerOrder, Load, Log, Op, OrderIntent, Rebuilt, Receipt, Reserve,
-    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, verb,
 };
 
 use super::units::Units;
@@ -178,11 +178,11 @@ impl Sale<'_, '_> {
     }
 }
 
-pub(crate) fn halt(step: &mut Step<'_>, id: &SaleId, generation: u32, reason: HaltReason) -> Result<bool> {
-    on_sale(step, id, |sale| {
+pub(crate) fn halt_sale(step: &mut Step<'_>, v: &verb::HaltSale) -> Result<bool> {
+    on_sale(step, &v.sale, |sale| {
         sale.with_ledger()?;
-        if sale.row.generation == generation {
-            sale.halt(reason)?;
+        if sale.row.generation == v.generation {
+            sale.halt(v.reason)?;
         }
         Ok(sale.row.halted.is_some())
     })
@@ -192,7 +192,8 @@ pub(crate) fn restore(step: &mut Step<'_>, receipt: &Receipt) -> Result<Restored
     on_sale(step, &receipt.sale, |sale| sale.restore(receipt))
 }
 
-pub(crate) fn begin_rebuild(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<()> {
+pub(crate) fn begin_rebuild(step: &mut Step<'_>, v: &verb::BeginRebuild) -> Result<()> {
+    let (by, id) = (v.by, &v.sale);
     on_sale(step, id, |sale| {
         sale.with_ledger()?;
         if sale.row.rebuilt_by == Some(by) {
@@ -257,13 +258,8 @@ fn goes_on(step: &mut Step<'_>, by: Op, id: &SaleId) -> Result<bool> {
     Ok(is_latest && load(step, id, STAGED)?.is_some())
 }
 
-pub(crate) fn load_part(
-    step: &mut Step<'_>,
-    by: Op,
-    id: &SaleId,
-    generation: u32,
-    part: &Load,
-) -> Result<Rebuilt> {
+pub(crate) fn load_part(step: &mut Step<'_>, v: &verb::Load) -> Result<Rebuilt> {
+    let verb::Load { by, sale: id, generation, part } = v;
     // Check before the first write: a step that has written something must not be refused.
     on_sale(step, id, |sale| match part {
         Load::Orders(orders) => {
@@ -271,11 +267,11 @@ pub(crate) fn load_part(
         }
         Load::Free(sku, _) | Load::Withdrawn(sku, _) => sale.at(sku).map(drop),
     })?;
-    if !goes_on(step, by, id)? {
+    if !goes_on(step, *by, id)? {
         return Ok(Rebuilt::Superseded);
     }
     on_staged(step, id, |sale| {
-        sale.row.generation = generation;
+        sale.row.generation = *generation;
         sale.row.changed = true;
         match part {
             Load::Orders(orders) => sale.load_orders(orders)?,
@@ -286,7 +282,8 @@ pub(crate) fn load_part(
     })
 }
 
-pub(crate) fn switch(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> Result<Rebuilt> {
+pub(crate) fn switch(step: &mut Step<'_>, v: &verb::Switch) -> Result<Rebuilt> {
+    let (by, id, switch) = (v.by, &v.sale, &v.switch);
     let done = on_sale(step, id, |sale| {
         let row = &sale.row;
         Ok(row.halted.is_none() && (row.rebuilt_by, row.generation) == (Some(by), switch.generation))

@@ -1,6 +1,6 @@
 //! Adds units to a sale and withdraws them.
 
-use rushgate_core::{EventKind, Op, SaleId, Sku, StockChange, StockChanged, UnitRange};
+use rushgate_core::{EventKind, Sku, StockChange, StockChanged, UnitRange, verb};
 
 use super::units::{Units, read_range};
 use super::{Sale, check_count, on_sale};
@@ -9,13 +9,8 @@ use crate::sql::sql;
 use crate::step::Step;
 use crate::stored::{json, read_json};
 
-pub(crate) fn stock(
-    step: &mut Step<'_>,
-    op: Op,
-    id: &SaleId,
-    sku: &Sku,
-    change: StockChange,
-) -> Result<StockChanged> {
+pub(crate) fn stock(step: &mut Step<'_>, v: &verb::Stock) -> Result<StockChanged> {
+    let verb::Stock { op, sale: id, sku, change } = v;
     // The answer is stored in the file, because an operator's retry may come after a restart.
     let asked = json(&(id, sku, change))?;
     let kept = step.row(sql!("sale/stock", "kept"), [op.to_bytes()], |row| {
@@ -24,7 +19,7 @@ pub(crate) fn stock(
     if let Some((first, answer)) = kept {
         return Ok(if first == asked { answer } else { StockChanged::KeyReused });
     }
-    let changed = on_sale(step, id, |sale| sale.stock(sku, change))?;
+    let changed = on_sale(step, id, |sale| sale.stock(sku, *change))?;
     let now = step.now_us();
     let too_old = now.saturating_sub_unsigned(StockChange::REMEMBERED.as_micros() as u64);
     step.exec(sql!("sale/stock", "forget"), [too_old])?;

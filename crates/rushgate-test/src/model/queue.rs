@@ -324,7 +324,7 @@ impl Queue {
     fn claim(&mut self, now: Timestamp, asked: &Claim) -> Claimed {
         self.reap(now);
         if self.paused {
-            return Claimed { tasks: Vec::new(), next_due: None };
+            return Claimed::default();
         }
         let tasks = self.give_out(now, asked.n, |queue, id| {
             let claim = (queue.claim_last + 1).max(now.as_micros());
