@@ -1,10 +1,11 @@
-//! The numbers by which stores keep enums.
+//! The numbers by which stores keep and answer enums.
 
 use crate::{
-    EventKind, Finish, HaltReason, HoldState, IfDead, Overflow, PastEnd, SaleStatus, TaskEnd, WorkerMode,
+    Cancelled, Completed, Created, Dequeued, EventKind, Finish, HaltReason, HoldState, IfDead, Left,
+    Overflow, PastEnd, Rebuilt, Released, SaleStatus, TaskEnd, TaskExtended, TaskReleased, Unmet, WorkerMode,
 };
 
-/// An enum that stores keep as a number: the position of the variant in [`ALL`](Self::ALL).
+/// An enum that stores keep or answer as a number: the position of the variant in [`ALL`](Self::ALL).
 ///
 /// The constants of the Redis function library are generated from these numbers.
 ///
@@ -67,6 +68,17 @@ coded! {
     IfDead: Wait Fail Run;
     Overflow: Refuse DropNew DropOldest;
     WorkerMode: Work Quiet Stop;
+    // Outcomes, as the Redis functions answer them.
+    Released: NotHeld Released;
+    Left: Nothing Line Lock;
+    Unmet: Unknown NotOpen Taken;
+    Completed: Stale Done Requeued;
+    TaskReleased: Stale Waiting Cancelled;
+    TaskExtended: Lost Extended Cancelled;
+    Dequeued: Stale Removed Leased;
+    Cancelled: NotFound Removed Marked;
+    Created: Exists Created;
+    Rebuilt: Superseded Done Incomplete;
     SaleStatus: Created Open Ended;
     HaltReason: LostWrites Operator Rebuilding;
     HoldState: Held Confirming Cancelling Expiring Confirmed Cancelled Expired Rejected;

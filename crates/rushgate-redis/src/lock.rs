@@ -9,7 +9,7 @@ use rushgate_core::{
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
-use crate::reply::{Fields, Packed, Reply, id_of, strange};
+use crate::reply::{Fields, Packed, Reply, id_of, read_code, strange};
 use crate::{keys, queue};
 
 fn call(function: Function, name: &LockName) -> Call {
@@ -109,7 +109,7 @@ fn read_grant(fields: &mut Fields) -> Result<Grant> {
 }
 
 pub(crate) fn read_released(reply: Reply) -> Result<Released> {
-    Ok(if reply.int()? == 1 { Released::Released } else { Released::NotHeld })
+    read_code(reply)
 }
 
 pub(crate) fn read_held(reply: Reply) -> Result<Option<Grant>> {
@@ -122,12 +122,7 @@ pub(crate) fn read_extended(reply: Reply) -> Result<Extended> {
 }
 
 pub(crate) fn read_left(reply: Reply) -> Result<Left> {
-    match reply.int()? {
-        0 => Ok(Left::Nothing),
-        1 => Ok(Left::Line),
-        2 => Ok(Left::Lock),
-        _ => Err(strange("an unknown outcome")),
-    }
+    read_code(reply)
 }
 
 /// Process ID (4 bytes), length of the host name (1), host name, label.

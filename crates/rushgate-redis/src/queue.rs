@@ -10,14 +10,14 @@ use std::time::Duration;
 use rushgate_core::{
     Cancelled, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued, Fence,
     Heartbeat, NewTask, OnDuplicate, Op, Payload, QueueName, Rescheduled, Result, Retried, Retry, Revision,
-    TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, Unmet, verb,
+    TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, verb,
 };
 
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Reply, nonzero, strange};
+use crate::reply::{Fields, Reply, coded, nonzero, read_codes, read_only_code, strange};
 
 pub(crate) use dead::{
     dead, dead_letter, delete_dead, read_dead, read_dead_deleted, read_dead_letter, read_dead_requeued,
@@ -145,15 +145,7 @@ pub(crate) fn read_put(fields: &mut Fields) -> Result<Enqueued> {
         5 => Enqueued::Dropped { bound: number },
         6 => Enqueued::Displaced { revision, dropped: TaskId::as_stored(fields.text()?)? },
         7 => Enqueued::Recent { until: Timestamp::from_micros(number) },
-        8 => Enqueued::Refused {
-            why: match number {
-                0 => Unmet::Unknown,
-                1 => Unmet::NotOpen,
-                2 => Unmet::Taken,
-                _ => return Err(strange("an unknown refusal")),
-            },
-            task: TaskId::as_stored(fields.text()?)?,
-        },
+        8 => Enqueued::Refused { why: coded(number)?, task: TaskId::as_stored(fields.text()?)? },
         _ => return Err(strange("an unknown outcome")),
     })
 }
@@ -187,17 +179,6 @@ fn claim_number(ticket: &Ticket) -> u64 {
     ticket.claim.map_or(0, Fence::as_u64)
 }
 
-fn read_outcomes<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<Vec<T>> {
-    reply.list()?.each(|fields| {
-        let outcome = outcomes.get(fields.int()? as usize);
-        outcome.copied().ok_or_else(|| strange("an unknown outcome"))
-    })
-}
-
-fn read_outcome<T: Copy>(reply: Reply, outcomes: &[T]) -> Result<T> {
-    read_outcomes(reply, outcomes)?.first().copied().ok_or_else(|| strange("no outcome"))
-}
-
 /// Most completions have no result, and use a function without the arguments for one.
 pub(crate) fn complete(verb: &verb::Complete) -> Call {
     let verb::Complete { op, queue, done } = verb;
@@ -214,7 +195,7 @@ pub(crate) fn complete(verb: &verb::Complete) -> Call {
 }
 
 pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
-    read_outcomes(reply, &[Completed::Stale, Completed::Done, Completed::Requeued])
+    read_codes(reply)
 }
 
 pub(crate) fn retry(verb: &verb::Retry) -> Call {
@@ -247,7 +228,7 @@ pub(crate) fn release_tasks(verb: &verb::ReleaseTasks) -> Call {
 }
 
 pub(crate) fn read_tasks_released(reply: Reply) -> Result<Vec<TaskReleased>> {
-    read_outcomes(reply, &[TaskReleased::Stale, TaskReleased::Waiting, TaskReleased::Cancelled])
+    read_codes(reply)
 }
 
 pub(crate) fn extend(verb: &verb::ExtendTasks) -> Call {
@@ -263,7 +244,7 @@ pub(crate) fn extend(verb: &verb::ExtendTasks) -> Call {
 }
 
 pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
-    read_outcomes(reply, &[TaskExtended::Lost, TaskExtended::Extended, TaskExtended::Cancelled])
+    read_codes(reply)
 }
 
 pub(crate) fn dequeue(verb: &verb::Dequeue) -> Call {
@@ -274,7 +255,7 @@ pub(crate) fn dequeue(verb: &verb::Dequeue) -> Call {
 }
 
 pub(crate) fn read_dequeued(reply: Reply) -> Result<Dequeued> {
-    read_outcome(reply, &[Dequeued::Stale, Dequeued::Removed, Dequeued::Leased])
+    read_only_code(reply)
 }
 
 pub(crate) fn cancel(verb: &verb::Cancel) -> Call {
@@ -282,7 +263,7 @@ pub(crate) fn cancel(verb: &verb::Cancel) -> Call {
 }
 
 pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
-    read_outcome(reply, &[Cancelled::NotFound, Cancelled::Removed, Cancelled::Marked])
+    read_only_code(reply)
 }
 
 pub(crate) fn reschedule(verb: &verb::Reschedule) -> Call {

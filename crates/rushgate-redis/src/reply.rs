@@ -156,6 +156,19 @@ pub(crate) fn coded<T: Coded>(code: u64) -> Result<T> {
     T::from_code(code).ok_or_else(|| strange("an unknown state number"))
 }
 
+pub(crate) fn read_code<T: Coded>(reply: Reply) -> Result<T> {
+    coded(reply.int()?)
+}
+
+pub(crate) fn read_codes<T: Coded>(reply: Reply) -> Result<Vec<T>> {
+    reply.list()?.each(|fields| coded(fields.int()?))
+}
+
+/// The outcome of a call for one item, of a function that answers a list.
+pub(crate) fn read_only_code<T: Coded>(reply: Reply) -> Result<T> {
+    coded(reply.list()?.int()?)
+}
+
 pub(crate) fn str_of(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|_| strange("not text"))
 }

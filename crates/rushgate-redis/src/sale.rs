@@ -21,7 +21,7 @@ pub(crate) use snapshot::{read_snapshot, snapshot};
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys::{self, Group};
-use crate::reply::{Packed, Reply, coded, str_of, strange};
+use crate::reply::{Packed, Reply, coded, read_code, str_of, strange};
 
 /// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
@@ -131,7 +131,7 @@ pub(crate) fn create(home: &Home) -> Call {
 }
 
 pub(crate) fn read_created(reply: Reply) -> Result<Created> {
-    Ok(if reply.int()? == 1 { Created::Created } else { Created::Exists })
+    read_code(reply)
 }
 
 pub(crate) fn open(home: &Home, _: &verb::Open) -> Result<Call> {
@@ -143,7 +143,7 @@ pub(crate) fn end(home: &Home, _: &verb::End) -> Result<Call> {
 }
 
 pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
-    coded(reply.int()?)
+    read_code(reply)
 }
 
 /// The cart, with SKUs by number, or -1 for one that the sale does not have.
@@ -364,12 +364,7 @@ pub(crate) fn switch(home: &Home, verb: &verb::Switch) -> Result<Call> {
 }
 
 pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
-    match reply.int()? {
-        0 => Ok(Rebuilt::Superseded),
-        1 => Ok(Rebuilt::Done),
-        2 => Ok(Rebuilt::Incomplete),
-        _ => Err(strange("an unknown outcome")),
-    }
+    read_code(reply)
 }
 
 pub(crate) fn restore(home: &Home, verb: &verb::Restore) -> Result<Call> {

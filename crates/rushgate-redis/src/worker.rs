@@ -5,7 +5,7 @@ use rushgate_core::{Coded, Page, QueueName, Result, Timestamp, WorkerId, WorkerI
 use crate::command::{Call, micros};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Packed, Reply, str_of, strange};
+use crate::reply::{Fields, Packed, Reply, coded, read_code, str_of};
 
 fn call(function: Function, queue: &QueueName) -> Call {
     Call::new(function, [keys::workers(queue)])
@@ -22,12 +22,8 @@ pub(crate) fn announce(verb: &verb::Announce) -> Call {
         .number(worker.lease.map_or(0, |lease| micros(lease.get())))
 }
 
-fn mode(code: u64) -> Result<WorkerMode> {
-    WorkerMode::from_code(code).ok_or_else(|| strange("an unknown mode"))
-}
-
 pub(crate) fn read_mode(reply: Reply) -> Result<WorkerMode> {
-    mode(reply.int()?)
+    read_code(reply)
 }
 
 pub(crate) fn workers(queue: &QueueName, page: &Page) -> Call {
@@ -43,7 +39,7 @@ fn read_worker(fields: &mut Fields) -> Result<WorkerInfo> {
     let mut packed = Packed(&packed);
     let mut moment = || packed.number(7).map(Timestamp::from_micros);
     let (since, seen, lease_until) = (moment()?, moment()?, moment()?);
-    let mode = mode(packed.number(1)?)?;
+    let mode = coded(packed.number(1)?)?;
     let (concurrency, running) = (packed.small(3)?, packed.small(3)?);
     let length = packed.number(1)? as usize;
     let name = str_of(packed.take(length)?)?.to_owned();
