@@ -132,8 +132,8 @@ fn load(step: &mut Step<'_>, name: &QueueName) -> Result<Option<QueueRow>> {
 }
 
 fn make(step: &mut Step<'_>, name: &QueueName) -> Result<QueueRow> {
-    let id = step.value(sql!("queue/row", "create"), [name.as_str()])?.unwrap_or_default();
-    Ok(QueueRow::new(name, id))
+    step.exec(sql!("queue/row", "create"), [name.as_str()])?;
+    load(step, name)?.ok_or_else(|| Error::bug("a queue disappeared within a step").into())
 }
 
 /// The key group of a task: key and priority.

@@ -13,7 +13,7 @@ SELECT id, paused, bound, len, revision, claim,
 FROM queue WHERE name = ?1;
 
 -- name: create
-INSERT INTO queue (name) VALUES (?1) RETURNING id;
+INSERT INTO queue (name) VALUES (?1);
 
 -- name: store
 UPDATE queue SET paused = ?2, len = ?3, revision = ?4, claim = ?5, places = ?6, dropped = ?7 WHERE id = ?1;

@@ -67,32 +67,6 @@ impl QueueRow {
             events_changed: false,
         })
     }
-
-    /// The row of a new queue.
-    pub(crate) fn new(name: &QueueName, id: i64) -> Self {
-        Self {
-            name: name.clone(),
-            id,
-            paused: false,
-            limits: QueueLimits::default(),
-            len: 0,
-            revision: 0,
-            claim: 0,
-            places: 0,
-            lease_floor: i64::MAX,
-            deadline_floor: i64::MAX,
-            unique_until: 0,
-            linked: false,
-            ended: false,
-            wakeups: 0,
-            changed: false,
-            dropped: 0,
-            kept: 0,
-            kept_changed: false,
-            event_last: 0,
-            events_changed: false,
-        }
-    }
 }
 
 /// Reads the capacity from column `bound`, the other limits from the seven columns at `others`, the retention from
