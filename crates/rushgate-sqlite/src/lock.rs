@@ -5,7 +5,7 @@ use std::time::Duration;
 use rushgate_core::{
     Acquire, Acquired, Busy, ClientId, Enqueued, Extend, Extended, Fence, Grant, Holder, Left, LockName,
     LockState, Notification, Op, Owner, Page, Queued, ReleaseWith, Released, ReleasedWith, Timestamp, Token,
-    WaiterState,
+    Topic, WaiterState,
 };
 use rusqlite::Row;
 
@@ -281,7 +281,7 @@ fn hand_over(step: &mut Step<'_>, name: &LockName, row: &LockRow, to: First) -> 
         step.exec(sql!("lock/line", "leave"), (name.as_str(), to.token.to_bytes()))?;
         recount(step, name)?;
         let grant = grant(fence, until, now);
-        step.tell_token(to.token, Notification::Granted(grant));
+        step.tell(Topic::Token(to.token), Some(Notification::Granted(grant)), usize::MAX);
         return Ok(grant);
     }
     let until = now + to.lease.min(Acquire::CLAIM_WINDOW);
@@ -413,7 +413,7 @@ pub(crate) fn force_release(step: &mut Step<'_>, name: &LockName) -> Result<Opti
     step.exec(sql!("lock/line", "leave"), (name.as_str(), holder.token.to_bytes()))?;
     recount(step, name)?;
     serve(step, name, &row, None)?;
-    step.tell_token(holder.token, Notification::Revoked);
+    step.tell(Topic::Token(holder.token), Some(Notification::Revoked), usize::MAX);
     if !step.listeners.hears(holder.token) {
         tell_elsewhere(step, holder.token, 1)?;
     }

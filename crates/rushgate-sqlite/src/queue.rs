@@ -16,7 +16,7 @@ pub(crate) mod worker;
 
 use rushgate_core::{
     DeadLetter, Error, Log, PastEnd, PastRun, Payload, Priority, QueueName, TaskChange, TaskEnd, TaskId,
-    TaskKey, Ticket, Timestamp,
+    TaskKey, Ticket, Timestamp, Topic,
 };
 use rusqlite::Row;
 
@@ -37,13 +37,13 @@ impl QueueRow {
     /// Writes the counters back if a call of the group changed them.
     fn write_back(self, step: &mut Step<'_>) -> Result<()> {
         if self.wakeups > 0 {
-            step.tell_queue(&self.name, self.wakeups);
+            step.tell(Topic::Ready(self.name.clone()), None, self.wakeups);
         }
         if self.kept_changed {
             step.exec(sql!("queue/finish", "count"), (self.id, self.kept.cast_signed()))?;
         }
         if self.events_changed {
-            step.tell_events(Log::Queue(self.name.clone()), self.event_last);
+            step.tell(Topic::Event(Log::Queue(self.name.clone()), self.event_last), None, usize::MAX);
             step.exec(sql!("queue/event", "count"), (self.id, self.event_last.cast_signed()))?;
         }
         if !self.changed {

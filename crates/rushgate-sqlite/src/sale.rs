@@ -11,7 +11,7 @@ mod units;
 use rushgate_core::{
     BuyerId, Coded, Created, Decision, Error, Event, EventKind, Hold, HoldState, Line, ListedSale, Log,
     MAX_UNITS, Op, OrderIntent, OrdersState, Page, ReservationId, SaleId, SaleSpec, SaleState, SaleStatus,
-    Settled, Sku, Timestamp, UnitChoice, Verdict, verb,
+    Settled, Sku, Timestamp, Topic, UnitChoice, Verdict, verb,
 };
 use rusqlite::{Row, params};
 
@@ -56,7 +56,7 @@ impl SaleRow {
             step.exec(sql!("sale/row", "store_sale"), params)?;
         }
         if self.has_events {
-            step.tell_events(Log::Sale(self.spec.id.clone()), self.seq);
+            step.tell(Topic::Event(Log::Sale(self.spec.id.clone()), self.seq), None, usize::MAX);
         }
         for (no, sku) in self.skus.iter().enumerate().filter(|(_, sku)| sku.changed) {
             let places = (sku.returned, sku.held, sku.confirmed, sku.withdrawn);

@@ -4,16 +4,14 @@ use std::collections::VecDeque;
 use std::ops::Deref;
 
 use foldhash::{HashMap, HashMapExt};
-use rushgate_core::{
-    Claimed, Error, Log, Notification, Op, QueueName, Reply, SaleId, Timestamp, Token, Verb,
-};
+use rushgate_core::{Claimed, Error, Notification, Op, QueueName, Reply, SaleId, Timestamp, Topic, Verb};
 use rusqlite::{Connection, Params};
 
 use crate::fault::Result;
 use crate::read::Reader;
 use crate::rows::queue::QueueRow;
 use crate::rows::sale::SaleRow;
-use crate::wake::Listeners;
+use crate::wake::{Listeners, Wakeup};
 
 /// State shared by the calls of a group: the transaction, its time, cached rows, and the notifications to send after
 /// the commit.
@@ -36,16 +34,6 @@ impl<'w> Deref for Step<'w> {
     fn deref(&self) -> &Reader<'w> {
         &self.reader
     }
-}
-
-/// A notification for listeners, sent after the commit.
-pub(crate) enum Wakeup {
-    Token(Token, Notification),
-    Queue(QueueName, usize),
-    /// A task of the queue has finished, or any of its tasks may have if there is no ID.
-    Finished(QueueName, Option<String>),
-    /// The number of a log's latest event.
-    Events(Log, u64),
 }
 
 impl<'w> Step<'w> {
@@ -81,29 +69,14 @@ impl<'w> Step<'w> {
         self.conn.last_insert_rowid()
     }
 
-    /// Notifies the token's listener after the commit.
-    pub(crate) fn tell_token(&mut self, token: Token, notification: Notification) {
-        self.wakeups.push(Wakeup::Token(token, notification));
-    }
-
-    /// Notifies up to `tasks` listeners of the queue after the commit.
-    pub(crate) fn tell_queue(&mut self, queue: &QueueName, tasks: usize) {
-        self.wakeups.push(Wakeup::Queue(queue.clone(), tasks));
-    }
-
-    /// Notifies listeners for the end of a task after the commit.
-    pub(crate) fn tell_finished(&mut self, queue: &QueueName, id: &str) {
-        self.wakeups.push(Wakeup::Finished(queue.clone(), Some(id.to_owned())));
-    }
-
-    /// Notifies followers of the log after the commit.
-    pub(crate) fn tell_events(&mut self, log: Log, last: u64) {
-        self.wakeups.push(Wakeup::Events(log, last));
+    /// Notifies up to `most` listeners of the topic after the commit.
+    pub(crate) fn tell(&mut self, topic: Topic, notification: Option<Notification>, most: usize) {
+        self.wakeups.push(Wakeup::Topic(topic, notification, most));
     }
 
     /// Notifies listeners for the end of any task of the queue after the commit.
     pub(crate) fn tell_all_finished(&mut self, queue: &QueueName) {
-        self.wakeups.push(Wakeup::Finished(queue.clone(), None));
+        self.wakeups.push(Wakeup::AllFinished(queue.clone()));
     }
 
     /// Returns the earlier answer to `op`. If there is none, calls `run` and remembers its answer under `op`.
@@ -128,17 +101,6 @@ impl<'w> Step<'w> {
             self.replays.remember(op, answer);
         }
         self.wakeups
-    }
-}
-
-impl Wakeup {
-    pub(crate) fn tell(self, listeners: &Listeners) {
-        match self {
-            Self::Token(token, notification) => listeners.tell_token(token, notification),
-            Self::Queue(queue, tasks) => listeners.tell_queue(&queue, tasks),
-            Self::Finished(queue, id) => listeners.tell_finished(&queue, id.as_deref()),
-            Self::Events(log, last) => listeners.tell_events(&log, last),
-        }
     }
 }
 

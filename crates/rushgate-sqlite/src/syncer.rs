@@ -15,8 +15,7 @@ use rushgate_core::Error;
 
 use crate::job::Job;
 use crate::open::Log;
-use crate::step::Wakeup;
-use crate::wake::Listeners;
+use crate::wake::{Listeners, Wakeup};
 
 /// A committed group, to be answered once commit `number` is on disk.
 pub(crate) struct Committed {
@@ -146,7 +145,7 @@ impl Shared {
         for commit in commits {
             commit.group.into_iter().for_each(|job| job.answer(failed.as_ref()));
             if failed.is_none() {
-                commit.wakeups.into_iter().for_each(|wakeups| wakeups.tell(&self.listeners));
+                commit.wakeups.into_iter().for_each(|wakeup| self.listeners.wake(wakeup));
             }
         }
     }

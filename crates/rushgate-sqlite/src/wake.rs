@@ -6,13 +6,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use foldhash::{HashMap, HashMapExt, HashSet};
-use rushgate_core::{Log, Notification, QueueName, TaskId, Token, Topic};
+use rushgate_core::{Log, Notification, QueueName, Token, Topic};
 use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::oneshot;
 
 use crate::clock::Clock;
 use crate::log_watch::{LogWatch, Pause, Waker};
 use crate::sql::sql;
+
+/// A notification for listeners, sent after the commit.
+pub(crate) enum Wakeup {
+    /// For up to so many listeners of a topic. That of a log has the number of the log's latest event.
+    Topic(Topic, Option<Notification>, usize),
+    /// Any task of the queue may have finished.
+    AllFinished(QueueName),
+}
 
 /// The listeners of a process. Notifications are sent after the commit.
 pub(crate) struct Listeners {
@@ -25,8 +33,16 @@ pub(crate) struct Listeners {
 struct Inner {
     /// The listeners of each topic by number, and so in order of arrival. The followers of a log share a topic,
     /// and each has the latest event that it knows.
-    topics: HashMap<Topic, BTreeMap<u64, (u64, Tell)>>,
+    topics: HashMap<Topic, BTreeMap<u64, (Option<u64>, Tell)>>,
     next: u64,
+}
+
+/// Followers of a log share a topic, without the number of the event that each knows.
+fn split(topic: Topic) -> (Topic, Option<u64>) {
+    match topic {
+        Topic::Event(log, event) => (Topic::Event(log, 0), Some(event)),
+        topic => (topic, None),
+    }
 }
 
 type Tell = oneshot::Sender<Option<Notification>>;
@@ -65,10 +81,7 @@ impl Listeners {
         self: &Arc<Self>,
         topic: Topic,
     ) -> (Listening, oneshot::Receiver<Option<Notification>>) {
-        let (topic, after) = match topic {
-            Topic::Event(log, after) => (Topic::Event(log, 0), after),
-            topic => (topic, 0),
-        };
+        let (topic, after) = split(topic);
         let (tell, told) = oneshot::channel();
         let mut inner = self.lock();
         let is_first = inner.topics.is_empty();
@@ -82,46 +95,36 @@ impl Listeners {
         (Listening { listeners: Arc::clone(self), topic, number }, told)
     }
 
-    /// Notifies up to `most` listeners of a topic, the longest waiting first. `must` selects them by the event
-    /// that they know.
-    fn tell(
-        &self,
-        topic: &Topic,
-        notification: Option<Notification>,
-        most: usize,
-        must: impl Fn(u64) -> bool,
-    ) {
+    /// Sends a notification whose change is committed.
+    pub(crate) fn wake(&self, wakeup: Wakeup) {
+        match wakeup {
+            Wakeup::Topic(topic, notification, most) => self.tell(topic, notification, most),
+            Wakeup::AllFinished(queue) => {
+                let mut inner = self.lock();
+                let of_queue = inner
+                    .topics
+                    .extract_if(|topic, _| matches!(topic, Topic::Finished(of, _) if *of == queue));
+                for (_, tell) in of_queue.flat_map(|(_, of_task)| of_task.into_values()) {
+                    let _ = tell.send(None);
+                }
+            }
+        }
+    }
+
+    /// Notifies up to `most` listeners of a topic, the longest waiting first. Followers of a log that know its latest
+    /// event are left out.
+    fn tell(&self, topic: Topic, notification: Option<Notification>, most: usize) {
+        let (topic, last) = split(topic);
         let mut inner = self.lock();
-        let Some(of_topic) = inner.topics.get_mut(topic) else { return };
-        for (_, (_, tell)) in of_topic.extract_if(.., |_, (after, _)| must(*after)).take(most) {
+        let Some(of_topic) = inner.topics.get_mut(&topic) else { return };
+        for (_, (_, tell)) in
+            of_topic.extract_if(.., |_, (after, _)| last.is_none() || *after != last).take(most)
+        {
             // A listener may be gone.
             let _ = tell.send(notification);
         }
         if of_topic.is_empty() {
-            inner.topics.remove(topic);
-        }
-    }
-
-    /// Notifies followers of the log that do not know its latest event.
-    pub(crate) fn tell_events(&self, log: &Log, last: u64) {
-        self.tell(&Topic::Event(log.clone(), 0), None, usize::MAX, |after| after != last);
-    }
-
-    /// Notifies listeners for the end of the task, or of any task of the queue.
-    pub(crate) fn tell_finished(&self, queue: &QueueName, id: Option<&str>) {
-        let Some(id) = id else {
-            let mut inner = self.lock();
-            let of_queue =
-                inner.topics.extract_if(|topic, _| matches!(topic, Topic::Finished(of, _) if of == queue));
-            for (_, tell) in of_queue.flat_map(|(_, of_task)| of_task.into_values()) {
-                let _ = tell.send(None);
-            }
-            return;
-        };
-        if !self.lock().topics.is_empty()
-            && let Ok(id) = TaskId::as_stored(id)
-        {
-            self.tell(&Topic::Finished(queue.clone(), id), None, usize::MAX, |_| true);
+            inner.topics.remove(&topic);
         }
     }
 
@@ -130,15 +133,6 @@ impl Listeners {
         let inner = self.lock();
         let of_token = inner.topics.get(&Topic::Token(token));
         of_token.is_some_and(|of_token| of_token.values().any(|(_, tell)| !tell.is_closed()))
-    }
-
-    pub(crate) fn tell_token(&self, token: Token, notification: Notification) {
-        self.tell(&Topic::Token(token), Some(notification), usize::MAX, |_| true);
-    }
-
-    /// Notifies up to `tasks` listeners of the queue.
-    pub(crate) fn tell_queue(&self, queue: &QueueName, tasks: usize) {
-        self.tell(&Topic::Ready(queue.clone()), None, tasks, |_| true);
     }
 
     pub(crate) fn close(&self) {
@@ -230,7 +224,7 @@ impl Watcher {
             for row in rows {
                 let (token, kind) = row?;
                 let notification = if kind == 1 { Notification::Revoked } else { Notification::Ask };
-                self.listeners.tell_token(token, notification);
+                self.listeners.tell(Topic::Token(token), Some(notification), usize::MAX);
             }
         }
         Ok(())
@@ -241,7 +235,7 @@ impl Watcher {
             let Topic::Finished(queue, id) = topic else { continue };
             let mut live = self.conn.prepare_cached(sql!("queue/finish", "awaited"))?;
             if !live.query_row((queue.as_str(), id.as_str()), |row| row.get(0))? {
-                self.listeners.tell(topic, None, usize::MAX, |_| true);
+                self.listeners.tell(topic.clone(), None, usize::MAX);
             }
         }
         Ok(())
@@ -257,7 +251,7 @@ impl Watcher {
             let mut last = self.conn.prepare_cached(last)?;
             let last = last.query_row([name], |row| row.get::<_, i64>(0)).optional()?;
             let last = last.unwrap_or_default().cast_unsigned();
-            self.listeners.tell(topic, None, usize::MAX, |after| after != last);
+            self.listeners.tell(Topic::Event(log.clone(), last), None, usize::MAX);
         }
         Ok(())
     }
@@ -281,7 +275,7 @@ impl Watcher {
             let unknown = next < before || (before <= now && next < i64::MAX);
             let told = n.max(usize::from(unknown));
             if told > 0 {
-                self.listeners.tell_queue(queue, told);
+                self.listeners.tell(Topic::Ready(queue.clone()), None, told);
             }
         }
         Ok(())

@@ -21,10 +21,10 @@ use crate::job::{Call, Job};
 use crate::open::SameFile;
 use crate::queue;
 use crate::sale;
-use crate::step::{Replays, Step, Wakeup};
+use crate::step::{Replays, Step};
 use crate::sweep::Sweep;
 use crate::syncer::{Committed, Horizon, Syncer};
-use crate::wake::Listeners;
+use crate::wake::{Listeners, Wakeup};
 
 /// Maximum number of calls per transaction.
 const GROUP_MAX: usize = 512;

@@ -2,6 +2,7 @@
 
 use rushgate_core::{
     Coded, Fence, Finished, Payload, QueueName, Retention, TaskChange, TaskEnd, TaskId, TaskInfo, TaskState,
+    Topic,
 };
 use rusqlite::{Row, params};
 
@@ -46,8 +47,10 @@ impl Queue<'_, '_> {
 
     /// Notifies listeners for the end of a task.
     pub(super) fn tell_finished(&mut self, id: &str) {
-        if self.row.limits.retention.is_some() {
-            self.step.tell_finished(&self.row.name, id);
+        if self.row.limits.retention.is_some()
+            && let Ok(id) = TaskId::as_stored(id)
+        {
+            self.step.tell(Topic::Finished(self.row.name.clone(), id), None, usize::MAX);
         }
     }
 

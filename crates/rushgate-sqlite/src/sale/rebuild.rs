@@ -4,7 +4,8 @@
 
 use rushgate_core::{
     Error, EventKind, Halt, HaltReason, LedgerOrder, Load, Log, Op, OrderIntent, Rebuilt, Receipt, Reserve,
-    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, UnitChoice, UnitNumber, UnitRange, verb,
+    Reserved, Restored, SaleId, SaleSpec, Sku, Switch, Timestamp, Topic, UnitChoice, UnitNumber, UnitRange,
+    verb,
 };
 
 use super::units::Units;
@@ -335,7 +336,7 @@ fn take_the_place(step: &mut Step<'_>, by: Op, id: &SaleId, switch: &Switch) -> 
         let (new, latest) = (row.no, row.seq);
         sale.step.exec(sql!("sale/rebuild", "part"), (old.no, old.generation))?;
         sale.step.exec(sql!("sale/rebuild", "part"), (new, LIVE))?;
-        sale.step.tell_events(Log::Sale(id.clone()), latest);
+        sale.step.tell(Topic::Event(Log::Sale(id.clone()), latest), None, usize::MAX);
         Ok(())
     })
 }
