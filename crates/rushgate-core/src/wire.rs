@@ -348,7 +348,7 @@ structs! {
     Relay { outbox tasks }
     Relayed { upto }
     ReleaseWith { name token queue task }
-    ReservationRow { id buyer state deadline seq generation asked units }
+    ReservationRow { hold asked }
     Reserve { sale id buyer lines choice }
     Retention { age count }
     Retry { ticket delay error give_up }

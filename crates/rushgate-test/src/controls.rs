@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rushgate_core::{
-    BuyerCount, BuyerId, Event, EventKind, HoldState, HoldTime, LedgerOrder, LedgerSku, LedgerSnapshot, Line,
-    OrderIntent, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku, SkuCounters,
-    SkuSpec, Snapshot, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
+    BuyerCount, BuyerId, Event, EventKind, Hold, HoldState, HoldTime, LedgerOrder, LedgerSku, LedgerSnapshot,
+    Line, OrderIntent, ReservationId, ReservationRow, SaleId, SaleSecret, SaleSpec, SaleStatus, Sku,
+    SkuCounters, SkuSpec, Snapshot, Timestamp, UnitChoice, UnitNumber, UnitRange, UnitRow,
 };
 
 /// Data left by a run of a wrong design.
@@ -150,14 +150,16 @@ fn snapshot(total: u32, free: Option<UnitRange>, confirmed: u32, sales: &[(u32, 
     let events: Vec<Event> = steps.zip(1..).map(|((kind, sale), seq)| event(seq, kind, sale)).collect();
     let spec = spec(total);
     let row = |(n, (by, unit)): (usize, &(u32, UnitNumber))| ReservationRow {
-        id: reservation(*by),
-        buyer: buyer(*by),
-        state: HoldState::Confirmed,
-        deadline: Timestamp::from_micros(event_of(n)) + spec.hold.get(),
-        seq: event_of(n),
-        generation: 1,
+        hold: Hold {
+            id: reservation(*by),
+            buyer: buyer(*by),
+            units: vec![(sku(), *unit)],
+            state: HoldState::Confirmed,
+            deadline: Timestamp::from_micros(event_of(n)) + spec.hold.get(),
+            seq: event_of(n),
+            generation: 1,
+        },
         asked: Some((vec![Line { sku: sku(), quantity: 1 }], UnitChoice::Any)),
-        units: vec![(sku(), *unit)],
     };
     let mut buyers: BTreeMap<u32, u32> = BTreeMap::new();
     sales.iter().for_each(|(by, _)| *buyers.entry(*by).or_default() += 1);

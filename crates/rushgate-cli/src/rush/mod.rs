@@ -240,6 +240,6 @@ async fn is_behind(sale: &Sale, ledger: &dyn Ledger) -> Result<bool> {
 /// Reservations that the store has lost.
 async fn missing(sale: &Sale, tally: &Tally) -> Result<Vec<tickets::Place>> {
     let snapshot = with_retries(|| sale.snapshot()).await?;
-    let there: HashSet<_> = snapshot.reservations.iter().map(|row| row.id).collect();
+    let there: HashSet<_> = snapshot.reservations.iter().map(|row| row.hold.id).collect();
     Ok(tally.at_stake().into_iter().filter(|at| !there.contains(&tally.ticket(*at).id)).collect())
 }

@@ -296,7 +296,7 @@ impl fmt::Display for Report<'_> {
 /// lost ones were reported.
 pub(super) fn kept_promises(tickets: &[Ticket], snapshot: &Snapshot, rebuilt: bool) -> [Check; 2] {
     let rows: HashMap<ReservationId, HoldState> =
-        snapshot.reservations.iter().map(|row| (row.id, row.state)).collect();
+        snapshot.reservations.iter().map(|row| (row.hold.id, row.hold.state)).collect();
     let wanted = |ticket: &&Ticket| !rebuilt || matches!(ticket.stands, Stands::Held | Stands::Paid);
     let missing = tickets.iter().filter(wanted).filter(|ticket| !rows.contains_key(&ticket.id)).count();
     let sold =

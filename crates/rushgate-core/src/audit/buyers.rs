@@ -11,9 +11,9 @@ pub(super) type Owned<'a> = BTreeMap<(&'a BuyerId, &'a Sku), u32>;
 
 fn owned(snapshot: &Snapshot) -> Owned<'_> {
     let mut has = Owned::new();
-    for row in live(snapshot) {
-        for (sku, _) in &row.units {
-            *has.entry((&row.buyer, sku)).or_default() += 1;
+    for hold in live(snapshot) {
+        for (sku, _) in &hold.units {
+            *has.entry((&hold.buyer, sku)).or_default() += 1;
         }
     }
     has

@@ -65,12 +65,13 @@ impl Both<'_> {
 
     /// A reservation that waits for the ledger must be in the log behind the worker, or among the failed entries.
     fn check_reservations(&self, undelivered: &Undelivered, offenders: &mut Vec<String>) {
-        for row in self.snapshot.reservations.iter().filter(|row| !self.has_moved(row.id)) {
-            let waits = row.state.is_held() && row.state != HoldState::Held;
-            if waits && !undelivered.reservations.contains(&row.id) {
+        let holds = self.snapshot.reservations.iter().map(|row| &row.hold);
+        for hold in holds.filter(|hold| !self.has_moved(hold.id)) {
+            let waits = hold.state.is_held() && hold.state != HoldState::Held;
+            if waits && !undelivered.reservations.contains(&hold.id) {
                 offenders.push(format!(
                     "reservation {} of buyer `{}` is {:?}, and no order worker will get it",
-                    row.id, row.buyer, row.state
+                    hold.id, hold.buyer, hold.state
                 ));
             }
         }

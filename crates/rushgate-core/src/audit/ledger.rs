@@ -168,11 +168,12 @@ impl Both<'_> {
             self.ledger.orders.iter().map(|order| (order.id, order)).collect();
         let rows = by_id(self.snapshot);
         let mut offenders = Vec::new();
-        for row in self.snapshot.reservations.iter().filter(|row| !self.has_moved(row.id)) {
-            match orders.get(&row.id) {
+        for row in self.snapshot.reservations.iter().filter(|row| !self.has_moved(row.hold.id)) {
+            let hold = &row.hold;
+            match orders.get(&hold.id) {
                 // Whether the order is under way is another check.
-                None if row.state.is_held() || row.state == HoldState::Rejected => {}
-                None => offenders.push(format!("{} is {:?} and has no order", row.id, row.state)),
+                None if hold.state.is_held() || hold.state == HoldState::Rejected => {}
+                None => offenders.push(format!("{} is {:?} and has no order", hold.id, hold.state)),
                 Some(order) => offenders.extend(self.differing_order(row, order)),
             }
         }
@@ -185,38 +186,39 @@ impl Both<'_> {
         let held = self.snapshot.reservations.iter();
         let figures = format!(
             "store {}, ledger {}",
-            confirmed(held.filter(|row| row.state == HoldState::Confirmed).count()),
+            confirmed(held.filter(|row| row.hold.state == HoldState::Confirmed).count()),
             confirmed(self.ledger.orders.iter().filter(|order| order.state == OrderIntent::Confirm).count()),
         );
         check("ledger_agrees", "store and ledger agree on every reservation", figures, offenders)
     }
 
     fn differing_order(&self, row: &ReservationRow, order: &LedgerOrder) -> Vec<String> {
+        let hold = &row.hold;
         let mut offenders = Vec::new();
-        if !agrees(row.state, order.state) {
-            offenders.push(format!("{} is {:?}, its order {:?}", row.id, row.state, order.state));
+        if !agrees(hold.state, order.state) {
+            offenders.push(format!("{} is {:?}, its order {:?}", hold.id, hold.state, order.state));
         }
-        if order.buyer != row.buyer {
+        if order.buyer != hold.buyer {
             offenders.push(format!(
                 "ledger has buyer `{}` for reservation {}, store has `{}`",
-                order.buyer, row.id, row.buyer
+                order.buyer, hold.id, hold.buyer
             ));
         }
         let units = if order.units.is_empty() { &order.returned } else { &order.units };
         // A reservation that ended before a rebuild was loaded without its units.
-        let loaded_ended = row.units.is_empty() && row.asked.is_none() && order.units.is_empty();
-        if sorted(units) != sorted(&row.units) && !loaded_ended {
+        let loaded_ended = hold.units.is_empty() && row.asked.is_none() && order.units.is_empty();
+        if sorted(units) != sorted(&hold.units) && !loaded_ended {
             offenders.push(format!(
                 "ledger has {} for reservation {}, store has {}",
                 named(units),
-                row.id,
-                named(&row.units)
+                hold.id,
+                named(&hold.units)
             ));
         }
         if !self.is_stopped() && !self.is_the_same_event(row, order) {
             offenders.push(format!(
                 "ledger has event {} of generation {} for reservation {}, store has {} of {}",
-                order.seq, order.generation, row.id, row.seq, row.generation
+                order.seq, order.generation, hold.id, hold.seq, hold.generation
             ));
         }
         offenders
@@ -224,8 +226,8 @@ impl Both<'_> {
 
     /// A rebuild loads an order of an older generation as an event of the new one.
     fn is_the_same_event(&self, row: &ReservationRow, order: &LedgerOrder) -> bool {
-        (order.generation, order.seq) == (row.generation, row.seq)
-            || (order.generation < row.generation && row.asked.is_none())
+        (order.generation, order.seq) == (row.hold.generation, row.hold.seq)
+            || (order.generation < row.hold.generation && row.asked.is_none())
     }
 
     /// An order that the ledger permanently refused in this generation must be rejected in the store.

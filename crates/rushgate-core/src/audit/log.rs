@@ -61,9 +61,10 @@ pub(super) fn every_reservation_ends_once(snapshot: &Snapshot) -> Check {
             (Some(before), _) => offenders.push(format!("{id} became {next:?} when it was {before:?}")),
         }
     }
-    for row in &snapshot.reservations {
-        if at.get(&row.id) != Some(&row.state) {
-            offenders.push(format!("{} is {:?}, the log says {:?}", row.id, row.state, at.get(&row.id)));
+    for ReservationRow { hold, .. } in &snapshot.reservations {
+        let logged = at.get(&hold.id);
+        if logged != Some(&hold.state) {
+            offenders.push(format!("{} is {:?}, the log says {logged:?}", hold.id, hold.state));
         }
     }
     if at.len() != snapshot.reservations.len() {
@@ -88,11 +89,11 @@ pub(super) fn reservations_match_the_log(snapshot: &Snapshot) -> Check {
         let Some(row) = event.reservation.and_then(|id| rows.get(&id)) else { continue };
         if names_units(event.kind) {
             let units: Vec<_> = units_of(event).map(|(sku, unit)| (sku.clone(), unit)).collect();
-            if sorted(&units) != sorted(&row.units) {
+            if sorted(&units) != sorted(&row.hold.units) {
                 offenders.push(format!(
                     "{} has {}, event {} says {}",
-                    row.id,
-                    named(&row.units),
+                    row.hold.id,
+                    named(&row.hold.units),
                     event.seq,
                     named(&units)
                 ));
@@ -102,15 +103,19 @@ pub(super) fn reservations_match_the_log(snapshot: &Snapshot) -> Check {
             offenders.extend(differs_from_its_event(snapshot, row, event));
         }
     }
-    for row in &snapshot.reservations {
-        if row.generation != snapshot.generation {
+    for ReservationRow { hold, asked } in &snapshot.reservations {
+        if hold.generation != snapshot.generation {
             offenders.push(format!(
                 "{} has generation {}, the sale has {}",
-                row.id, row.generation, snapshot.generation
+                hold.id, hold.generation, snapshot.generation
             ));
         }
-        if row.asked.as_ref().is_some_and(|(lines, choice)| !fits(lines, *choice, &row.units)) {
-            offenders.push(format!("{} has {}, which does not match its request", row.id, named(&row.units)));
+        if asked.as_ref().is_some_and(|(lines, choice)| !fits(lines, *choice, &hold.units)) {
+            offenders.push(format!(
+                "{} has {}, which does not match its request",
+                hold.id,
+                named(&hold.units)
+            ));
         }
     }
     let figures = counted(snapshot.reservations.len(), "reservation");
@@ -118,17 +123,18 @@ pub(super) fn reservations_match_the_log(snapshot: &Snapshot) -> Check {
 }
 
 fn differs_from_its_event(snapshot: &Snapshot, row: &ReservationRow, event: &Event) -> Option<String> {
-    if event.seq != row.seq {
+    let ReservationRow { hold, asked } = row;
+    if event.seq != hold.seq {
         return Some(format!(
             "{} names event {} as its origin, the log names {}",
-            row.id, row.seq, event.seq
+            hold.id, hold.seq, event.seq
         ));
     }
     // A reservation restored or loaded after a loss keeps its own deadline.
     let deadline = event.at + snapshot.spec.hold.get();
-    let (has, expected) = (row.deadline.as_micros(), deadline.as_micros());
-    (row.asked.is_some() && has != expected)
-        .then(|| format!("{} is held until {has} µs, according to its event until {expected} µs", row.id))
+    let (has, expected) = (hold.deadline.as_micros(), deadline.as_micros());
+    (asked.is_some() && has != expected)
+        .then(|| format!("{} is held until {has} µs, according to its event until {expected} µs", hold.id))
 }
 
 /// Whether an event of this kind names the units of its reservation.

@@ -58,9 +58,10 @@ fn since(at: Option<crate::Timestamp>) -> String {
 
 /// A hold that is missing from the index never expires.
 pub(super) fn deadlines_are_indexed(snapshot: &Snapshot) -> Check {
-    let undecided = snapshot.reservations.iter().filter(|row| row.state == HoldState::Held);
+    let holds = snapshot.reservations.iter().map(|row| &row.hold);
+    let undecided = holds.filter(|hold| hold.state == HoldState::Held);
     let mut expected: Vec<_> =
-        undecided.map(|row| Deadline { at: row.deadline, seq: row.seq, reservation: row.id }).collect();
+        undecided.map(|hold| Deadline { at: hold.deadline, seq: hold.seq, reservation: hold.id }).collect();
     let mut indexed = snapshot.deadlines.clone();
     expected.sort_unstable();
     indexed.sort_unstable();

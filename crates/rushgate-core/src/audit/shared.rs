@@ -144,5 +144,5 @@ pub(super) fn counted(n: impl TryInto<u64>, thing: &str) -> String {
 }
 
 pub(super) fn by_id(snapshot: &Snapshot) -> BTreeMap<ReservationId, &ReservationRow> {
-    snapshot.reservations.iter().map(|row| (row.id, row)).collect()
+    snapshot.reservations.iter().map(|row| (row.hold.id, row)).collect()
 }

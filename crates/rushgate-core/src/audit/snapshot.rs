@@ -1,8 +1,8 @@
 //! Snapshots of store and ledger, as the audit reads them.
 
 use crate::{
-    BuyerId, Event, FailedOrder, Halt, HoldState, LedgerOrder, Line, Op, ReservationId, SaleSpec, SaleStatus,
-    Sku, Timestamp, UnitChoice, UnitNumber, UnitRange,
+    BuyerId, Event, FailedOrder, Halt, Hold, LedgerOrder, Line, Op, ReservationId, SaleSpec, SaleStatus, Sku,
+    Timestamp, UnitChoice, UnitNumber, UnitRange,
 };
 
 /// Snapshot of everything that a store knows of a sale.
@@ -74,29 +74,17 @@ pub struct SkuCounters {
 /// A reservation as the store records it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReservationRow {
-    /// ID of the reservation.
-    pub id: ReservationId,
-    /// The buyer.
-    pub buyer: BuyerId,
-    /// State of the reservation.
-    pub state: HoldState,
-    /// Deadline for the confirmation.
-    pub deadline: Timestamp,
-    /// Number of its event.
-    pub seq: u64,
-    /// Generation of the sale in which it was made or loaded.
-    pub generation: u32,
+    /// The reservation.
+    pub hold: Hold,
     /// The requested lines; `None` if the reservation was loaded or restored after a loss.
     pub asked: Option<(Vec<Line>, UnitChoice)>,
-    /// Its units.
-    pub units: Vec<(Sku, UnitNumber)>,
 }
 
 impl ReservationRow {
     /// Its units, if they are held or sold now.
     pub fn live_units(&self) -> impl Iterator<Item = UnitRow> {
-        let units = self.units.iter().filter(|_| self.state.is_live());
-        units.map(|(sku, unit)| UnitRow { sku: sku.clone(), unit: *unit, reservation: self.id })
+        let units = self.hold.units.iter().filter(|_| self.hold.state.is_live());
+        units.map(|(sku, unit)| UnitRow { sku: sku.clone(), unit: *unit, reservation: self.hold.id })
     }
 }
 

@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::shared::{Check, Unit, check, counted, has, in_order};
-use crate::{HoldState, ReservationId, ReservationRow, Sku, SkuCounters, Snapshot, UnitNumber, UnitRange};
+use crate::{Hold, HoldState, ReservationId, Sku, SkuCounters, Snapshot, UnitNumber, UnitRange};
 
-pub(super) fn live(snapshot: &Snapshot) -> impl Iterator<Item = &ReservationRow> {
-    snapshot.reservations.iter().filter(|row| row.state.is_live())
+pub(super) fn live(snapshot: &Snapshot) -> impl Iterator<Item = &Hold> {
+    snapshot.reservations.iter().map(|row| &row.hold).filter(|hold| hold.state.is_live())
 }
 
 fn count(snapshot: &Snapshot, sku: &Sku, state: impl Fn(HoldState) -> bool) -> usize {
-    let rows = snapshot.reservations.iter().filter(|row| state(row.state));
-    rows.flat_map(|row| &row.units).filter(|(of, _)| of == sku).count()
+    let rows = snapshot.reservations.iter().filter(|row| state(row.hold.state));
+    rows.flat_map(|row| &row.hold.units).filter(|(of, _)| of == sku).count()
 }
 
 pub(super) fn conservation(snapshot: &Snapshot) -> Check {
@@ -51,13 +51,13 @@ pub(super) fn no_unit_twice(snapshot: &Snapshot) -> Check {
     let totals: BTreeMap<&Sku, u32> = snapshot.skus.iter().map(|sku| (&sku.sku, sku.total)).collect();
     let mut offenders = Vec::new();
     let mut owner: BTreeMap<Unit<'_>, ReservationId> = BTreeMap::new();
-    for row in live(snapshot) {
-        for (sku, unit) in &row.units {
-            if let Some(other) = owner.insert((sku, *unit), row.id) {
-                offenders.push(format!("{sku} no. {unit} belongs to {other} and to {}", row.id));
+    for hold in live(snapshot) {
+        for (sku, unit) in &hold.units {
+            if let Some(other) = owner.insert((sku, *unit), hold.id) {
+                offenders.push(format!("{sku} no. {unit} belongs to {other} and to {}", hold.id));
             }
             if *unit == 0 || *unit > totals.get(sku).copied().unwrap_or(0) {
-                offenders.push(format!("{sku} no. {unit} of {} does not exist", row.id));
+                offenders.push(format!("{sku} no. {unit} of {} does not exist", hold.id));
             }
         }
     }
@@ -82,7 +82,7 @@ pub(super) fn no_unit_twice(snapshot: &Snapshot) -> Check {
 
 pub(super) fn no_unit_free_and_owned(snapshot: &Snapshot) -> Check {
     let owned: BTreeSet<Unit<'_>> =
-        live(snapshot).flat_map(|row| row.units.iter().map(|(s, u)| (s, *u))).collect();
+        live(snapshot).flat_map(|hold| hold.units.iter().map(|(s, u)| (s, *u))).collect();
     let mut offenders = Vec::new();
     let mut free = 0;
     for SkuCounters { sku, free: offered, withdrawn, .. } in &snapshot.skus {

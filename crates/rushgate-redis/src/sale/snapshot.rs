@@ -246,16 +246,7 @@ fn read_reservations(home: &Home, mut pairs: Fields) -> Result<Vec<ReservationRo
         let id = ReservationId::from_bytes(id_of(&pairs.bytes()?)?);
         let packed = pairs.bytes()?;
         let (hold, lines) = home.hold_and_lines(id, &packed)?;
-        Ok(ReservationRow {
-            id,
-            buyer: hold.buyer,
-            state: hold.state,
-            deadline: hold.deadline,
-            seq: hold.seq,
-            generation: hold.generation,
-            asked: read_cart(home, str_of(lines)?)?,
-            units: hold.units,
-        })
+        Ok(ReservationRow { hold, asked: read_cart(home, str_of(lines)?)? })
     })
 }
 

@@ -64,16 +64,8 @@ fn reservation(row: &Row<'_>, sale: &SaleRow) -> rusqlite::Result<ReservationRow
     let row = HoldRow::read(row)?;
     let all_known = row.units.0.iter().all(|(sku, _)| *sku < sale.skus.len());
     let asked = read_lines(&row.lines).filter(|_| all_known);
-    Ok(ReservationRow {
-        id: row.id,
-        state: row.state,
-        deadline: row.deadline,
-        seq: row.seq,
-        generation: row.generation,
-        asked: asked.ok_or_else(|| unreadable(6, Error::corrupt("cannot read the row of a reservation")))?,
-        units: row.units.named(&sale.skus),
-        buyer: row.buyer,
-    })
+    let asked = asked.ok_or_else(|| unreadable(6, Error::corrupt("cannot read the row of a reservation")))?;
+    Ok(ReservationRow { hold: row.hold(&sale.skus), asked })
 }
 
 fn counters(reader: &Reader<'_>, sale: &SaleRow) -> Result<Vec<SkuCounters>> {

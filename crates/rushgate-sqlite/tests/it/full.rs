@@ -101,7 +101,7 @@ async fn a_sale_in_a_full_store_has_no_half_reservations() {
     }
     let snapshot = sound_snapshot(&store).await;
     assert_eq!(snapshot.reservations.len(), reserved);
-    assert!(snapshot.reservations.iter().all(|row| row.state == HoldState::Held));
+    assert!(snapshot.reservations.iter().all(|row| row.hold.state == HoldState::Held));
     let logged = snapshot.events.iter().filter(|event| event.kind == EventKind::Reserved).count();
     assert_eq!(logged, reserved, "each has its order in the log");
     store.close().await.unwrap();

@@ -54,7 +54,7 @@ impl Answer {
 /// Sorts the rows of a snapshot, which have no order of their own.
 fn in_order(reply: Reply) -> Reply {
     let Reply::Snapshot(mut snapshot) = reply else { return reply };
-    snapshot.reservations.sort_by_key(|row| row.id);
+    snapshot.reservations.sort_by_key(|row| row.hold.id);
     snapshot.units.sort_by(|a, b| (&a.sku, a.unit).cmp(&(&b.sku, b.unit)));
     snapshot.buyers.sort();
     snapshot.deadlines.sort();

@@ -46,8 +46,8 @@ fn shelves(sku: &SkuCounters, owned: &BTreeSet<UnitNumber>, parts: &mut Vec<Load
     Stocktake { total: sku.total, handed_out, ahead }
 }
 
-fn order(row: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
-    let state = match row.state {
+fn order(ReservationRow { hold, .. }: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
+    let state = match hold.state {
         HoldState::Held | HoldState::Confirming | HoldState::Cancelling | HoldState::Expiring => {
             OrderIntent::Hold
         }
@@ -56,9 +56,9 @@ fn order(row: &ReservationRow, generation: u32) -> Option<LedgerOrder> {
         HoldState::Expired => OrderIntent::Expire,
         HoldState::Rejected => return None,
     };
-    let units = if row.state.is_live() { row.units.clone() } else { Vec::new() };
-    let (buyer, returned) = (row.buyer.clone(), Vec::new());
-    Some(LedgerOrder { id: row.id, buyer, state, generation, seq: row.seq, units, returned })
+    let units = if hold.state.is_live() { hold.units.clone() } else { Vec::new() };
+    let (buyer, returned) = (hold.buyer.clone(), Vec::new());
+    Some(LedgerOrder { id: hold.id, buyer, state, generation, seq: hold.seq, units, returned })
 }
 
 /// Sorts and merges ranges, as a ledger does.

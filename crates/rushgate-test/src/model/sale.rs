@@ -29,7 +29,8 @@ struct Sale {
     spec: SaleSpec,
     status: SaleStatus,
     stock: BTreeMap<Sku, Stock>,
-    holds: BTreeMap<ReservationId, Held>,
+    /// With their requests, with which a repetition is compared, unless the reservation was restored.
+    holds: BTreeMap<ReservationId, ReservationRow>,
     owners: BTreeMap<(Sku, UnitNumber), ReservationId>,
     events: Vec<Event>,
     generation: u32,
@@ -117,13 +118,6 @@ impl Stock {
         self.withdrawn.extend(&withdrawn);
         withdrawn
     }
-}
-
-/// A reservation and its request, with which a repetition is compared. Restored reservations are not compared.
-#[derive(Clone, Debug)]
-struct Held {
-    hold: Hold,
-    asked: Option<(Vec<Line>, UnitChoice)>,
 }
 
 /// The line for which too few units are free.
@@ -301,7 +295,7 @@ impl Sale {
         let hold = Hold { id, buyer, units, state, deadline, seq, generation };
         self.log(now, EventKind::Reserved, Some(hold.id), as_ranges(&hold.units));
         self.owners.extend(hold.units.iter().map(|unit| (unit.clone(), hold.id)));
-        self.holds.insert(hold.id, Held { hold: hold.clone(), asked: None });
+        self.holds.insert(hold.id, ReservationRow { hold: hold.clone(), asked: None });
         hold
     }
 
@@ -430,16 +424,6 @@ impl Sale {
     }
 
     fn snapshot(&self) -> Snapshot {
-        let row = |held: &Held| ReservationRow {
-            id: held.hold.id,
-            buyer: held.hold.buyer.clone(),
-            state: held.hold.state,
-            deadline: held.hold.deadline,
-            seq: held.hold.seq,
-            generation: held.hold.generation,
-            asked: held.asked.clone(),
-            units: held.hold.units.clone(),
-        };
         let owned = |((sku, unit), id): (&(Sku, UnitNumber), &ReservationId)| UnitRow {
             sku: sku.clone(),
             unit: *unit,
@@ -456,7 +440,7 @@ impl Sale {
             since: self.since,
             receipts_until: self.receipts_until,
             skus: self.spec.skus.iter().map(|sku| self.counters(&sku.sku, sku.units)).collect(),
-            reservations: self.holds.values().map(row).collect(),
+            reservations: self.holds.values().cloned().collect(),
             units: self.owners.iter().map(owned).collect(),
             buyers: self.buyers(),
             deadlines: self.undecided().map(deadline).collect(),

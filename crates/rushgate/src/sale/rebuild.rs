@@ -266,7 +266,7 @@ impl Rebuild {
     /// yet.
     async fn has_recorded_orders(&self) -> Result<bool> {
         let rows = self.sale.snapshot().await?.reservations;
-        Ok(rows.iter().any(|row| row.state == HoldState::Confirmed))
+        Ok(rows.iter().any(|row| row.hold.state == HoldState::Confirmed))
     }
 
     /// Advances the ledger to a new generation, unless another rebuild has started: this would make its
@@ -353,7 +353,7 @@ pub(super) fn introduction(state: &SaleState) -> LedgerSale {
 }
 
 fn has_all_orders(snapshot: &Snapshot, ledger: &LedgerSnapshot) -> bool {
-    let known: BTreeSet<ReservationId> = snapshot.reservations.iter().map(|row| row.id).collect();
+    let known: BTreeSet<ReservationId> = snapshot.reservations.iter().map(|row| row.hold.id).collect();
     ledger.orders.iter().all(|order| known.contains(&order.id))
 }
 
@@ -403,15 +403,16 @@ fn in_order(mut ranges: Vec<UnitRange>) -> Vec<UnitRange> {
 }
 
 fn order(sale: &SaleId, generation: u32, row: &ReservationRow) -> Option<LedgerEntry> {
-    let intent = match row.state {
+    let hold = &row.hold;
+    let intent = match hold.state {
         HoldState::Held => OrderIntent::Hold,
         HoldState::Confirming | HoldState::Confirmed => OrderIntent::Confirm,
         HoldState::Cancelling => OrderIntent::Cancel,
         HoldState::Expiring => OrderIntent::Expire,
         HoldState::Cancelled | HoldState::Expired | HoldState::Rejected => return None,
     };
-    let (sale, id, buyer, units) = (sale.clone(), row.id, row.buyer.clone(), row.units.clone());
-    Some(LedgerEntry::Reservation { sale, generation, seq: row.seq, id, buyer, units, intent })
+    let (sale, id, buyer, units) = (sale.clone(), hold.id, hold.buyer.clone(), hold.units.clone());
+    Some(LedgerEntry::Reservation { sale, generation, seq: hold.seq, id, buyer, units, intent })
 }
 
 /// The ledger's data as parts to load into the store, with their totals.

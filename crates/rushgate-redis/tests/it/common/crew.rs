@@ -403,7 +403,7 @@ async fn lost_reservations(fixture: &Fixture) -> usize {
         let snapshot = fixture.ask(|| fixture.store.snapshot(&sale(number as u64))).await;
         let found = audit_store(&snapshot);
         assert!(found.ok, "{found:?}");
-        known.extend(snapshot.reservations.iter().map(|row| row.id));
+        known.extend(snapshot.reservations.iter().map(|row| row.hold.id));
     }
     fixture.ledger.bought.lock().unwrap().iter().filter(|id| !known.contains(*id)).count()
 }
