@@ -49,6 +49,8 @@
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod check;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod client;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 mod counters;
 mod ledger;
 mod open;
@@ -62,13 +64,11 @@ mod sqlite;
 mod words;
 
 pub use ledger::{KnownSale, Ledger, LedgerCalls, LedgerSale, Refusal, Written};
+#[cfg(feature = "sqlite")]
+pub use open::connect_at_most;
 pub use open::{connect, connect_when_it_can};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use outbox::{
     Outbox, OutboxBatches, OutboxEntry, OutboxLead, OutboxStats, OutboxTaken, OutboxTask, OutboxTurn,
     RefusedTask,
 };
-#[cfg(feature = "postgres")]
-pub use postgres::PostgresLedger;
-#[cfg(feature = "sqlite")]
-pub use sqlite::SqliteLedger;

@@ -5,13 +5,32 @@ use std::sync::Arc;
 use rushgate_core::{Error, Result};
 
 use crate::Ledger;
-#[cfg(feature = "sqlite")]
-use crate::SqliteLedger;
 #[cfg(feature = "postgres")]
-use crate::{PostgresLedger, postgres::late::LateLedger};
+use crate::postgres::{self, late::LateLedger};
+#[cfg(feature = "sqlite")]
+use crate::sqlite;
 
-/// Opens the ledger at `url`: `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE` (also
-/// `postgresql://`; see [`PostgresLedger::open`] for its options).
+/// Opens the ledger at `url`:
+/// - `sqlite:PATH`, a file, shared by the processes of one machine. A committed order survives a power cut
+///   (`synchronous=FULL`). A step waits up to 5 s for another process's transaction, then fails with
+///   [`is_unavailable`](Error::is_unavailable).
+/// - `sqlite::memory:`, the memory of this process, for tests. The data is lost with the ledger.
+/// - `postgres://USER:PASSWORD@HOST:PORT/DATABASE` (also `postgresql://`), a server of version 15 or later, shared by
+///   the processes of any number of machines. A committed order is as durable as the server's disks and synchronous
+///   replicas. Connections set `synchronous_commit` to `on` if the server has a weaker setting. The next call replaces a
+///   lost connection.
+///
+/// A URL of Postgres accepts all its options, and in addition:
+/// - `schema=NAME`: schema of the tables. Default: `rushgate`.
+/// - `pool=N`: maximum number of connections. Default: 4.
+/// - `statement_timeout=MILLISECONDS`: time limit of a statement. Default: 15,000.
+///
+/// `sslmode=prefer`, the default, encrypts if the server supports it and accepts any certificate. `require` verifies the
+/// certificate with this machine's root certificates or those of the file `sslrootcert=`. `disable` uses no TLS.
+///
+/// Concurrent calls share a transaction; a single call does not wait for others. The ledger has its own threads, so it
+/// serves callers of any runtime. When it is dropped, calls that were sent still complete in the background.
+/// [`close`](Ledger::close) waits for them.
 ///
 /// Creates the file or schema if needed, and migrates an older one. Blocks meanwhile: up to about 5 s for a file that
 /// another process is migrating, up to a minute for a server, and about 10 s for a server that cannot be reached.
@@ -27,15 +46,26 @@ use crate::{PostgresLedger, postgres::late::LateLedger};
 pub fn connect(url: &str) -> Result<Arc<dyn Ledger>> {
     match url.split_once(':') {
         #[cfg(feature = "sqlite")]
-        Some(("sqlite", ":memory:")) => Ok(Arc::new(SqliteLedger::in_memory()?)),
+        Some(("sqlite", ":memory:")) => Ok(Arc::new(sqlite::in_memory()?)),
         #[cfg(feature = "sqlite")]
-        Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(SqliteLedger::open(path)?)),
+        Some(("sqlite", path)) if !path.is_empty() => Ok(Arc::new(sqlite::open(path.as_ref(), None)?)),
         #[cfg(feature = "postgres")]
         Some(("postgres" | "postgresql", rest)) if rest.starts_with("//") => {
-            Ok(Arc::new(PostgresLedger::open(url)?))
+            Ok(Arc::new(postgres::open(url)?))
         }
         _ => Err(unsupported(url)),
     }
+}
+
+/// Opens an SQLite file like [`connect`], with a maximum size in bytes, rounded down to pages of 4,096 bytes. A write
+/// that needs more fails with [`is_full`](Error::is_full). The write-ahead log is not included: about 64 MiB, more while
+/// a reader prevents a checkpoint.
+///
+/// # Errors
+/// Those of [`connect`].
+#[cfg(feature = "sqlite")]
+pub fn connect_at_most(path: impl AsRef<std::path::Path>, bytes: u64) -> Result<Arc<dyn Ledger>> {
+    Ok(Arc::new(sqlite::open(path.as_ref(), Some(bytes))?))
 }
 
 /// The rest of the URL may contain a password, so the error does not repeat it.

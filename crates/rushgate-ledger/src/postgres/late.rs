@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use rushgate_core::{Answer, Durability, Error, LedgerEntry, LedgerSnapshot, Result, SaleId, StoreInfo};
 
-use super::PostgresLedger;
+use super::open;
 use super::url::Options;
+use crate::client::Client;
 use crate::words::refuse;
 use crate::{KnownSale, Ledger, LedgerCalls, LedgerSale, Written};
 
@@ -25,7 +26,7 @@ pub(crate) struct LateLedger {
 }
 
 struct Shared {
-    opened: OnceLock<PostgresLedger>,
+    opened: OnceLock<Client>,
     /// Error of the latest attempt.
     why: Mutex<Error>,
 }
@@ -45,7 +46,7 @@ impl LateLedger {
     }
 
     /// Forwards the call to the ledger, or fails with the error of the latest attempt.
-    fn ask<T: Send + 'static>(&self, call: impl FnOnce(&PostgresLedger) -> Answer<'_, T>) -> Answer<'_, T> {
+    fn ask<T: Send + 'static>(&self, call: impl FnOnce(&Client) -> Answer<'_, T>) -> Answer<'_, T> {
         match self.shared.opened.get() {
             Some(ledger) => call(ledger),
             None => refuse(self.shared.why().duplicate()),
@@ -60,9 +61,9 @@ impl Shared {
 
     fn open(&self, url: &str, ended: &Receiver<()>) {
         while ended.recv_timeout(TRY_AGAIN_AFTER) == Err(RecvTimeoutError::Timeout) {
-            match PostgresLedger::open(url) {
+            match open(url) {
                 Ok(ledger) => {
-                    tracing::warn!(ledger = ledger.info.url, "the ledger is reachable now");
+                    tracing::warn!(ledger = ledger.info().url, "the ledger is reachable now");
                     let _ = self.opened.set(ledger);
                     return;
                 }
@@ -99,7 +100,7 @@ impl Ledger for LateLedger {
     }
 
     fn ping(&self) -> Answer<'_, ()> {
-        self.ask(PostgresLedger::ping)
+        self.ask(Client::ping)
     }
 
     fn info(&self) -> StoreInfo {
@@ -109,12 +110,12 @@ impl Ledger for LateLedger {
                 server: "PostgreSQL, not reached yet".to_owned(),
                 durability: Durability::D0,
             },
-            PostgresLedger::info,
+            Client::info,
         )
     }
 
     fn counters(&self) -> LedgerCalls {
-        self.shared.opened.get().map(PostgresLedger::counters).unwrap_or_default()
+        self.shared.opened.get().map(Client::counters).unwrap_or_default()
     }
 
     fn close(&self) -> Answer<'_, ()> {

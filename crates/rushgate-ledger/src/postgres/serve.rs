@@ -4,9 +4,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
-use rushgate_core::{Error, LedgerEntry, LedgerSnapshot, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, Result};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinSet, LocalSet};
 use tracing::warn;
 
@@ -14,13 +14,9 @@ use super::open::{self, Server};
 use super::record::Cache;
 use super::url::Options;
 use super::write::{Shared, Work};
+use crate::client::{Close, GROUP_ENTRIES_MAX, Job, Read, Reply};
 use crate::counters::Counters;
-use crate::{KnownSale, LedgerSale, Written};
-
-pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
-
-/// Maximum number of entries per transaction, to keep commits short.
-const GROUP_ENTRIES_MAX: usize = 4_000;
+use crate::{LedgerSale, Written};
 
 /// Maximum number of concurrent transactions: one is synced to disk while the other executes. More would wait for
 /// each other and make batches smaller.
@@ -28,16 +24,6 @@ const WRITERS_MAX: usize = 2;
 
 /// Number of yields for the connections to send their termination messages.
 const GOOD_BYE: usize = 16;
-
-pub(super) enum Job {
-    OpenSale(LedgerSale, Reply<()>),
-    Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
-    Snapshot(SaleId, Reply<LedgerSnapshot>),
-    Sale(SaleId, Reply<Option<KnownSale>>),
-    Advance(SaleId, Reply<u32>),
-    Ping(Reply<()>),
-    Close(Reply<()>),
-}
 
 /// Starts the thread, and waits until the ledger is open.
 pub(super) fn start(options: Options, counters: Arc<Counters>) -> Result<(UnboundedSender<Job>, Server)> {
@@ -150,22 +136,12 @@ impl Dispatcher {
         match job {
             Job::OpenSale(sale, reply) => waiting.push_back(Call::OpenSale(sale, reply)),
             Job::Write(entries, reply) => waiting.push_back(Call::Write(entries, reply)),
-            Job::Snapshot(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let snapshot = shared.snapshot(&sale).await;
-                let _ = reply.send(snapshot.map_err(|error| error.doing("read the ledger's snapshot")));
-            })),
-            Job::Sale(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let known = shared.find_sale(&sale).await;
-                let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
-            })),
             Job::Advance(sale, reply) => drop(self.tasks.spawn_local(async move {
-                let new = shared.advance(&sale).await;
-                let _ = reply.send(new.map_err(|error| error.doing("raise the generation of a sale")));
+                let _ = reply.send(shared.advance(&sale).await);
             })),
-            Job::Ping(reply) => drop(self.tasks.spawn_local(async move {
-                let _ = reply.send(shared.ping().await.map_err(|error| error.doing("ping the ledger")));
-            })),
-            Job::Close(reply) => *close = Some(reply),
+            Job::Read(read) => drop(self.tasks.spawn_local(async move { shared.read(read).await })),
+            // This thread is the only one to close.
+            Job::Close(Close { reply, after: _after }) => *close = Some(reply),
         }
     }
 
@@ -175,6 +151,17 @@ impl Dispatcher {
             write(&shared, calls).await;
             drop(writer);
         });
+    }
+}
+
+impl Shared {
+    async fn read(&self, read: Read) {
+        // The caller may have dropped the receiver.
+        match read {
+            Read::Snapshot(sale, reply) => drop(reply.send(self.snapshot(&sale).await)),
+            Read::Sale(sale, reply) => drop(reply.send(self.find_sale(&sale).await)),
+            Read::Ping(reply) => drop(reply.send(self.ping().await)),
+        }
     }
 }
 
@@ -204,9 +191,6 @@ fn group(waiting: &mut std::collections::VecDeque<Call>) -> Vec<Call> {
     calls
 }
 
-const OPENING: &str = "open a sale in the ledger";
-const WRITING: &str = "write orders to the ledger";
-
 async fn write(shared: &Shared, calls: Vec<Call>) {
     let entries: Vec<&LedgerEntry> = calls
         .iter()
@@ -230,9 +214,10 @@ async fn write(shared: &Shared, calls: Vec<Call>) {
         Err(error) => {
             warn!(?error, calls = calls.len(), "ledger did not commit");
             for call in calls {
+                let error = error.duplicate();
                 match call {
-                    Call::OpenSale(_, reply) => drop(reply.send(Err(error.duplicate().doing(OPENING)))),
-                    Call::Write(_, reply) => drop(reply.send(Err(error.duplicate().doing(WRITING)))),
+                    Call::OpenSale(_, reply) => drop(reply.send(Err(error))),
+                    Call::Write(_, reply) => drop(reply.send(Err(error))),
                 }
             }
         }

@@ -1,54 +1,29 @@
 //! The ledger's two threads: a writer and a reader.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 
-use rushgate_core::{Error, LedgerEntry, LedgerSnapshot, Result, SaleId};
+use rushgate_core::{Error, LedgerEntry, Result, SaleId};
 use rusqlite::Connection;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::sync::oneshot;
 use tracing::{debug, warn};
 
 use super::record::{IdCache, Recorder, Tally};
 use super::session::Session;
 use super::{fault, open, snapshot};
+use crate::client::{Close, GROUP_ENTRIES_MAX, Job, Read, Reply};
 use crate::counters::Counters;
 use crate::words::{now_us, unknown};
-use crate::{KnownSale, LedgerSale, Written};
-
-pub(super) type Reply<T> = oneshot::Sender<Result<T>>;
-
-/// Maximum number of entries per transaction, to keep commits short.
-const GROUP_ENTRIES_MAX: usize = 4_000;
-
-pub(super) enum Job {
-    OpenSale(LedgerSale, Reply<()>),
-    Write(Vec<LedgerEntry>, Reply<Vec<Written>>),
-    Advance(SaleId, Reply<u32>),
-    Read(Read),
-    Close(Close),
-}
-
-pub(super) struct Close {
-    pub(super) reply: Reply<()>,
-    /// What to close first. The last connection to close checkpoints the write-ahead log; of two that close at the
-    /// same time, each would leave that to the other.
-    pub(super) after: Option<oneshot::Receiver<Result<()>>>,
-}
-
-pub(super) enum Read {
-    Snapshot(SaleId, Reply<LedgerSnapshot>),
-    Sale(SaleId, Reply<Option<KnownSale>>),
-    Ping(Reply<()>),
-}
+use crate::{LedgerSale, Written};
 
 /// Starts a thread that serves `conn` until it is closed, or until all senders are dropped.
-pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Result<Sender<Job>> {
-    let (sender, jobs) = channel();
+pub(super) fn start(name: &str, conn: Connection, counters: Arc<Counters>) -> Result<UnboundedSender<Job>> {
+    let (sender, jobs) = unbounded_channel();
     let server = Server { conn, counters, known: IdCache::default() };
     std::thread::Builder::new()
         .name(name.to_owned())
-        .spawn(move || server.serve(&jobs))
+        .spawn(move || server.serve(jobs))
         .map_err(|error| Error::unavailable("cannot start a thread").caused_by(error))?;
     Ok(sender)
 }
@@ -113,28 +88,23 @@ impl Write {
     fn answer(self) {
         // The caller may have dropped the receiver.
         match self {
-            Self::OpenSale { opened, reply, .. } => {
-                drop(reply.send(opened.map_err(|error| error.doing(OPENING))))
-            }
+            Self::OpenSale { opened, reply, .. } => drop(reply.send(opened)),
             Self::Entries { written, reply, .. } => drop(reply.send(Ok(written))),
             Self::Advance { sale, generation, reply } => {
-                drop(reply.send(generation.ok_or_else(|| unknown(&sale).doing(ADVANCING))));
+                drop(reply.send(generation.ok_or_else(|| unknown(&sale))));
             }
         }
     }
 
     fn fail(self, error: &Error) {
+        let error = error.duplicate();
         match self {
-            Self::OpenSale { reply, .. } => drop(reply.send(Err(error.duplicate().doing(OPENING)))),
-            Self::Entries { reply, .. } => drop(reply.send(Err(error.duplicate().doing(WRITING)))),
-            Self::Advance { reply, .. } => drop(reply.send(Err(error.duplicate().doing(ADVANCING)))),
+            Self::OpenSale { reply, .. } => drop(reply.send(Err(error))),
+            Self::Entries { reply, .. } => drop(reply.send(Err(error))),
+            Self::Advance { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }
-
-const OPENING: &str = "open a sale in the ledger";
-const WRITING: &str = "write orders to the ledger";
-const ADVANCING: &str = "raise the generation of a sale";
 
 fn transaction(session: Session<'_>, known: &mut IdCache, jobs: &mut [Write]) -> Result<Tally> {
     session.run("BEGIN IMMEDIATE", []).map_err(fault::error)?;
@@ -148,9 +118,9 @@ fn transaction(session: Session<'_>, known: &mut IdCache, jobs: &mut [Write]) ->
 }
 
 impl Server {
-    fn serve(mut self, jobs: &Receiver<Job>) {
+    fn serve(mut self, mut jobs: UnboundedReceiver<Job>) {
         // A single call does not wait for others: a group is whatever is waiting when the thread is free.
-        while let Ok(job) = jobs.recv() {
+        while let Some(job) = jobs.blocking_recv() {
             let mut group = Group::default();
             group.take(job);
             while group.has_room() {
@@ -162,9 +132,7 @@ impl Server {
                 // An error of the other connection does not concern this caller, because it leaves the file
                 // unchanged.
                 let _ = after.map(oneshot::Receiver::blocking_recv);
-                let closed =
-                    self.conn.close().map_err(|(_, fault)| fault::error(fault).doing("close the ledger"));
-                let _ = reply.send(closed);
+                let _ = reply.send(self.conn.close().map_err(|(_, fault)| fault::error(fault)));
                 return;
             }
         }
@@ -185,19 +153,9 @@ impl Server {
         let session = Session::new(&self.conn, &self.counters);
         // The caller may have dropped the receiver.
         match read {
-            Read::Snapshot(sale, reply) => {
-                let _ = reply.send(
-                    snapshot::snapshot(session, &sale)
-                        .map_err(|error| error.doing("read the ledger's snapshot")),
-                );
-            }
-            Read::Sale(sale, reply) => {
-                let known = snapshot::find_sale(session, &sale);
-                let _ = reply.send(known.map_err(|error| error.doing("find a sale in the ledger")));
-            }
-            Read::Ping(reply) => {
-                let _ = reply.send(snapshot::ping(session).map_err(|error| error.doing("ping the ledger")));
-            }
+            Read::Snapshot(sale, reply) => drop(reply.send(snapshot::snapshot(session, &sale))),
+            Read::Sale(sale, reply) => drop(reply.send(snapshot::find_sale(session, &sale))),
+            Read::Ping(reply) => drop(reply.send(snapshot::ping(session))),
         }
     }
 

@@ -4,11 +4,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 
 use crate::common::{assert_sound, order, phones, sale};
 use rushgate_core::OrderIntent::{Confirm, Hold};
 use rushgate_core::{Durability, Error};
-use rushgate_ledger::{Ledger, SqliteLedger, Written, connect};
+use rushgate_ledger::{Ledger, Written, connect, connect_at_most};
 use rusqlite::Connection;
 
 const CHILD: &str = "RUSHGATE_LEDGER_CHILD";
@@ -20,8 +21,12 @@ fn refused(path: &Path) -> Error {
     error
 }
 
+fn opened(path: &Path) -> Arc<dyn Ledger> {
+    connect(&format!("sqlite:{}", path.display())).unwrap()
+}
+
 async fn filled(path: &Path) {
-    let ledger = SqliteLedger::open(path).unwrap();
+    let ledger = opened(path);
     ledger.open_sale(phones(5_000, 1)).await.unwrap();
     for start in [0, 1_000, 2_000] {
         let batch =
@@ -35,7 +40,7 @@ async fn filled(path: &Path) {
 async fn a_full_disk_refuses_the_whole_batch_and_keeps_what_was_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("orders.db");
-    let ledger = SqliteLedger::open_at_most(&path, 400 * 1_024).unwrap();
+    let ledger = connect_at_most(&path, 400 * 1_024).unwrap();
     ledger.open_sale(phones(100_000, 1)).await.unwrap();
     let batch = |n: u32| (n + 1..=n + 200).map(|n| order(n, &format!("buyer-{n}"), &[n], Confirm)).collect();
     let mut recorded = 0;
@@ -52,7 +57,7 @@ async fn a_full_disk_refuses_the_whole_batch_and_keeps_what_was_recorded() {
     assert_eq!(snapshot.orders.len(), recorded as usize);
     ledger.close().await.unwrap();
     // With space again, the same batch succeeds.
-    let ledger = SqliteLedger::open(&path).unwrap();
+    let ledger = opened(&path);
     let written = ledger.write(batch(recorded)).await.unwrap();
     assert!(written.iter().all(|written| *written == Written::Recorded(Confirm)));
     assert_sound(&ledger.snapshot(&sale()).await.unwrap());
@@ -102,7 +107,7 @@ async fn damage_inside_the_file_is_said_when_it_is_met_and_nothing_is_written() 
     // The first pages describe the schema. Pages far behind them hold rows.
     bytes[60 * 4_096..].fill(0xa5);
     std::fs::write(&path, &bytes).unwrap();
-    let ledger = SqliteLedger::open(&path).unwrap();
+    let ledger = opened(&path);
     let error = ledger.snapshot(&sale()).await.unwrap_err();
     assert!(error.is_corrupt(), "{error:?}");
     let entries = (2_501..=3_000).map(|n| order(n, &format!("buyer-{n}"), &[n], Confirm)).collect();

@@ -12,10 +12,10 @@ use rushgate::lock::fence::Highest;
 use rushgate::store::Store;
 use rushgate::worker::Backoff;
 use rushgate::{
-    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Ledger, Line, OrderWorker, Reserved,
-    RunOutcome, Rushgate, SaleBuilder, Sku, Worker,
+    BuyerId, CancellationToken, Enqueued, IdempotencyKey, Job, Line, OrderWorker, Reserved, RunOutcome,
+    Rushgate, SaleBuilder, Sku, Worker,
 };
-use rushgate_ledger::SqliteLedger;
+use rushgate_ledger::connect as connect_ledger;
 use rushgate_redis::RedisStore;
 use rushgate_sqlite::SqliteStore;
 use rushgate_test::MemoryStore;
@@ -172,7 +172,7 @@ async fn a_sale_adds_up(wires: Wires) {
     owner.create_sale(SaleBuilder::new("phones").sku("phone", UNITS, 1).ledger()).await.unwrap();
     let truth = owner.sale("phones").unwrap();
     truth.open().await.unwrap();
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let shutdown = CancellationToken::new();
     let clerk = OrderWorker::new(wires.bad(9).sale("phones").unwrap(), Arc::clone(&ledger)).lease(secs(2));
     let clerk = tokio::spawn(clerk.run(shutdown.clone()));

@@ -15,7 +15,7 @@ use rushgate::{
     SaleBuilder, Sku,
 };
 use rushgate_core::{Answer, Delivery, Failure, Follow, Followed, LedgerSnapshot, SaleId, Verbs};
-use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, SqliteLedger, Written};
+use rushgate_ledger::{KnownSale, LedgerCalls, LedgerSale, Written, connect as connect_ledger};
 use tokio::task::JoinHandle;
 
 on_each_store! {
@@ -335,7 +335,7 @@ async fn settled(sale: &Sale, ledger: &dyn Ledger) {
 
 async fn orders_reach_the_ledger(bench: Bench) {
     let sale = open(&bench.client(), phones(20).ledger()).await;
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     some_trade(&sale).await;
     let (ann, eve) = (hold(&sale, "ann").await, hold(&sale, "eve").await);
@@ -437,7 +437,7 @@ async fn a_worker_that_dies_between_ledger_and_store_is_replaced(bench: Bench) {
 
 async fn one_worker_follows_a_sale_and_another_takes_over(bench: Bench) {
     let sale = open(&bench.client(), phones(20).ledger()).await;
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let first = Clerk::start(&sale, Arc::clone(&ledger));
     let held = hold(&sale, "ann").await;
     delivered(&sale).await;
@@ -559,7 +559,7 @@ async fn failed_orders_are_listed_and_retried_for_their_sale_alone(bench: Bench)
     let now = sale.state().await.unwrap().now;
     assert!(sale.failed_orders(Page::first(10)).await.unwrap().iter().all(|order| order.retry_at <= now));
     assert_eq!(other.failed_orders(Page::first(10)).await.unwrap(), theirs);
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     delivered(&sale).await;
     clerk.stop().await;
@@ -619,7 +619,7 @@ async fn withdraw(sale: &Sale, n: u32) -> SkuState {
 
 async fn millions_of_units_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
     let sale = open(&bench.client(), phones(2_000_000).ledger()).await;
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     some_trade(&sale).await;
     assert_eq!(withdraw(&sale, 1_000_000).await.withdrawn, 1_000_000);
@@ -636,7 +636,7 @@ async fn millions_of_units_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
 
 async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Bench) {
     let sale = open(&bench.client(), phones(400).ledger()).await;
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let clerk = Clerk::start(&sale, Arc::clone(&ledger));
     let mut holds = Vec::new();
     for n in 0..400 {
@@ -661,7 +661,7 @@ async fn units_between_held_ones_are_withdrawn_and_the_ledger_agrees(bench: Benc
 
 async fn sales_with_the_same_sku_keep_their_stocks_apart(bench: Bench) {
     let client = bench.client();
-    let ledger: Arc<dyn Ledger> = Arc::new(SqliteLedger::in_memory().unwrap());
+    let ledger = connect_ledger("sqlite::memory:").unwrap();
     let (mut sales, mut clerks) = (Vec::new(), Vec::new());
     for (name, withdrawn) in [("east", 3), ("west", 5)] {
         client.create_sale(SaleBuilder::new(name).sku("phone", 10, 1).ledger()).await.unwrap();
@@ -680,7 +680,7 @@ async fn sales_with_the_same_sku_keep_their_stocks_apart(bench: Bench) {
 
 /// A ledger with one fault.
 struct Troubled {
-    ledger: SqliteLedger,
+    ledger: Arc<dyn Ledger>,
     trouble: Trouble,
 }
 
@@ -696,7 +696,7 @@ enum Trouble {
 
 impl Troubled {
     fn new(trouble: Trouble) -> Self {
-        Self { ledger: SqliteLedger::in_memory().unwrap(), trouble }
+        Self { ledger: connect_ledger("sqlite::memory:").unwrap(), trouble }
     }
 
     fn recover(&self) {
