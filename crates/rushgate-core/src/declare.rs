@@ -1,4 +1,6 @@
-//! The effect of a verb, and the macro that makes everything of a verb from its declaration in `verb.rs`.
+//! The effect and the target of a verb, and the macro that makes everything of a verb from its declaration in `verb.rs`.
+
+use crate::{Extend, LockName, QueueName, SaleId};
 
 /// What a request does to the store, and what happens if it is sent twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,6 +13,29 @@ pub enum Effect {
     Idempotent,
     /// Sent again, it may change something again or get another answer.
     Write,
+}
+
+/// What a request is about. The scopes of a token are checked against it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target<'a> {
+    /// One lock.
+    Lock(&'a LockName),
+    /// One lock, and a queue that gets a task.
+    LockAndQueue(&'a LockName, &'a QueueName),
+    /// The locks of several leases.
+    Leases(&'a [Extend]),
+    /// Locks of any name.
+    AnyLock,
+    /// One queue.
+    Queue(&'a QueueName),
+    /// One sale.
+    Sale(&'a SaleId),
+    /// A listing of locks.
+    LockList,
+    /// A listing of queues.
+    QueueList,
+    /// A listing of sales.
+    SaleList,
 }
 
 /// Fields of a request own what the method borrows.
@@ -35,9 +60,23 @@ macro_rules! own {
 }
 pub(crate) use own;
 
+/// A verb of one sale is [`OfSale`](crate::verb::OfSale).
+macro_rules! of_sale {
+    (Sale $Verb:ident $($field:ident).+) => {
+        impl OfSale for $Verb {
+            fn sale(&self) -> &SaleId {
+                &self.$($field).+
+            }
+        }
+    };
+    ($($other:tt)*) => {};
+}
+pub(crate) use of_sale;
+
 /// From each declaration it makes the type of the request, its variants in `Request` and `Reply`, and its method in
 /// `Verbs`. A declaration has the documentation, the [`Effect`], the type, the method with its arguments (`ref '_` for
-/// those that the method borrows) and answer, what an error says was being done, and the check of the limits, if any.
+/// those that the method borrows) and answer, what an error says was being done, the [`Target`] with the fields that name
+/// it, and the check of the limits, if any.
 macro_rules! verbs {
     (
         $(#[$intro:meta])*
@@ -45,7 +84,7 @@ macro_rules! verbs {
     $(
         $(#[$doc:meta])*
         $effect:ident $Verb:ident $verb:ident ($($arg:ident: $(ref $lt:lifetime)? $ty:ty),*) -> $Answer:ty,
-            $doing:literal $(, $check:expr)?;
+            $doing:literal on $Target:ident $(($($($field:ident).+),+))? $(, $check:expr)?;
     )*) => {
         $(
             #[doc = concat!("The request of [`Verbs::", stringify!($verb), "`].")]
@@ -64,6 +103,10 @@ macro_rules! verbs {
                 const NAME: &'static str = stringify!($verb);
                 const DOING: &'static str = $doing;
                 const EFFECT: Effect = Effect::$effect;
+
+                fn target(&self) -> Target<'_> {
+                    Target::$Target $(($(&self.$($field).+),+))?
+                }
 
                 fn check(&self) -> Result<()> {
                     $(
@@ -84,6 +127,8 @@ macro_rules! verbs {
                     }
                 }
             }
+
+            of_sale!($Target $Verb $($($($field).+),+)?);
         )*
 
         /// A request of any verb.
@@ -119,6 +164,11 @@ macro_rules! verbs {
                 match self { $(Self::$Verb(_) => $Verb::DOING,)* }
             }
 
+            /// What it is [about](Verb::target).
+            pub fn target(&self) -> Target<'_> {
+                match self { $(Self::$Verb(verb) => verb.target(),)* }
+            }
+
             /// Checks the [limits](Verb::check).
             ///
             /// # Errors
@@ -129,6 +179,9 @@ macro_rules! verbs {
 
             /// Name and effect of every verb.
             pub const VERBS: &'static [(&'static str, Effect)] = &[$(($Verb::NAME, $Verb::EFFECT),)*];
+
+            #[cfg(test)]
+            const TARGETS: &'static [(&'static str, &'static str)] = &[$(($Verb::NAME, stringify!($Target)),)*];
 
             /// The fields as lossless JSON, for a server's store API.
             pub fn to_wire(&self) -> serde_json::Value {

@@ -51,7 +51,7 @@ pub use check::{
     check_batch, check_duration, check_label, check_range, check_skus, check_stock, check_tasks,
 };
 pub use code::Coded;
-pub use declare::Effect;
+pub use declare::{Effect, Target};
 pub use draw::{Beacon, Commitment, DrawRecord, DrawSecret, Drawn};
 pub use error::{Error, Result, with_causes};
 pub use field::{Field, Subject};

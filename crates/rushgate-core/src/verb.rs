@@ -2,7 +2,7 @@
 //! `declare.rs`; a backend carries the requests out in [`Store::step`].
 
 use crate::check::{check_all, check_attempts, check_batch, check_tasks};
-use crate::declare::{Effect, field, own, verbs};
+use crate::declare::{Effect, Target, field, of_sale, own, verbs};
 use crate::wire::{Fields, Wire, object};
 use crate::{
     Acquired, Answer, Beacon, BuyerId, Cancelled, Claimed, ClientId, Closed, Completed, Completion, Created,
@@ -61,6 +61,9 @@ pub trait Verb: Into<Request> + Send + 'static {
     /// What it does to the store.
     const EFFECT: Effect;
 
+    /// What this request is about.
+    fn target(&self) -> Target<'_>;
+
     /// Checks the documented limits.
     ///
     /// # Errors
@@ -72,6 +75,12 @@ pub trait Verb: Into<Request> + Send + 'static {
 
     /// Unwraps the answer; `None` for the reply to another verb.
     fn answer(reply: Reply) -> Option<Self::Answer>;
+}
+
+/// A verb on one sale.
+pub trait OfSale: Verb {
+    /// The sale.
+    fn sale(&self) -> &SaleId;
 }
 
 verbs! {
@@ -237,7 +246,7 @@ verbs! {
     ///
     /// If the holder's lease has expired, this step grants the lock to the first live waiter, for any caller.
     Idempotent Acquire acquire(request: crate::Acquire) -> Acquired,
-        "acquire a lock", |v| v.request.check();
+        "acquire a lock" on Lock(request.name), |v| v.request.check();
 
     /// Releases the lock and hands it to the first live waiter.
     ///
@@ -245,7 +254,7 @@ verbs! {
     /// [`Released::NotHeld`] if it does not hold the lock or its lease has expired; then the step only hands an
     /// expired lock to the first live waiter.
     Idempotent Release release(name: ref '_ LockName, token: Token) -> Released,
-        "release a lock";
+        "release a lock" on Lock(name);
 
     /// Releases the lock like [`release`](Self::release) and enqueues a task, atomically. Nothing happens if the
     /// token does not hold the lock or the queue refuses the task.
@@ -258,122 +267,122 @@ verbs! {
     /// enqueues the task, then releases the lock. A client that dies in between leaves a lock that ends with its
     /// lease, and possibly the task.
     Idempotent ReleaseWith release_with(op: Op, release: crate::ReleaseWith) -> ReleasedWith,
-        "release a lock with a task", |v| v.release.check();
+        "release a lock with a task" on LockAndQueue(release.name, release.queue), |v| v.release.check();
 
     /// Extends leases, in the given order; each gets its own answer. An expired lease is not extended, even if
     /// the lock is free.
     Write Extend extend(leases: Vec<crate::Extend>) -> Vec<Extended>,
-        "extend locks", |v| check_batch(v.leases.len());
+        "extend locks" on Leases(leases), |v| check_batch(v.leases.len());
 
     /// Returns the grant that the token holds now, if any.
     Read Held held(name: ref '_ LockName, token: Token) -> Option<Grant>,
-        "check whether a lock is held";
+        "check whether a lock is held" on Lock(name);
 
     /// Leaves the wait queue. If the token has just been granted the lock, releases it.
     Write Leave leave(name: ref '_ LockName, token: Token) -> Left,
-        "leave the wait queue of a lock";
+        "leave the wait queue of a lock" on Lock(name);
 
     /// Releases every lock that the client holds and removes its waiters; returns how many locks.
     Write ReleaseAll release_all(client: ClientId) -> u64,
-        "release all locks";
+        "release all locks" on AnyLock;
 
     /// Force-releases the lock and hands it to the next waiter. A [`Notification`] informs the holder, whose writes
     /// with the old fencing token are refused. Returns the holder that lost the lock.
     Write ForceRelease force_release(name: ref '_ LockName) -> Option<Holder>,
-        "force-release a lock";
+        "force-release a lock" on Lock(name);
 
     /// Returns the holder and the wait queue.
     Read Show show(name: ref '_ LockName) -> LockState,
-        "show a lock";
+        "show a lock" on Lock(name);
 
     /// Lists locks that are held or waited for, by name.
     Read List list(page: Page) -> Vec<LockState>,
-        "list locks", |v| v.page.check();
+        "list locks" on LockList, |v| v.page.check();
 
     // Queues
     /// Enqueues tasks in the given order, in one step. Each gets its own answer.
     Replayed Enqueue enqueue(op: Op, queue: ref '_ QueueName, tasks: Vec<NewTask>) -> Vec<Enqueued>,
-        "enqueue", |v| check_tasks(&v.tasks);
+        "enqueue" on Queue(queue), |v| check_tasks(&v.tasks);
 
     /// Returns the first `n` due tasks without claiming them (1 to 1,000), and only the first of each key group.
     Read Top top(queue: ref '_ QueueName, n: u32) -> Vec<crate::Task>,
-        "read a queue's first tasks", |v| check_batch(v.n as usize);
+        "read a queue's first tasks" on Queue(queue), |v| check_batch(v.n as usize);
 
     /// Removes and returns the first `n` due tasks (1 to 1,000). If the caller dies they are lost, so most
     /// programs want [`claim`](Self::claim).
     Replayed Pop pop(op: Op, queue: ref '_ QueueName, n: u32) -> Vec<crate::Task>,
-        "pop", |v| check_batch(v.n as usize);
+        "pop" on Queue(queue), |v| check_batch(v.n as usize);
 
     /// Claims up to `n` due tasks under a lease and counts an attempt for each.
     Replayed Claim claim(op: Op, queue: ref '_ QueueName, claim: crate::Claim) -> Claimed,
-        "claim", |v| v.claim.check();
+        "claim" on Queue(queue), |v| v.claim.check();
 
     /// Completes claimed tasks. A task that was replaced while it ran is enqueued again with the newer payload;
     /// the result of the finished run is then dropped.
     Replayed Complete complete(op: Op, queue: ref '_ QueueName, done: Vec<Completion>) -> Vec<Completed>,
-        "complete", |v| check_all(&v.done, Completion::check);
+        "complete" on Queue(queue), |v| check_all(&v.done, Completion::check);
 
     /// Retries failed tasks: each is due again after its delay, or becomes a dead letter when no attempts remain.
     /// A task that was canceled while it ran is removed.
     Replayed Retry retry(op: Op, queue: ref '_ QueueName, failed: Vec<crate::Retry>) -> Vec<Retried>,
-        "retry", |v| check_all(&v.failed, crate::Retry::check);
+        "retry" on Queue(queue), |v| check_all(&v.failed, crate::Retry::check);
 
     /// Releases claimed tasks: the attempt does not count, and each task keeps its place. With a delay, the task
     /// is due after it instead. A task that was canceled while it ran is removed.
     Replayed ReleaseTasks release_tasks(op: Op, queue: ref '_ QueueName, back: Vec<crate::TaskRelease>) -> Vec<TaskReleased>,
-        "release tasks", |v| check_all(&v.back, crate::TaskRelease::check);
+        "release tasks" on Queue(queue), |v| check_all(&v.back, crate::TaskRelease::check);
 
     /// Extends the leases of claimed tasks, stores their progress, and reports which were canceled or lost.
     Write ExtendTasks extend_tasks(queue: ref '_ QueueName, beats: Vec<Heartbeat>, lease: Lease) -> Vec<TaskExtended>,
-        "extend tasks", |v| check_all(&v.beats, Heartbeat::check);
+        "extend tasks" on Queue(queue), |v| check_all(&v.beats, Heartbeat::check);
 
     /// Removes a task if it was not enqueued again since the ticket was read and no worker holds it. A ticket
     /// from a claim removes its own claimed task.
     Replayed Dequeue dequeue(op: Op, queue: ref '_ QueueName, ticket: Ticket) -> Dequeued,
-        "dequeue";
+        "dequeue" on Queue(queue);
 
     /// Removes a task of any revision. A running task is marked instead, and its worker learns of it at the next
     /// extension.
     Replayed Cancel cancel(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> Cancelled,
-        "cancel a task";
+        "cancel a task" on Queue(queue);
 
     /// Changes when a waiting task is due, earlier or later. Payload, attempts, priority and dependencies stay. Its
     /// arrival stays too, so among tasks of the same due time it keeps its place.
     Replayed Reschedule reschedule(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId, due: Due) -> Rescheduled,
-        "reschedule a task", |v| v.due.check();
+        "reschedule a task" on Queue(queue), |v| v.due.check();
 
     /// Returns when the [uniqueness window](NewTask::unique_for) of an ID ends, whether or not its task is live;
     /// `None` if it has none.
     Read UniqueUntil unique_until(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<Timestamp>,
-        "check a uniqueness window";
+        "check a uniqueness window" on Queue(queue);
 
     /// Clears the [uniqueness window](NewTask::unique_for) of an ID, so that it can be enqueued again at once. A
     /// live task of that ID stays as it is.
     Replayed ClearUnique clear_unique(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> UniqueCleared,
-        "clear a uniqueness window";
+        "clear a uniqueness window" on Queue(queue);
 
     /// Closes a batch: its [callback](NewTask::held_open) takes no more members and runs as soon as everything
     /// that it waits for has finished.
     Replayed CloseBatch close_batch(op: Op, queue: ref '_ QueueName, id: ref '_ TaskId) -> Closed,
-        "close a batch";
+        "close a batch" on Queue(queue);
 
     /// Returns what a live task waits for, and the progress. `None` if it is not live or never waited for
     /// anything.
     Read Waits waits(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<crate::Waits>,
-        "read the dependencies of a task";
+        "read the dependencies of a task" on Queue(queue);
 
     /// Returns the finished tasks that a live task waited for, with their results: by ID, up to 100 a page.
     /// They are kept until the task itself has finished, whatever the queue's [`Retention`](crate::Retention).
     Read Waited waited(queue: ref '_ QueueName, id: ref '_ TaskId, page: Page) -> Vec<crate::Waited>,
-        "list the dependencies of a task", |v| v.page.check_size(100);
+        "list the dependencies of a task" on Queue(queue), |v| v.page.check_size(100);
 
     /// Returns up to `n` live tasks (1 to 1,000) that still wait for this one: by policy, then by arrival.
     Read Dependents dependents(queue: ref '_ QueueName, id: ref '_ TaskId, n: u32) -> Vec<TaskId>,
-        "list the tasks that wait for a task", |v| check_batch(v.n as usize);
+        "list the tasks that wait for a task" on Queue(queue), |v| check_batch(v.n as usize);
 
     /// Returns a task by ID: the live one, or else the retained one.
     Read Task task(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<TaskInfo>,
-        "read a task";
+        "read a task" on Queue(queue);
 
     /// Lists tasks: the live ones, or those in one state. Done tasks are listed only when their state is asked for.
     ///
@@ -388,73 +397,73 @@ verbs! {
     /// # Errors
     /// [`is_invalid`](crate::Error::is_invalid) for a cursor of another store or state.
     Read Tasks tasks(queue: ref '_ QueueName, listing: Listing) -> TaskPage,
-        "list tasks", |v| v.listing.check();
+        "list tasks" on Queue(queue), |v| v.listing.check();
 
     /// Returns counts by state, and the lag. A queue that was never used is empty.
     Read Stats stats(queue: ref '_ QueueName) -> QueueStats,
-        "count a queue's tasks";
+        "count a queue's tasks" on Queue(queue);
 
     /// Lists the names of the queues, in order: those that were used, and those that have a live worker.
     Read Queues queues(page: Page) -> Vec<QueueName>,
-        "list queues", |v| v.page.check();
+        "list queues" on QueueList, |v| v.page.check();
 
     /// Pauses a queue: `pop` and `claim` get no tasks. All other verbs keep working.
     Idempotent Pause pause(queue: ref '_ QueueName) -> (),
-        "pause a queue";
+        "pause a queue" on Queue(queue);
 
     /// Resumes a paused queue.
     Idempotent Resume resume(queue: ref '_ QueueName) -> (),
-        "resume a queue";
+        "resume a queue" on Queue(queue);
 
     /// Sets the queue's limits. Existing tasks stay, and running tasks continue. A changed rate limit starts
     /// counting from zero. Done tasks that exceed the new retention are deleted.
     Idempotent Limit limit(queue: ref '_ QueueName, limits: QueueLimits) -> (),
-        "set a queue's limits", |v| v.limits.check();
+        "set a queue's limits" on Queue(queue), |v| v.limits.check();
 
     /// Returns events in order, up to 1,000 a page. A queue keeps events only if its [limits](QueueLimits::events) say
     /// so. Each event is written in the step that it describes.
     Read TaskEvents task_events(queue: ref '_ QueueName, page: Page<u64>) -> crate::TaskEvents,
-        "read a queue's events", |v| v.page.check_size(crate::TaskEvents::MAX);
+        "read a queue's events" on Queue(queue), |v| v.page.check_size(crate::TaskEvents::MAX);
 
     /// Lists dead letters by ID.
     Read Dead dead(queue: ref '_ QueueName, page: Page) -> Vec<crate::DeadLetter>,
-        "list dead letters", |v| v.page.check();
+        "list dead letters" on Queue(queue), |v| v.page.check();
 
     /// Returns a dead letter by ID.
     Read DeadLetter dead_letter(queue: ref '_ QueueName, id: ref '_ TaskId) -> Option<crate::DeadLetter>,
-        "find a dead letter";
+        "find a dead letter" on Queue(queue);
 
     /// Requeues dead letters: due at once, with all attempts and without a deadline. One whose ID is live again
     /// stays dead.
     Replayed RequeueDead requeue_dead(op: Op, queue: ref '_ QueueName, which: Selection) -> DeadRequeued,
-        "requeue dead letters", |v| v.which.check();
+        "requeue dead letters" on Queue(queue), |v| v.which.check();
 
     /// Deletes dead letters and returns how many.
     Replayed DeleteDead delete_dead(op: Op, queue: ref '_ QueueName, which: Selection) -> u64,
-        "delete dead letters", |v| v.which.check();
+        "delete dead letters" on Queue(queue), |v| v.which.check();
 
     // Schedules
     /// Creates or changes a schedule. An unchanged schedule keeps its next time, so every process of a fleet may save
     /// it at startup.
     Write Schedule schedule(queue: ref '_ QueueName, new: NewSchedule) -> Scheduled,
-        "save a schedule", |v| v.new.check();
+        "save a schedule" on Queue(queue), |v| v.new.check();
 
     /// Deletes a schedule and returns whether it existed. Tasks that it enqueued stay.
     Write Unschedule unschedule(queue: ref '_ QueueName, id: ref '_ ScheduleId) -> bool,
-        "delete a schedule";
+        "delete a schedule" on Queue(queue);
 
     /// Lists the schedules of a queue by ID.
     Read Schedules schedules(queue: ref '_ QueueName, page: Page) -> Vec<crate::Schedule>,
-        "list schedules", |v| v.page.check();
+        "list schedules" on Queue(queue), |v| v.page.check();
 
     /// Returns up to `n` due schedules (1 to 1,000), by due time, and when the next one is due.
     Read DueSchedules due_schedules(queue: ref '_ QueueName, n: u32) -> crate::DueSchedules,
-        "find due schedules", |v| check_batch(v.n as usize);
+        "find due schedules" on Queue(queue), |v| check_batch(v.n as usize);
 
     /// Enqueues the tasks of due occurrences and sets the next time, atomically. Tasks whose ID is live are kept, and
     /// the queue's capacity does not apply. A repeated call is stale.
     Write Fire fire(queue: ref '_ QueueName, fire: crate::Fire) -> Fired,
-        "fire a schedule", |v| v.fire.check();
+        "fire a schedule" on Queue(queue), |v| v.fire.check();
 
     // Workers
     /// Records that a worker lives, or that it has ended, and returns what an operator [asked](Self::set_worker) of it.
@@ -462,38 +471,38 @@ verbs! {
     ///
     /// A queue lists at most [`LISTED_MAX`](crate::Announce::LISTED_MAX) workers; others are always told to work.
     Idempotent Announce announce(queue: ref '_ QueueName, worker: crate::Announce) -> WorkerMode,
-        "announce a worker", |v| v.worker.check();
+        "announce a worker" on Queue(queue), |v| v.worker.check();
 
     /// Lists the workers that live, by ID.
     Read Workers workers(queue: ref '_ QueueName, page: Page) -> Vec<WorkerInfo>,
-        "list workers", |v| v.page.check();
+        "list workers" on Queue(queue), |v| v.page.check();
 
     /// Asks a worker to work, to be quiet or to stop. It learns of it at its next announcement. Returns whether it is
     /// listed.
     Idempotent SetWorker set_worker(queue: ref '_ QueueName, id: ref '_ WorkerId, mode: WorkerMode) -> bool,
-        "set the mode of a worker";
+        "set the mode of a worker" on Queue(queue);
 
     // Outboxes
     /// Enqueues tasks in order, up to the first for which the queue has no room, and returns how far it got. A
     /// repeated call continues from there. Tasks with a number that the queue already has are ignored. A task whose
     /// ID is still [unique](crate::NewTask::unique_for) is skipped and counts as relayed.
     Idempotent Relay relay(queue: ref '_ QueueName, relay: crate::Relay) -> Relayed,
-        "relay an outbox", |v| v.relay.check();
+        "relay an outbox" on Queue(queue), |v| v.relay.check();
 
     // Sales
     /// Creates a sale without opening it. Repeating the call gives the same answer.
     Idempotent Create create(sale: SaleSpec) -> Created,
-        "create a sale", |v| v.sale.check();
+        "create a sale" on Sale(sale.id), |v| v.sale.check();
 
     /// Opens the sale, from its `opens_at` on if it has one. Returns the resulting status. An open sale stays
     /// open, and an ended one stays ended.
     Idempotent Open open(sale: ref '_ SaleId) -> SaleStatus,
-        "open a sale";
+        "open a sale" on Sale(sale);
 
     /// Ends the sale permanently: no more reservations. Holds can still be confirmed, be canceled and expire.
     /// Returns the resulting status.
     Idempotent End end(sale: ref '_ SaleId) -> SaleStatus,
-        "end a sale";
+        "end a sale" on Sale(sale);
 
     /// Reserves units.
     ///
@@ -501,26 +510,26 @@ verbs! {
     /// none. If the limit or a line fails, expired holds are ended first, as in [`expire`](Self::expire): up to
     /// [`SWEEP_MAX`](SaleSpec::SWEEP_MAX), by deadline.
     Idempotent Reserve reserve(request: crate::Reserve) -> Reserved,
-        "reserve", |v| v.request.check();
+        "reserve" on Sale(request.sale), |v| v.request.check();
 
     /// Confirms a hold that was paid for. A hold whose deadline has passed expires instead, and the confirmation
     /// is refused.
     Idempotent Confirm confirm(sale: ref '_ SaleId, id: ReservationId) -> Decision,
-        "confirm a reservation";
+        "confirm a reservation" on Sale(sale);
 
     /// Cancels a hold. A hold whose deadline has passed ends as expired.
     Idempotent CancelHold cancel_hold(sale: ref '_ SaleId, id: ReservationId) -> Decision,
-        "cancel a reservation";
+        "cancel a reservation" on Sale(sale);
 
     /// Ends up to `n` holds (1 to 1,000) whose deadline has passed, by deadline, and returns how many.
     Write Expire expire(sale: ref '_ SaleId, n: u32) -> u32,
-        "expire holds", |v| check_batch(v.n as usize);
+        "expire holds" on Sale(sale), |v| check_batch(v.n as usize);
 
     /// Applies what the ledger has committed for orders of `generation`, in the given order. Only a reservation
     /// in the matching middle state changes, so repeating the call changes nothing. Verdicts for another
     /// generation than the sale's change nothing: a rebuild has read them from the ledger.
     Write Settle settle(sale: ref '_ SaleId, generation: u32, verdicts: Vec<(ReservationId, Verdict)>) -> Vec<Settled>,
-        "settle reservations", |v| check_batch(v.verdicts.len());
+        "settle reservations" on Sale(sale), |v| check_batch(v.verdicts.len());
 
     /// Reports what the ledger has recorded, and returns the entries that it lacks: those of failed entries that are
     /// due again, then those of the next events of the log.
@@ -532,15 +541,15 @@ verbs! {
     /// A batch without entries is reported by the store: the next one continues behind it. Fails with
     /// [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger.
     Write FollowOrders follow_orders(follow: crate::Follow) -> crate::Followed,
-        "follow the orders of a sale", |v| v.follow.check();
+        "follow the orders of a sale" on Sale(follow.sale), |v| v.follow.check();
 
     /// Lists entries that the ledger could not record, by event number, up to 1,000 a page.
     Read FailedOrders failed_orders(sale: ref '_ SaleId, page: Page<u64>) -> Vec<crate::FailedOrder>,
-        "list failed orders", |v| v.page.check_size(1_000);
+        "list failed orders" on Sale(sale), |v| v.page.check_size(1_000);
 
     /// Makes all failed entries due now, and returns how many there are. An idle order worker asks every few seconds.
     Idempotent RetryOrders retry_orders(sale: ref '_ SaleId) -> u32,
-        "retry failed orders";
+        "retry failed orders" on Sale(sale);
 
     /// Records how many attempts at the sale a server has answered since it started, by answer: up to 32, each a name
     /// of 1 to 40 lower-case letters, digits and underscores. Returns the sums over all servers by answer, also over those
@@ -550,35 +559,35 @@ verbs! {
     /// [`ATTEMPT_SERVERS_MAX`](crate::ATTEMPT_SERVERS_MAX) servers, the one whose counts are oldest is taken for ended: if it
     /// counts again, all of its attempts are added once more. The sale need not exist.
     Idempotent CountAttempts count_attempts(sale: ref '_ SaleId, server: ClientId, answers: Vec<(String, u64)>) -> Vec<(String, u64)>,
-        "count attempts at a sale", |v| check_attempts(&v.answers);
+        "count attempts at a sale" on Sale(sale), |v| check_attempts(&v.answers);
 
     /// Adds units (numbered from the last one on) or withdraws the highest free ones permanently, all or nothing.
     ///
     /// The store keeps the answer for at least [`StockChange::REMEMBERED`], so a process that starts later gets
     /// the same answer. The same `Op` with another request is [`StockChanged::KeyReused`].
     Replayed Stock stock(op: Op, sale: ref '_ SaleId, sku: ref '_ Sku, change: StockChange) -> StockChanged,
-        "change the stock", |v| v.change.check();
+        "change the stock" on Sale(sale), |v| v.change.check();
 
     /// Halts the sale, because the store of that generation cannot be trusted: nothing is reserved, decided,
     /// expired or restocked until a rebuild. Returns whether the sale is halted; a sale of another generation
     /// stays as it is. Fails with [`is_invalid`](crate::Error::is_invalid) for a sale without a ledger, because
     /// it could not be rebuilt.
     Idempotent HaltSale halt_sale(sale: ref '_ SaleId, generation: u32, reason: HaltReason) -> bool,
-        "halt a sale";
+        "halt a sale" on Sale(sale);
 
     /// Begins to rebuild the sale from the ledger: halts it, and creates space for the load. The latest rebuild
     /// wins: parts of earlier ones are refused from then on, and their loaded data is dropped.
     Idempotent BeginRebuild begin_rebuild(by: Op, sale: ref '_ SaleId) -> (),
-        "start the rebuild of a sale";
+        "start the rebuild of a sale" on Sale(sale);
 
     /// Loads a part of the ledger's data for the next generation. Loading a part again changes nothing. A part
     /// has up to 1,000 orders (none to ask whether this rebuild is still the latest), or 1 to 10,000 units.
     Idempotent Load load(by: Op, sale: ref '_ SaleId, generation: u32, part: crate::Load) -> Rebuilt,
-        "load a part of a sale", |v| v.part.check();
+        "load a part of a sale" on Sale(sale), |v| v.part.check();
 
     /// Replaces the sale with the loaded data in one step, if it adds up, and resumes the sale.
     Idempotent Switch switch(by: Op, sale: ref '_ SaleId, switch: crate::Switch) -> Rebuilt,
-        "switch a sale to its new generation", |v| v.switch.check();
+        "switch a sale to its new generation" on Sale(sale), |v| v.switch.check();
 
     /// Restores the units of a receipt if the store has lost the reservation: the same units if they are free,
     /// others otherwise. The sale need not be open, because it was when the reservation was made.
@@ -586,27 +595,27 @@ verbs! {
     /// A receipt of the current generation for an unknown reservation proves a lost write: a sale with a ledger
     /// is then halted, as by [`halt_sale`](Self::halt_sale).
     Idempotent Restore restore(receipt: Receipt) -> Restored,
-        "restore a reservation";
+        "restore a reservation" on Sale(receipt.sale);
 
     /// Returns the sale and its stock.
     Read Sale sale(sale: ref '_ SaleId) -> SaleState,
-        "show a sale";
+        "show a sale" on Sale(sale);
 
     /// Lists sales by ID. A damaged one does not hide the others.
     Read Sales sales(page: Page) -> Vec<ListedSale>,
-        "list sales", |v| v.page.check();
+        "list sales" on SaleList, |v| v.page.check();
 
     /// Returns a reservation.
     Read Reservation reservation(sale: ref '_ SaleId, id: ReservationId) -> Option<Hold>,
-        "read a reservation";
+        "read a reservation" on Sale(sale);
 
     /// Returns events in order.
     Read Events events(sale: ref '_ SaleId, page: Page<u64>) -> Vec<Event>,
-        "read a sale's events", |v| v.page.check();
+        "read a sale's events" on Sale(sale), |v| v.page.check();
 
     /// Returns a snapshot of everything that the store knows of the sale, for the audit.
     Read Snapshot snapshot(sale: ref '_ SaleId) -> crate::Snapshot,
-        "read a sale's snapshot";
+        "read a sale's snapshot" on Sale(sale);
 
     // Waiting rooms
     /// Opens the sale's room, or changes its rules while buyers wait. Positions stay, served positions stay
@@ -615,16 +624,16 @@ verbs! {
     /// `secret` decides a draw; an open room keeps its own. Changing the order fails with
     /// [`is_invalid`](crate::Error::is_invalid).
     Idempotent SetRoom set_room(sale: ref '_ SaleId, rules: RoomRules, secret: DrawSecret) -> RoomState,
-        "set a room", |v| v.rules.check();
+        "set a room" on Sale(sale), |v| v.rules.check();
 
     /// Returns the room, if the sale has one.
     Read Room room(sale: ref '_ SaleId) -> Option<RoomState>,
-        "show a room";
+        "show a room" on Sale(sale);
 
     /// Adds the buyer to the room and returns the serial; `None` without a room. A buyer who is in the room keeps
     /// the serial, unless the admission token has expired: then the buyer joins again at the end.
     Write Join join(sale: ref '_ SaleId, buyer: ref '_ BuyerId) -> Option<Joined>,
-        "join a room";
+        "join a room" on Sale(sale);
 
     /// Reads the buyer's position, and admits the buyer if it is served; `None` without a room. A buyer is
     /// admitted once: a repeated call returns the same expiry.
@@ -632,26 +641,26 @@ verbs! {
     /// After a draw the caller computes the position from the buyer's serial; without it, or with another serial,
     /// nobody is admitted. Without a draw the store knows the position.
     Idempotent Enter enter(enter: crate::Enter) -> Option<Entered>,
-        "enter";
+        "enter" on Sale(enter.sale);
 
     /// Closes the entry to the draw; `None` without a room. Everyone who has joined by then takes part, and later
     /// buyers stand behind them by arrival. The entry is closed once: later calls change nothing and return the
     /// time and the number of entrants. Fails with [`is_invalid`](crate::Error::is_invalid) for a room without a
     /// draw.
     Idempotent CloseEntry close_entry(sale: ref '_ SaleId) -> Option<RoomState>,
-        "close an entry";
+        "close an entry" on Sale(sale);
 
     /// Draws the order: reveals the secret and starts admissions; `None` without a room. The entry must be closed
     /// first, so that the number of entrants can be published before anyone knows the beacon. A room is drawn
     /// once: later calls change nothing and return the beacon that was used. Fails with
     /// [`is_invalid`](crate::Error::is_invalid) for a room without a draw.
     Idempotent Draw draw(sale: ref '_ SaleId, beacon: Beacon) -> Option<crate::Draw>,
-        "draw";
+        "draw" on Sale(sale);
 
     /// Closes the room and removes all waiting buyers; returns whether there was one. Then every buyer may
     /// reserve.
     Write CloseRoom close_room(sale: ref '_ SaleId) -> bool,
-        "close a room";
+        "close a room" on Sale(sale);
 }
 
 /// Listens, and reads what was heard.
@@ -663,4 +672,18 @@ fn hear<T: 'static>(
     let doing = topic.doing();
     let heard = store.listen(topic);
     Box::pin(async move { heard.await.and_then(read).map_err(|error| error.doing(doing)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scopes apply to the names of a request, so a verb without names is open to every token of its role.
+    #[test]
+    fn every_verb_names_what_it_is_about_except_listings_and_the_release_of_all_locks() {
+        let is_nameless = |target| ["AnyLock", "LockList", "QueueList", "SaleList"].contains(target);
+        let nameless = Request::TARGETS.iter().filter(|(_, target)| is_nameless(target));
+        let nameless: Vec<_> = nameless.map(|(verb, _)| *verb).collect();
+        assert_eq!(nameless, ["release_all", "list", "queues", "sales"]);
+    }
 }

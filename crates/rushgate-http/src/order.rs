@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use rushgate_core::{LockName, Request, verb};
+use rushgate_core::{LockName, Request, Target};
 use tokio::sync::oneshot::{self, Receiver, Sender, error::TryRecvError};
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -88,15 +88,9 @@ impl Position {
 }
 
 fn locks_of(request: &Request) -> Vec<&LockName> {
-    match request {
-        Request::Acquire(verb::Acquire { request }) => vec![&request.name],
-        Request::ReleaseWith(verb::ReleaseWith { release, .. }) => vec![&release.name],
-        Request::Release(verb::Release { name, .. })
-        | Request::Held(verb::Held { name, .. })
-        | Request::Leave(verb::Leave { name, .. })
-        | Request::ForceRelease(verb::ForceRelease { name })
-        | Request::Show(verb::Show { name }) => vec![name],
-        Request::Extend(verb::Extend { leases }) => {
+    match request.target() {
+        Target::Lock(name) | Target::LockAndQueue(name, _) => vec![name],
+        Target::Leases(leases) => {
             let mut names: Vec<_> = leases.iter().map(|lease| &lease.name).collect();
             // A request that named a lock twice would wait for itself.
             names.sort();

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use rushgate_core::verb::OfSale;
 use rushgate_core::{
     Answer, Notification, Reply, Request, Result, SaleId, Store, StoreCalls, StoreInfo, Topic, Verb, Warning,
-    verb,
 };
 
 use crate::check::Checked;
@@ -13,30 +13,6 @@ use crate::reply::Reply as Raw;
 use crate::sale::{self, Home};
 use crate::store::RedisStore;
 use crate::{lock, outbox, queue, room, schedule, worker};
-
-/// A verb of one sale.
-trait OfSale: Verb {
-    fn sale(&self) -> &SaleId;
-}
-
-/// The field of each verb that names the sale.
-macro_rules! of_sale {
-    ($($Verb:ident: $($field:ident).+),+) => {
-        $(impl OfSale for verb::$Verb {
-            fn sale(&self) -> &SaleId {
-                &self.$($field).+
-            }
-        })+
-    };
-}
-
-of_sale!(
-    BeginRebuild: sale, CancelHold: sale, CloseEntry: sale, CloseRoom: sale, Confirm: sale, Draw: sale,
-    End: sale, Enter: enter.sale, Events: sale, Expire: sale, FailedOrders: sale, FollowOrders: follow.sale,
-    HaltSale: sale, Join: sale, Load: sale, Open: sale, Reservation: sale, Reserve: request.sale,
-    Restore: receipt.sale, RetryOrders: sale, Room: sale, Sale: sale, SetRoom: sale, Settle: sale,
-    Stock: sale, Switch: sale
-);
 
 impl Store for RedisStore {
     fn step(&self, request: Request) -> Answer<'static, Reply> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use rushgate_core::{Due, NewTask, Notification, QueueName, Reply, Request, Result, Topic, Verbs, verb};
+use rushgate_core::{Due, Notification, QueueName, Reply, Request, Result, Target, Topic, Verbs};
 
 use crate::Rushgate;
 use crate::queue::Ready;
@@ -51,22 +51,19 @@ impl Rushgate {
 /// The queue in which the request may change when the next task is due. The store notifies other processes of that,
 /// and not the one that sends the request.
 fn moves_due_times(request: &Request) -> Option<QueueName> {
-    let may_wait =
-        |tasks: &[NewTask]| tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some());
-    match request {
-        Request::Enqueue(verb::Enqueue { queue, tasks, .. }) if may_wait(tasks) => Some(queue),
-        Request::ReleaseWith(verb::ReleaseWith { release, .. }) => Some(&release.queue),
-        Request::Relay(verb::Relay { queue, .. })
-        | Request::CloseBatch(verb::CloseBatch { queue, .. })
-        | Request::Fire(verb::Fire { queue, .. })
-        | Request::RequeueDead(verb::RequeueDead { queue, .. })
-        | Request::Retry(verb::Retry { queue, .. }) => Some(queue),
-        Request::ReleaseTasks(verb::ReleaseTasks { queue, back, .. })
-            if back.iter().any(|back| back.delay != Duration::ZERO) =>
-        {
-            Some(queue)
-        }
+    let moves = match request {
+        Request::Enqueue(v) => v.tasks.iter().any(|task| task.due != Due::Now || task.deadline.is_some()),
+        Request::ReleaseTasks(v) => v.back.iter().any(|back| back.delay != Duration::ZERO),
+        Request::ReleaseWith(_)
+        | Request::Relay(_)
+        | Request::CloseBatch(_)
+        | Request::Fire(_)
+        | Request::RequeueDead(_)
+        | Request::Retry(_) => true,
+        _ => false,
+    };
+    match request.target() {
+        Target::Queue(queue) | Target::LockAndQueue(_, queue) if moves => Some(queue.clone()),
         _ => None,
     }
-    .cloned()
 }

@@ -4,5 +4,5 @@
 #[doc(inline)]
 pub use rushgate_core::{
     ClientId, Durability, Effect, HumanDuration, Log, Op, Page, Reply, Request, Store, StoreCalls, StoreInfo,
-    Topic, WIRE_VERSION, Warning, hex, normalized, verb,
+    Target, Topic, WIRE_VERSION, Warning, hex, normalized, verb,
 };

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use crate::common::Stand;
 use rushgate_core::{
-    Acquire, Acquired, BuyerId, ClientId, ContentType, Error, HoldTime, Lease, LockName, NewTask, Op, Owner,
-    Page, Payload, QueueName, ReleaseWith, ReservationId, Result, SaleId, SaleSecret, SaleSpec, Sku, SkuSpec,
-    Store, TaskId, Token, Verbs,
+    Acquire, Acquired, BuyerId, ClientId, ContentType, Error, Extend, HoldTime, Lease, LockName, NewTask, Op,
+    Owner, Page, Payload, QueueName, ReleaseWith, ReservationId, Result, SaleId, SaleSecret, SaleSpec, Sku,
+    SkuSpec, Store, TaskId, Token, Verbs,
 };
 use rushgate_http::HttpStore;
 use rushgate_server::{NewToken, Role, Server, TokenFile};
@@ -168,11 +168,16 @@ async fn scopes_cover_every_name_of_a_request_and_filter_the_lists() {
     refused(store.ready(&queue("other")).await, "do not cover this queue");
     refused(store.acquire(acquire("theirs")).await, "do not cover this lock");
     refused(store.release_all(ClientId::from_u64(1)).await, "do not cover this lock");
+    let lease = |name| Extend { name: lock(name), token: acquire(name).token, lease: acquire(name).lease };
+    refused(store.extend(vec![lease("mine"), lease("theirs")]).await, "do not cover this lock");
     store.acquire(acquire("mine")).await.unwrap();
     let release =
-        |queue| ReleaseWith { name: lock("mine"), token: acquire("mine").token, queue, task: task() };
-    refused(store.release_with(op(2), release(queue("other"))).await, "do not cover this queue");
-    store.release_with(op(3), release(queue("mail-3"))).await.unwrap();
+        |name, queue| ReleaseWith { name: lock(name), token: acquire("mine").token, queue, task: task() };
+    refused(store.release_with(op(2), release("mine", queue("other"))).await, "do not cover this queue");
+    refused(store.release_with(op(2), release("theirs", queue("mail-3"))).await, "do not cover this lock");
+    store.release_with(op(3), release("mine", queue("mail-3"))).await.unwrap();
+    let sale = SaleId::new("theirs").unwrap();
+    refused(store.reservation(&sale, ReservationId::from_bytes([1; 16])).await, "do not cover this sale");
     assert_eq!(memory.stats(&queue("other")).await.unwrap().ready, 1);
 }
 

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use hyper::http::{HeaderName, HeaderValue, Response};
 use rushgate::lock::{LockState, Token};
 use rushgate::queue::{Listing, TaskInfo, TaskPage};
-use rushgate::store::{Effect, Log, Page, Reply as Replied, Request, Topic, WIRE_VERSION, verb};
+use rushgate::store::{Effect, Log, Page, Reply as Replied, Request, Target, Topic, WIRE_VERSION, verb};
 use rushgate::wire::{FailureView, HeardView, SteppedView, StoreView};
 use rushgate::{Error, Rushgate};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -166,10 +166,10 @@ fn name_of(listing: &Request, entry: &Value) -> Option<String> {
 }
 
 fn may_see(caller: &Caller, listing: &Request, entry: &Value) -> bool {
-    let kind = match listing {
-        Request::List(_) => Kind::Lock,
-        Request::Queues(_) => Kind::Queue,
-        Request::Sales(_) => Kind::Sale,
+    let kind = match listing.target() {
+        Target::LockList => Kind::Lock,
+        Target::QueueList => Kind::Queue,
+        Target::SaleList => Kind::Sale,
         _ => return true,
     };
     name_of(listing, entry).is_some_and(|name| caller.may(kind, &name))
@@ -202,16 +202,25 @@ fn hidden(caller: &Caller, mut reply: Replied) -> Replied {
 /// Refuses what role or scopes of the caller do not cover.
 fn permit(caller: &Caller, request: &Request) -> Result<(), Problem> {
     must_be(caller, least(request.name()), request.name())?;
-    let (kind, names) = subject(request);
-    if kind == Kind::Sale {
-        must_act_for_every_buyer(caller)?;
-    }
-    names.into_iter().try_for_each(|name| must_cover(caller, kind, name))?;
-    match request {
-        Request::ReleaseWith(verb::ReleaseWith { release, .. }) => {
-            must_cover(caller, Kind::Queue, release.queue.as_str())
+    match request.target() {
+        Target::Lock(lock) => must_cover(caller, Kind::Lock, lock.as_str()),
+        Target::LockAndQueue(lock, queue) => {
+            must_cover(caller, Kind::Lock, lock.as_str())?;
+            must_cover(caller, Kind::Queue, queue.as_str())
         }
-        _ => Ok(()),
+        Target::Leases(leases) => {
+            leases.iter().try_for_each(|lease| must_cover(caller, Kind::Lock, lease.name.as_str()))
+        }
+        // No lock has an empty name, so only a scope of all locks covers it.
+        Target::AnyLock => must_cover(caller, Kind::Lock, ""),
+        Target::Queue(queue) => must_cover(caller, Kind::Queue, queue.as_str()),
+        Target::Sale(sale) => {
+            must_act_for_every_buyer(caller)?;
+            must_cover(caller, Kind::Sale, sale.as_str())
+        }
+        // `may_see` filters the entries.
+        Target::LockList | Target::QueueList => Ok(()),
+        Target::SaleList => must_act_for_every_buyer(caller),
     }
 }
 
@@ -240,95 +249,6 @@ fn must_cover(caller: &Caller, kind: Kind, name: &str) -> Result<(), Problem> {
     }
     let detail = format_args!("the token's scopes do not cover this {}", kind.word());
     Err(Problem::new(Code::Forbidden, detail))
-}
-
-/// What a request is about. Listings are about nothing; [`may_see`] filters them.
-fn subject(request: &Request) -> (Kind, Vec<&str>) {
-    use Request as R;
-    let (kind, name) = match request {
-        R::List(_) => return (Kind::Lock, Vec::new()),
-        R::Queues(_) => return (Kind::Queue, Vec::new()),
-        R::Sales(_) => return (Kind::Sale, Vec::new()),
-        R::Extend(verb::Extend { leases }) => {
-            return (Kind::Lock, leases.iter().map(|lease| lease.name.as_str()).collect());
-        }
-        // Locks of any name. No lock has an empty name, so only a scope of all locks covers it.
-        R::ReleaseAll(_) => (Kind::Lock, ""),
-        R::Acquire(verb::Acquire { request }) => (Kind::Lock, request.name.as_str()),
-        R::ReleaseWith(verb::ReleaseWith { release, .. }) => (Kind::Lock, release.name.as_str()),
-        R::Release(verb::Release { name, .. })
-        | R::Held(verb::Held { name, .. })
-        | R::Leave(verb::Leave { name, .. })
-        | R::ForceRelease(verb::ForceRelease { name })
-        | R::Show(verb::Show { name }) => (Kind::Lock, name.as_str()),
-        R::Enqueue(verb::Enqueue { queue, .. })
-        | R::Top(verb::Top { queue, .. })
-        | R::Pop(verb::Pop { queue, .. })
-        | R::Claim(verb::Claim { queue, .. })
-        | R::Complete(verb::Complete { queue, .. })
-        | R::Retry(verb::Retry { queue, .. })
-        | R::ReleaseTasks(verb::ReleaseTasks { queue, .. })
-        | R::ExtendTasks(verb::ExtendTasks { queue, .. })
-        | R::Dequeue(verb::Dequeue { queue, .. })
-        | R::Cancel(verb::Cancel { queue, .. })
-        | R::Reschedule(verb::Reschedule { queue, .. })
-        | R::UniqueUntil(verb::UniqueUntil { queue, .. })
-        | R::ClearUnique(verb::ClearUnique { queue, .. })
-        | R::CloseBatch(verb::CloseBatch { queue, .. })
-        | R::Waits(verb::Waits { queue, .. })
-        | R::Waited(verb::Waited { queue, .. })
-        | R::Dependents(verb::Dependents { queue, .. })
-        | R::Task(verb::Task { queue, .. })
-        | R::Tasks(verb::Tasks { queue, .. })
-        | R::Stats(verb::Stats { queue })
-        | R::Pause(verb::Pause { queue })
-        | R::Resume(verb::Resume { queue })
-        | R::Limit(verb::Limit { queue, .. })
-        | R::TaskEvents(verb::TaskEvents { queue, .. })
-        | R::Dead(verb::Dead { queue, .. })
-        | R::DeadLetter(verb::DeadLetter { queue, .. })
-        | R::RequeueDead(verb::RequeueDead { queue, .. })
-        | R::DeleteDead(verb::DeleteDead { queue, .. })
-        | R::Schedule(verb::Schedule { queue, .. })
-        | R::Unschedule(verb::Unschedule { queue, .. })
-        | R::Schedules(verb::Schedules { queue, .. })
-        | R::DueSchedules(verb::DueSchedules { queue, .. })
-        | R::Fire(verb::Fire { queue, .. })
-        | R::Announce(verb::Announce { queue, .. })
-        | R::Workers(verb::Workers { queue, .. })
-        | R::SetWorker(verb::SetWorker { queue, .. })
-        | R::Relay(verb::Relay { queue, .. }) => (Kind::Queue, queue.as_str()),
-        R::Create(verb::Create { sale }) => (Kind::Sale, sale.id.as_str()),
-        R::Reserve(verb::Reserve { request }) => (Kind::Sale, request.sale.as_str()),
-        R::FollowOrders(verb::FollowOrders { follow }) => (Kind::Sale, follow.sale.as_str()),
-        R::Restore(verb::Restore { receipt }) => (Kind::Sale, receipt.sale.as_str()),
-        R::Enter(verb::Enter { enter }) => (Kind::Sale, enter.sale.as_str()),
-        R::Open(verb::Open { sale })
-        | R::End(verb::End { sale })
-        | R::Confirm(verb::Confirm { sale, .. })
-        | R::CancelHold(verb::CancelHold { sale, .. })
-        | R::Expire(verb::Expire { sale, .. })
-        | R::Settle(verb::Settle { sale, .. })
-        | R::FailedOrders(verb::FailedOrders { sale, .. })
-        | R::CountAttempts(verb::CountAttempts { sale, .. })
-        | R::RetryOrders(verb::RetryOrders { sale })
-        | R::Stock(verb::Stock { sale, .. })
-        | R::HaltSale(verb::HaltSale { sale, .. })
-        | R::BeginRebuild(verb::BeginRebuild { sale, .. })
-        | R::Load(verb::Load { sale, .. })
-        | R::Switch(verb::Switch { sale, .. })
-        | R::Sale(verb::Sale { sale })
-        | R::Reservation(verb::Reservation { sale, .. })
-        | R::Events(verb::Events { sale, .. })
-        | R::Snapshot(verb::Snapshot { sale })
-        | R::SetRoom(verb::SetRoom { sale, .. })
-        | R::Room(verb::Room { sale })
-        | R::Join(verb::Join { sale, .. })
-        | R::CloseEntry(verb::CloseEntry { sale })
-        | R::Draw(verb::Draw { sale, .. })
-        | R::CloseRoom(verb::CloseRoom { sale }) => (Kind::Sale, sale.as_str()),
-    };
-    (kind, vec![name])
 }
 
 /// Streams one notification. The stream begins when the store listens, and ends after the longest wait.
