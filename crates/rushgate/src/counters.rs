@@ -12,7 +12,7 @@ macro_rules! counters {
         }
 
         #[derive(Default)]
-        pub(super) struct $Counters { $(pub $name: std::sync::atomic::AtomicU64),* }
+        pub(crate) struct $Counters { $(pub $name: std::sync::atomic::AtomicU64),* }
 
         impl $Counters {
             pub fn report(&self) -> $Report {

@@ -14,7 +14,7 @@ use rushgate_core::{
 use tokio::sync::Mutex;
 
 use super::high_water::Mark;
-use super::reservations::{Asking, ReservationCache};
+use super::reservations::ReservationCache;
 use crate::clock::coarse_us;
 use crate::counters::{count, counters};
 
@@ -61,10 +61,10 @@ pub(crate) struct AdmissionCache {
     /// Next expiry of a hold on the store's clock, for the answer.
     next_expiry_at: AtomicU64,
     next_probe_us: AtomicU64,
-    reservations: ReservationCache,
+    pub reservations: ReservationCache,
     /// Events of this generation up to this number are applied. Locked during a refresh.
     cursor: Mutex<Mark>,
-    counters: Counters,
+    pub counters: Counters,
 }
 
 /// Outcome of [`Sale::estimate`](crate::Sale::estimate).
@@ -119,15 +119,6 @@ impl From<&SaleState> for Window {
     }
 }
 
-/// Where a request is answered.
-pub(crate) enum Asked {
-    Memory(Reserved),
-    Store {
-        /// Whether this request also refreshes the cache.
-        probes: bool,
-    },
-}
-
 impl AdmissionCache {
     pub fn new(spec: &SaleSpec) -> Self {
         Self {
@@ -152,22 +143,8 @@ impl AdmissionCache {
         self.counters.report()
     }
 
-    /// Decides where the request is answered. Does not block on long-held locks and does not allocate.
-    pub fn ask(&self, id: ReservationId, lines: &[Line]) -> Asked {
-        let Some(shut) = self.shut(lines) else { return self.at_store(false) };
-        if self.reservations.contains(id) {
-            count(&self.counters.replays, 1);
-            return self.at_store(false);
-        }
-        if self.may_probe(&shut) {
-            count(&self.counters.probes, 1);
-            return self.at_store(true);
-        }
-        count(&self.counters.from_memory, 1);
-        Asked::Memory(self.answer(shut))
-    }
-
-    /// Predicts the answer to the request without the store; `None` if a probe is due. Reserves nothing.
+    /// Predicts the answer to the request without the store. `None`: a probe is due, and the caller makes it. Does not
+    /// block on long-held locks and does not allocate.
     pub fn estimate(&self, id: ReservationId, lines: &[Line]) -> Option<Estimate> {
         let Some(shut) = self.shut(lines) else { return Some(Estimate::Unknown) };
         if self.reservations.contains(id) {
@@ -184,11 +161,6 @@ impl AdmissionCache {
     /// Answer for the cart while the cache is closed for it.
     pub fn refusal(&self, lines: &[Line]) -> Option<Reserved> {
         self.shut(lines).map(|shut| self.answer(shut))
-    }
-
-    fn at_store(&self, probes: bool) -> Asked {
-        count(&self.counters.at_store, 1);
-        Asked::Store { probes }
     }
 
     /// Why the cart is unavailable now, if the cache knows. A cart that the store would reject as invalid
@@ -255,11 +227,6 @@ impl AdmissionCache {
             Shut::NotOpen => Reserved::NotOpen { opens_at: moment(&self.opens_at) },
             Shut::Ended => Reserved::Ended,
         }
-    }
-
-    /// Marks the reservation as in flight. Keep the guard while the store is asked.
-    pub fn asking(&self, id: ReservationId) -> Asking<'_> {
-        self.reservations.asking(id)
     }
 
     /// Lets the next request through as a probe.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rushgate_core::SaleId;
 use tokio::sync::{Notify, OnceCell};
 
-pub(crate) use admission::{AdmissionCache, Asked};
+pub(crate) use admission::AdmissionCache;
 pub use admission::{AdmissionStats, Estimate};
 pub(crate) use high_water::{HighWaterMark, Mark, mark_of};
 pub(crate) use room::{ROOM_AGE_MAX, RoomCache, RoomView};

@@ -33,7 +33,8 @@ impl ReservationCache {
         self.write(id).entry(id).or_default().stays = true;
     }
 
-    /// Marks the reservation as in flight. Unless the store refuses it, it counts as known from now on.
+    /// Marks the reservation as in flight. Unless the store refuses it, it counts as known from now on. Keep the guard
+    /// while the store is asked.
     pub fn asking(&self, id: ReservationId) -> Asking<'_> {
         self.write(id).entry(id).or_default().asking += 1;
         Asking { known: self, id, refused: false }

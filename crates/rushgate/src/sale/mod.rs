@@ -36,7 +36,8 @@ pub use rushgate_ledger::{
 pub use sweeper::{SweepReport, Sweeper};
 
 use crate::Rushgate;
-use crate::cache::{AdmissionCache, Asked, Mark, SaleCache, mark_of};
+use crate::cache::{AdmissionCache, Mark, SaleCache, mark_of};
+use crate::counters::count;
 use crate::retry::moment_after;
 
 /// A handle to one sale. Cheap to clone; all handles of one client share an admission cache.
@@ -241,13 +242,19 @@ impl Sale {
     ) -> Result<Reserved> {
         let admission = self.admission().await?;
         let id = ReservationId::derive(admission.secret(), self.id(), buyer, key);
-        let probes = match admission.ask(id, lines) {
-            Asked::Memory(answer) => return Ok(answer),
-            Asked::Store { probes } => probes,
+        let is_probe = match admission.estimate(id, lines) {
+            Some(Estimate::Answer(answer)) => return Ok(answer),
+            Some(Estimate::Replay) => {
+                count(&admission.counters.replays, 1);
+                false
+            }
+            Some(Estimate::Unknown) => false,
+            None => true,
         };
+        count(&admission.counters.at_store, 1);
         let request =
             Reserve { sale: self.id().clone(), id, buyer: buyer.clone(), lines: lines.to_vec(), choice };
-        let (asking, mut before) = (admission.asking(request.id), Mark::default());
+        let (asking, mut before) = (admission.reservations.asking(id), Mark::default());
         let ask = || {
             // Read the mark before every request: an outage may lose writes, and other requests were answered
             // before it.
@@ -264,7 +271,7 @@ impl Sale {
             }
             self.shared.high_water.note(now);
         }
-        if probes || admission.contradicts(&answer) {
+        if is_probe || admission.contradicts(&answer) {
             // A failed refresh does not affect the answer to this buyer.
             if let Err(error) = admission.learn(self.client.store(), self.id(), (&answer).into()).await {
                 tracing::debug!(sale = %self.id(), %error, "cannot refresh the admission cache; it is unchanged");
