@@ -53,7 +53,7 @@ impl Router {
         let (head, mut body) = request.into_parts();
         let origin = head.headers.get(header::ORIGIN).cloned();
         let sends_when_asked = head.headers.contains_key(header::EXPECT);
-        let found = self.find(&head);
+        let found = self.place(&head);
         // If the head is ambiguous, the start of the body is too.
         let is_unclear = found.as_ref().is_err_and(|problem| problem.code() == Code::BadRequest);
         let mut response = match found {
@@ -84,16 +84,12 @@ impl Router {
         response
     }
 
-    fn find(&self, head: &Parts) -> Result<(&Place, Option<PathParams>), Problem> {
-        call::check_head(&head.uri, &head.headers)?;
-        self.place(head.uri.path())
-    }
-
     /// Finds the place for a path, with its decoded parameters.
-    fn place(&self, path: &str) -> Result<(&Place, Option<PathParams>), Problem> {
+    fn place(&self, head: &Parts) -> Result<(&Place, Option<PathParams>), Problem> {
+        call::check_head(&head.uri, &head.headers)?;
         let found = self
             .paths
-            .at(path)
+            .at(head.uri.path())
             .map_err(|_| Problem::new(Code::NotFound, "no such route; see /openapi.json"))?;
         let read = |(place, value)| {
             let value = percent_decode_str(value).decode_utf8().ok()?;
