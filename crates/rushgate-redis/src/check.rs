@@ -7,7 +7,7 @@ use rushgate_core::{Durability, Error, Result, Warning};
 use crate::command::Command;
 use crate::fault;
 use crate::reply::{Answered, Reply};
-use crate::transport::Transport;
+use crate::transport::Commands;
 
 /// What is known of a server that passed the checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ const REPLICAS: &str = "min-replicas-to-write";
 const SETTINGS: [&str; 4] = ["maxmemory-policy", "appendonly", "appendfsync", REPLICAS];
 
 /// Queries the server's role and settings, and rejects it with an error that names the setting.
-pub(crate) async fn check(conn: &impl Transport, part: Part) -> Result<Checked> {
+pub(crate) async fn check(conn: &Commands, part: Part) -> Result<Checked> {
     // Every step reads the clock, so TIME shows early whether the user may.
     let mut questions = vec![Command::new("INFO"), Command::new("TIME")];
     questions.extend(SETTINGS.map(|name| Command::new("CONFIG").arg("GET").arg(name)));

@@ -1,5 +1,6 @@
 //! The connection to one server, with reconnection.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -12,7 +13,6 @@ use crate::command::Command;
 use crate::fault::{self, Broken};
 use crate::reply::{Answered, Reply};
 use crate::resolver::{Linked, Resolver};
-use crate::transport::Transport;
 use crate::work::InFlight;
 
 /// How long a Cluster node may be silent before the other nodes are asked whether it was replaced.
@@ -113,7 +113,7 @@ impl Link {
         conn: &Linked,
         commands: &[Command],
     ) -> std::result::Result<Vec<Answered>, Broken> {
-        let mut answers = conn.conn.send(commands);
+        let mut answers = pin!(conn.conn.send(commands));
         loop {
             tokio::select! {
                 biased;

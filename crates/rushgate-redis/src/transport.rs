@@ -36,12 +36,6 @@ const SILENCE_MAX: Duration = Duration::from_secs(10);
 
 pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// A connection for commands.
-pub(crate) trait Transport: Send + Sync {
-    /// Sends commands together, in order, and returns a reply for each. Sending begins at the first poll.
-    fn send<'a>(&'a self, commands: &'a [Command]) -> Boxed<'a, std::result::Result<Vec<Answered>, Broken>>;
-}
-
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
@@ -199,11 +193,12 @@ fn shown(info: &ConnectionInfo) -> String {
     format!("{scheme}://{user}{place}{database}")
 }
 
-/// One multiplexed connection.
+/// A multiplexed connection for commands.
 pub(crate) struct Commands(MultiplexedConnection);
 
-impl Transport for Commands {
-    fn send<'a>(&'a self, commands: &'a [Command]) -> Boxed<'a, std::result::Result<Vec<Answered>, Broken>> {
+impl Commands {
+    /// Sends commands together, in order, and returns a reply for each. Sending begins at the first poll.
+    pub(crate) async fn send(&self, commands: &[Command]) -> std::result::Result<Vec<Answered>, Broken> {
         let mut pipeline = redis::Pipeline::with_capacity(commands.len());
         for command in commands {
             let mut cmd = redis::Cmd::new();
@@ -212,11 +207,8 @@ impl Transport for Commands {
             }
             pipeline.add_command(cmd);
         }
-        let mut connection = self.0.clone();
-        Box::pin(async move {
-            let answers = connection.send_packed_commands(&pipeline, 0, commands.len()).await;
-            Ok(answers.map_err(Broken::Lost)?.into_iter().map(answered).collect())
-        })
+        let answers = self.0.clone().send_packed_commands(&pipeline, 0, commands.len()).await;
+        Ok(answers.map_err(Broken::Lost)?.into_iter().map(answered).collect())
     }
 }
 
