@@ -10,11 +10,13 @@ use hyper::http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rushgate::{BuyerId, Lock, Queue, Sale};
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use crate::access::{Caller, Role};
 use crate::app::App;
 use crate::check::Checker;
 use crate::problem::{Code, Problem};
+use crate::read;
 
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const PREFER: HeaderName = HeaderName::from_static("prefer");
@@ -33,7 +35,7 @@ const HEADERS_MAX: usize = 100;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Nothing {}
 
-/// One request.
+/// One request. Before it is [parsed](Call::parsed), its query is the URI and its body the bytes.
 pub(crate) struct Call<B = Nothing, Q = Nothing> {
     pub app: Arc<App>,
     pub caller: Caller,
@@ -64,6 +66,15 @@ impl PathParams {
     /// Value of a path parameter. The tests check that each route asks only for parameters of its path.
     pub fn get(&self, place: &str) -> &str {
         self.0.iter().find(|(name, _)| name == place).map_or("", |(_, value)| value)
+    }
+}
+
+impl Call<Bytes, Uri> {
+    /// Parses the query and the body.
+    pub fn parsed<B: DeserializeOwned, Q: DeserializeOwned>(self) -> Result<Call<B, Q>, Problem> {
+        let Self { app, caller, path, query, body, key, wait, seen, visitor } = self;
+        let (query, body) = (read::query(&query)?, read::body(&body)?);
+        Ok(Call { app, caller, path, query, body, key, wait, seen, visitor })
     }
 }
 

@@ -33,7 +33,6 @@ use crate::events::EVENT_STREAM;
 use crate::keys::{Begun, KeyName, Remembered};
 use crate::limits::Peer;
 use crate::problem::{Code, Problem};
-use crate::read;
 use crate::reply::Answer;
 use crate::scope::Kind;
 
@@ -105,30 +104,11 @@ impl KeyUse {
 /// Returns the schema of a type.
 pub(crate) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
-type Work =
-    Arc<dyn Fn(Raw) -> Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send>> + Send + Sync>;
-
-/// An authenticated request whose body is not parsed yet.
-pub(crate) struct Raw {
-    app: Arc<App>,
-    caller: Caller,
-    path: PathParams,
-    uri: Uri,
-    bytes: Bytes,
-    key: Option<String>,
-    wait: Duration,
-    seen: Option<u64>,
-    visitor: Visitor,
-}
-
-impl Raw {
-    /// The request with its query and body.
-    fn parsed<B: DeserializeOwned, Q: DeserializeOwned>(self) -> Result<Call<B, Q>, Problem> {
-        let Self { app, caller, path, uri, bytes, key, wait, seen, visitor } = self;
-        let (query, body) = (read::query(&uri)?, read::body(&bytes)?);
-        Ok(Call { app, caller, path, query, body, key, wait, seen, visitor })
-    }
-}
+type Work = Arc<
+    dyn Fn(Call<Bytes, Uri>) -> Pin<Box<dyn Future<Output = Result<Response<Body>, Problem>> + Send>>
+        + Send
+        + Sync,
+>;
 
 /// One row of the table of routes.
 pub(crate) struct Route {
@@ -271,7 +251,7 @@ impl Row {
         F: Fn(Call<B, Q>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<R, Problem>> + Send + 'static,
     {
-        let work: Work = Arc::new(move |raw: Raw| match raw.parsed() {
+        let work: Work = Arc::new(move |call: Call<Bytes, Uri>| match call.parsed() {
             Ok(call) => Box::pin(verb(call).map(|answer| answer.map(Into::into))),
             Err(problem) => Box::pin(ready(Err(problem))),
         });
@@ -431,8 +411,9 @@ impl Route {
         let bearer = (self.media == EVENT_STREAM).then(|| bearer(&headers).map(Box::from));
         // Headers keep the buffer that they were read into, and the verb may wait long.
         drop(headers);
-        let raw = Raw { app: Arc::clone(app), caller, path, uri, bytes, key, wait, seen, visitor };
-        let answer = (self.work)(raw).await;
+        let call =
+            Call { app: Arc::clone(app), caller, path, query: uri, body: bytes, key, wait, seen, visitor };
+        let answer = (self.work)(call).await;
         if let Some(action) = action {
             action.end(&answer);
         }
