@@ -92,11 +92,3 @@ pub fn continue_from(span: &Span, parent: &TraceParent) {
         context.continue_in(span, parent);
     }
 }
-
-pub(crate) fn continue_in(span: &Span, payload: &Payload) {
-    if let Some(context) = CONTEXT.get()
-        && let Some(parent) = payload.content_type().traceparent()
-    {
-        context.continue_in(span, &parent);
-    }
-}

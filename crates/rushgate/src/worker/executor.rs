@@ -1,12 +1,11 @@
 //! Runs handlers: takes one batch of claimed tasks from its slot to its answers.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rushgate_core::{Completion, HumanDuration, NewTask, Retry, Task, TaskRelease, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -92,8 +91,8 @@ impl Executor {
 
     async fn handle(&self, line: &Line, route: &Route, batch: &[Item]) -> Ended {
         let jobs = batch.iter().map(|item| item.job(line));
-        // Inside `caught`, so that a panic in the handler's own call is caught like one in its future.
-        let handled = caught(async {
+        // The call is inside, so that a panic in it is caught like one in its future.
+        let handled = AssertUnwindSafe(async {
             match &route.handling {
                 Handling::Each(service) => {
                     let mut outcomes = Vec::with_capacity(batch.len());
@@ -104,7 +103,8 @@ impl Executor {
                 }
                 Handling::Batches(_, handler) => handler(jobs.collect()).await,
             }
-        });
+        })
+        .catch_unwind();
         let limit = route.terms.timeout.or(self.timeout);
         let deadline = batch.iter().filter_map(|item| item.until).min();
         if deadline.is_some_and(|deadline| deadline <= Instant::now()) {
@@ -113,7 +113,7 @@ impl Executor {
         tokio::select! {
             biased;
             () = all(batch, |signals| &signals.lost) => Ended::Lost,
-            ended = handled => ended.map_or_else(Ended::Panicked, Ended::Answered),
+            ended = handled => ended.map_or_else(|panic| Ended::Panicked(message(&*panic)), Ended::Answered),
             () = self.aborting.cancelled() => Ended::Aborted,
             () = async { all(batch, |signals| &signals.cancel).await; sleep(self.grace).await } => {
                 Ended::Cancelled
@@ -263,7 +263,9 @@ fn span(line: &Line, batch: &[Item]) -> Span {
         kind,
         attempt = task.attempt
     );
-    trace::continue_in(&span, &task.payload);
+    if let Some(parent) = task.payload.content_type().traceparent() {
+        trace::continue_from(&span, &parent);
+    }
     span
 }
 
@@ -284,17 +286,6 @@ async fn all(batch: &[Item], signal: impl Fn(&Signals) -> &CancellationToken) {
     for item in batch {
         signal(&item.signals).cancelled().await;
     }
-}
-
-/// Runs `work`, and turns a panic into an error.
-async fn caught<F: Future>(work: F) -> Result<F::Output, String> {
-    let mut work = Box::pin(work);
-    poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(value)) => Poll::Ready(Ok(value)),
-        Err(panic) => Poll::Ready(Err(message(&*panic))),
-    })
-    .await
 }
 
 fn message(panic: &(dyn Any + Send)) -> String {

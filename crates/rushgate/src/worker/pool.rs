@@ -1,11 +1,10 @@
 //! Background tasks of one worker: a claimer, a heartbeat and a flusher per queue, and one task per running
 //! batch.
 
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::Poll;
 
+use futures_util::future::select_all;
 use rushgate_core::{Claim, Claimed, Lease, Result, Task, WorkerId};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -151,16 +150,8 @@ impl WorkerPool {
 
     /// Claims from all queues concurrently. Returns only on a lasting error of one of them.
     async fn claim_all(&self) -> Result<()> {
-        let mut claimers: Vec<Pin<Box<dyn Future<Output = Result<()>> + Send + '_>>> =
-            (0..self.lines.len()).map(|line| Box::pin(self.claim(line)) as _).collect();
-        poll_fn(|context| {
-            let ended = claimers.iter_mut().find_map(|claimer| match claimer.as_mut().poll(context) {
-                Poll::Ready(ended) => Some(ended),
-                Poll::Pending => None,
-            });
-            ended.map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        let (ended, ..) = select_all((0..self.lines.len()).map(|line| Box::pin(self.claim(line)))).await;
+        ended
     }
 
     /// Claims tasks whenever there are free slots.
