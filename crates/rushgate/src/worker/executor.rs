@@ -18,6 +18,7 @@ use super::heartbeat::{Leases, Signals};
 use super::metrics::{Meter, QueueMeter};
 use super::presence::Presence;
 use super::route::{Handling, Route, Routes, Terms};
+use super::service;
 use super::{Backoff, Job, Outcome, Results};
 use crate::counters::count;
 use crate::{Queue, trace};
@@ -94,10 +95,10 @@ impl Executor {
         // The call is inside, so that a panic in it is caught like one in its future.
         let handled = AssertUnwindSafe(async {
             match &route.handling {
-                Handling::Each(service) => {
+                Handling::Each(handler) => {
                     let mut outcomes = Vec::with_capacity(batch.len());
                     for job in jobs {
-                        outcomes.push(service.handle(job).await);
+                        outcomes.push(service::handle(handler, job).await);
                     }
                     outcomes
                 }

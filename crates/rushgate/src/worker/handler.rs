@@ -4,14 +4,12 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use rushgate_core::{Field, Payload, Result};
 use serde::de::DeserializeOwned;
-use tower_service::Service;
+use tower::util::service_fn;
 
-use super::service::{self, BoxError};
-use super::{FromJob, IntoOutcome, Job, Outcome};
+use super::{FromJob, IntoOutcome, Job, JobService, Outcome};
 use crate::queue::read_json;
 
 type Answer = Pin<Box<dyn Future<Output = Outcome> + Send>>;
@@ -122,56 +120,42 @@ handlers!(A B C D E);
 handlers!(A B C D E G);
 
 /// A handler as the innermost service.
-#[derive(Clone)]
-pub(super) struct Handled(Arc<dyn Fn(Job) -> service::Answer + Send + Sync>);
-
-impl Handled {
-    pub fn new<M, S: Send + Sync + 'static>(handler: impl Handler<M, S>, state: S) -> Self {
-        Self(Arc::new(move |job| {
-            let handled = handler.call(job, &state);
-            Box::pin(async move {
-                Ok(match handled {
-                    Ok(handled) => handled.await,
-                    Err(error) => Outcome::give_up(error),
-                })
+pub(super) fn each<M, S: Send + Sync + 'static>(handler: impl Handler<M, S>, state: S) -> JobService {
+    let handler = Arc::new(move |job| handler.call(job, &state));
+    JobService::new(service_fn(move |job| {
+        let handled = handler(job);
+        async move {
+            Ok(match handled {
+                Ok(handled) => handled.await,
+                Err(error) => Outcome::give_up(error),
             })
-        }))
-    }
-
-    pub fn on_thread<M, S: Send + Sync + 'static>(handler: impl BlockingHandler<M, S>, state: S) -> Self {
-        let handler = Arc::new(move |job| handler.call(job, &state));
-        Self(Arc::new(move |mut job| {
-            let handler = Arc::clone(&handler);
-            // A token of its own: dropping this future, for example on a timeout, must not cancel the task.
-            job.cancel = job.cancel.child_token();
-            let left = job.cancel.clone().drop_guard();
-            Box::pin(async move {
-                let span = tracing::Span::current();
-                let handled = tokio::task::spawn_blocking(move || span.in_scope(|| handler(job))).await;
-                drop(left.disarm());
-                match handled {
-                    Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
-                    Err(error) => match error.try_into_panic() {
-                        Ok(panic) => std::panic::resume_unwind(panic),
-                        // The runtime is shutting down.
-                        Err(_) => Ok(Outcome::Release),
-                    },
-                }
-            })
-        }))
-    }
+        }
+    }))
 }
 
-impl Service<Job> for Handled {
-    type Response = Outcome;
-    type Error = BoxError;
-    type Future = service::Answer;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, job: Job) -> Self::Future {
-        (self.0)(job)
-    }
+/// A blocking handler as the innermost service.
+pub(super) fn on_thread<M, S>(handler: impl BlockingHandler<M, S>, state: S) -> JobService
+where
+    S: Send + Sync + 'static,
+{
+    let handler = Arc::new(move |job| handler.call(job, &state));
+    JobService::new(service_fn(move |mut job: Job| {
+        let handler = Arc::clone(&handler);
+        // A token of its own: dropping this future, for example on a timeout, must not cancel the task.
+        job.cancel = job.cancel.child_token();
+        let left = job.cancel.clone().drop_guard();
+        async move {
+            let span = tracing::Span::current();
+            let handled = tokio::task::spawn_blocking(move || span.in_scope(|| handler(job))).await;
+            drop(left.disarm());
+            match handled {
+                Ok(handled) => Ok(handled.unwrap_or_else(Outcome::give_up)),
+                Err(error) => match error.try_into_panic() {
+                    Ok(panic) => std::panic::resume_unwind(panic),
+                    // The runtime is shutting down.
+                    Err(_) => Ok(Outcome::Release),
+                },
+            }
+        }
+    }))
 }

@@ -41,7 +41,6 @@ pub use results::Results;
 pub use service::{BoxError, JobService};
 
 use crate::Queue;
-use handler::Handled;
 use plan::Plan;
 use pool::WorkerPool;
 use route::{Handling, Register};
@@ -148,8 +147,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
 
     /// Registers the handler for `kind`, or with `*` for all kinds without a handler of their own.
     pub fn register<M: 'static, H: Handler<M, S>>(self, kind: impl AsRef<str>, handler: H) -> Self {
-        let handled = Handled::new(handler, self.state.clone());
-        self.handle(kind.as_ref(), Handling::Each(JobService::new(handled)))
+        let handled = handler::each(handler, self.state.clone());
+        self.handle(kind.as_ref(), Handling::Each(handled))
     }
 
     /// Registers a blocking function, like [`register`](Self::register). It runs on one of Tokio's blocking
@@ -163,8 +162,8 @@ impl<S: Clone + Send + Sync + 'static> Worker<S> {
         kind: impl AsRef<str>,
         handler: H,
     ) -> Self {
-        let handled = Handled::on_thread(handler, self.state.clone());
-        self.handle(kind.as_ref(), Handling::Each(JobService::new(handled)))
+        let handled = handler::on_thread(handler, self.state.clone());
+        self.handle(kind.as_ref(), Handling::Each(handled))
     }
 
     /// Registers a function that takes up to `max` (1 to 1,000) tasks at once and returns one outcome per
