@@ -95,14 +95,7 @@ impl Ceiling<'_> {
         let reserve = self.load(RESERVE)?;
         self.server.command(&["SET", "raw:sold", "0"]);
         let step = [
-            "EVALSHA",
-            &reserve,
-            "4",
-            "raw:sold",
-            "raw:buyers",
-            "raw:holds",
-            "raw:events",
-            "__rand_int__",
+            "EVALSHA", &reserve, "4", "raw:sold", "raw:buyers", "raw:holds", "raw:events", "__rand_int__",
             "1700000000",
         ];
         Ok(self.run(200_000, callers, 1, &step)?.per_second)
@@ -188,18 +181,7 @@ impl Ceiling<'_> {
         let (port, requests) = (self.server.port().to_string(), requests.to_string());
         let (callers, pipeline) = (callers.to_string(), pipeline.to_string());
         let settings = [
-            "-h",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-n",
-            &requests,
-            "-c",
-            &callers,
-            "-P",
-            &pipeline,
-            "-r",
-            NAMES,
+            "-h", "127.0.0.1", "-p", &port, "-n", &requests, "-c", &callers, "-P", &pipeline, "-r", NAMES,
             "--csv",
         ];
         let output = Command::new(tool).args(settings).args(step).output();

@@ -56,40 +56,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Commands that only read the store. A read of a mistyped path must not create a file.
 const READS: &[&str] = &[
-    "doctor",
-    "top",
-    "lock ls",
-    "lock show",
-    "queue top",
-    "queue ls",
-    "queue stats",
-    "queue show",
-    "queue wait",
-    "queue why",
-    "queue watch",
-    "queue events",
-    "queue export",
-    "queue dead ls",
-    "queue cron ls",
-    "queue worker ls",
-    "sale show",
-    "sale events",
-    "sale audit",
-    "sale ls",
-    "sale room show",
-    "sale orders ls",
+    "doctor", "top", "lock ls", "lock show", "queue top", "queue ls", "queue stats", "queue show",
+    "queue wait", "queue why", "queue watch", "queue events", "queue export", "queue dead ls",
+    "queue cron ls", "queue worker ls", "sale show", "sale events", "sale audit", "sale ls",
+    "sale room show", "sale orders ls",
 ];
 
 /// Other commands whose output may be cut short, because it is not the only record of a change.
 const SHOWS: &[&str] = &[
-    "rush",
-    "serve",
-    "bench",
-    "queue cron next",
-    "outbox stats",
-    "outbox ls",
-    "token ls",
-    "functions print",
+    "rush", "serve", "bench", "queue cron next", "outbox stats", "outbox ls", "token ls", "functions print",
     "functions check",
 ];
 

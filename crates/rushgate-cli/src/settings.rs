@@ -230,18 +230,8 @@ mod tests {
 
     /// Keys without a default; the reference shows an example of each.
     const UNSET: &[&str] = &[
-        "store",
-        "url",
-        "orders",
-        "tokens",
-        "tls_cert",
-        "tls_key",
-        "audit_log",
-        "limit_buyer",
-        "limit_address",
-        "check_url",
-        "check_secret_file",
-        "check_page",
+        "store", "url", "orders", "tokens", "tls_cert", "tls_key", "audit_log", "limit_buyer",
+        "limit_address", "check_url", "check_secret_file", "check_page",
     ];
 
     /// Lines of the reference that set a key: `#key = value`. Prose is `# prose`.

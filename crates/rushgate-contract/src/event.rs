@@ -207,17 +207,8 @@ pub(super) async fn changes_and_cancels_are_told(fixture: Fixture) {
     fixture.store.cancel(fixture.op(), &q(), &task_id("b")).await.unwrap();
     fixture.store.cancel(fixture.op(), &q(), &task_id("b")).await.unwrap();
     let words = [
-        "added a",
-        "replaced a",
-        "claimed a 1 w",
-        "replaced a",
-        "requeued a 1",
-        "claimed a 1 w",
-        "replaced a",
-        "cancel asked a",
-        "cancelled a",
-        "added b",
-        "cancelled b",
+        "added a", "replaced a", "claimed a 1 w", "replaced a", "requeued a 1", "claimed a 1 w",
+        "replaced a", "cancel asked a", "cancelled a", "added b", "cancelled b",
     ];
     assert_eq!(story(&fixture, 0).await, words);
     // A run that was canceled and completes anyway.

@@ -1,15 +1,14 @@
 //! Lock operations: encodes requests and decodes answers.
 
 use rushgate_core::{
-    Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, Left, LockName,
-    LockState, Op, Owner, Queued, ReleaseWith, Released, ReleasedWith, Result, Timestamp, Token, WaiterState,
-    verb,
+    Acquire, Acquired, Busy, ClientId, Error, Extend, Extended, Fence, Grant, Holder, LockName, LockState,
+    Op, Owner, Queued, ReleaseWith, ReleasedWith, Result, Timestamp, Token, WaiterState, verb,
 };
 
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
-use crate::reply::{Fields, Packed, Reply, id_of, read_code, strange};
+use crate::reply::{Fields, Packed, Reply, id_of, strange};
 use crate::{keys, queue};
 
 fn call(function: Function, name: &LockName) -> Call {
@@ -108,10 +107,6 @@ fn read_grant(fields: &mut Fields) -> Result<Grant> {
     })
 }
 
-pub(crate) fn read_released(reply: Reply) -> Result<Released> {
-    read_code(reply)
-}
-
 pub(crate) fn read_held(reply: Reply) -> Result<Option<Grant>> {
     let mut fields = reply.list()?;
     if fields.is_empty() { Ok(None) } else { read_grant(&mut fields).map(Some) }
@@ -119,10 +114,6 @@ pub(crate) fn read_held(reply: Reply) -> Result<Option<Grant>> {
 
 pub(crate) fn read_extended(reply: Reply) -> Result<Extended> {
     Ok(read_held(reply)?.map_or(Extended::NotHeld, Extended::Extended))
-}
-
-pub(crate) fn read_left(reply: Reply) -> Result<Left> {
-    read_code(reply)
 }
 
 /// Process ID (4 bytes), length of the host name (1), host name, label.

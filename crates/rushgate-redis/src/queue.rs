@@ -8,16 +8,16 @@ pub(crate) mod row;
 use std::time::Duration;
 
 use rushgate_core::{
-    Cancelled, Claimed, Closed, Coded, Completed, Completion, ContentType, Dequeued, Due, Enqueued, Fence,
-    Heartbeat, NewTask, OnDuplicate, Op, Payload, QueueName, Rescheduled, Result, Retried, Retry, Revision,
-    TaskExtended, TaskId, TaskRelease, TaskReleased, Ticket, Timestamp, UniqueCleared, verb,
+    Claimed, Closed, Coded, Completion, ContentType, Due, Enqueued, Fence, Heartbeat, NewTask, OnDuplicate,
+    Op, Payload, QueueName, Rescheduled, Result, Retried, Retry, Revision, TaskId, TaskRelease, Ticket,
+    Timestamp, UniqueCleared, verb,
 };
 
 use crate::command::micros;
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Reply, coded, nonzero, read_codes, read_only_code, strange};
+use crate::reply::{Fields, Reply, coded, nonzero, strange};
 
 pub(crate) use dead::{
     dead, dead_letter, delete_dead, read_dead, read_dead_deleted, read_dead_letter, read_dead_requeued,
@@ -194,10 +194,6 @@ pub(crate) fn complete(verb: &verb::Complete) -> Call {
     joined(Function::QueueFinish, queue, *op, 0, done.iter().map(item))
 }
 
-pub(crate) fn read_completed(reply: Reply) -> Result<Vec<Completed>> {
-    read_codes(reply)
-}
-
 pub(crate) fn retry(verb: &verb::Retry) -> Call {
     let add = |call: Call, failed: &Retry| {
         call.arg(failed.ticket.id.as_str())
@@ -227,10 +223,6 @@ pub(crate) fn release_tasks(verb: &verb::ReleaseTasks) -> Call {
     verb.back.iter().fold(once(Function::QueueRelease, &verb.queue, verb.op), add)
 }
 
-pub(crate) fn read_tasks_released(reply: Reply) -> Result<Vec<TaskReleased>> {
-    read_codes(reply)
-}
-
 pub(crate) fn extend(verb: &verb::ExtendTasks) -> Call {
     let add = |call: Call, beat: &Heartbeat| {
         let call = call.arg(beat.ticket.id.as_str()).number(claim_number(&beat.ticket));
@@ -243,10 +235,6 @@ pub(crate) fn extend(verb: &verb::ExtendTasks) -> Call {
     verb.beats.iter().fold(call, add)
 }
 
-pub(crate) fn read_extended(reply: Reply) -> Result<Vec<TaskExtended>> {
-    read_codes(reply)
-}
-
 pub(crate) fn dequeue(verb: &verb::Dequeue) -> Call {
     once(Function::QueueDequeue, &verb.queue, verb.op)
         .arg(verb.ticket.id.as_str())
@@ -254,16 +242,8 @@ pub(crate) fn dequeue(verb: &verb::Dequeue) -> Call {
         .number(claim_number(&verb.ticket))
 }
 
-pub(crate) fn read_dequeued(reply: Reply) -> Result<Dequeued> {
-    read_only_code(reply)
-}
-
 pub(crate) fn cancel(verb: &verb::Cancel) -> Call {
     once(Function::QueueCancel, &verb.queue, verb.op).arg(verb.id.as_str())
-}
-
-pub(crate) fn read_cancelled(reply: Reply) -> Result<Cancelled> {
-    read_only_code(reply)
 }
 
 pub(crate) fn reschedule(verb: &verb::Reschedule) -> Call {

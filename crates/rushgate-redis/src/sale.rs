@@ -8,10 +8,10 @@ use std::collections::HashMap;
 use std::fmt::Write;
 
 use rushgate_core::{
-    BuyerId, Coded, Created, Decision, Error, Event, Field, Halt, Hold, LedgerOrder, Line, Load, MAX_UNITS,
-    Op, OrdersState, Rebuilt, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleSpec,
-    SaleState, SaleStatus, Settled, Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice,
-    UnitNumber, UnitRange, Verdict, check_range, verb,
+    BuyerId, Coded, Decision, Error, Event, Field, Halt, Hold, LedgerOrder, Line, Load, MAX_UNITS, Op,
+    OrdersState, ReservationId, Reserve, Reserved, Restored, Result, SaleId, SaleSpec, SaleState, Settled,
+    Sku, SkuState, StockChange, StockChanged, Timestamp, UnitChoice, UnitNumber, UnitRange, Verdict,
+    check_range, verb,
 };
 
 pub(crate) use attempts::{count_attempts, read_attempts};
@@ -21,7 +21,7 @@ pub(crate) use snapshot::{read_snapshot, snapshot};
 use crate::command::{Call, Command};
 use crate::function::Function;
 use crate::keys::{self, Group};
-use crate::reply::{Packed, Reply, coded, read_code, str_of, strange};
+use crate::reply::{Packed, Reply, coded, str_of, strange};
 
 /// Units are coded as SKU × SHELF + number.
 const SHELF: u64 = 1 << 24;
@@ -130,20 +130,12 @@ pub(crate) fn create(home: &Home) -> Call {
     spec.skus.iter().fold(call, |call, sku| call.number(sku.units.into()).number(sku.per_buyer.into()))
 }
 
-pub(crate) fn read_created(reply: Reply) -> Result<Created> {
-    read_code(reply)
-}
-
 pub(crate) fn open(home: &Home, _: &verb::Open) -> Result<Call> {
     Ok(home.call(Function::SaleOpen))
 }
 
 pub(crate) fn end(home: &Home, _: &verb::End) -> Result<Call> {
     Ok(home.call(Function::SaleEnd))
-}
-
-pub(crate) fn read_status(reply: Reply) -> Result<SaleStatus> {
-    read_code(reply)
 }
 
 /// The cart, with SKUs by number, or -1 for one that the sale does not have.
@@ -361,10 +353,6 @@ pub(crate) fn switch(home: &Home, verb: &verb::Switch) -> Result<Call> {
             .number(told.handed_out.into())
             .number(told.ahead.into())
     }))
-}
-
-pub(crate) fn read_rebuilt(reply: Reply) -> Result<Rebuilt> {
-    read_code(reply)
 }
 
 pub(crate) fn restore(home: &Home, verb: &verb::Restore) -> Result<Call> {

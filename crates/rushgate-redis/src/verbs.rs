@@ -9,7 +9,7 @@ use rushgate_core::{
 
 use crate::check::Checked;
 use crate::command::Call;
-use crate::reply::Reply as Raw;
+use crate::reply::{Reply as Raw, read_code, read_codes, read_only_code};
 use crate::sale::{self, Home};
 use crate::store::RedisStore;
 use crate::{lock, outbox, queue, room, schedule, worker};
@@ -22,14 +22,14 @@ impl Store for RedisStore {
             Request::Acquire(v) => {
                 self.send(lock::acquire(&v.request, inner.inbox.id), lock::read_acquired, Reply::Acquire)
             }
-            Request::Release(v) => self.call(v, |v| lock::release(&v.name, v.token), lock::read_released),
+            Request::Release(v) => self.call(v, |v| lock::release(&v.name, v.token), read_code),
             Request::ReleaseWith(v) => self.release_with(v.op, v.release),
             Request::Extend(v) => {
                 let extended = inner.extend(&v.leases);
                 Box::pin(async move { extended.await.map(Reply::Extend) })
             }
             Request::Held(v) => self.call(v, |v| lock::held(&v.name, v.token), lock::read_held),
-            Request::Leave(v) => self.call(v, lock::leave, lock::read_left),
+            Request::Leave(v) => self.call(v, lock::leave, read_code),
             Request::ReleaseAll(v) => self.run(inner.release_all(v.client), Reply::ReleaseAll),
             Request::ForceRelease(v) => {
                 self.call(v, lock::force_release, |raw| lock::read_holder(raw.list()?))
@@ -54,12 +54,12 @@ impl Store for RedisStore {
                 };
                 self.send(call, read, Reply::Claim)
             }
-            Request::Complete(v) => self.call(v, queue::complete, queue::read_completed),
+            Request::Complete(v) => self.call(v, queue::complete, read_codes),
             Request::Retry(v) => self.call(v, queue::retry, queue::read_retried),
-            Request::ReleaseTasks(v) => self.call(v, queue::release_tasks, queue::read_tasks_released),
-            Request::ExtendTasks(v) => self.call(v, queue::extend, queue::read_extended),
-            Request::Dequeue(v) => self.call(v, queue::dequeue, queue::read_dequeued),
-            Request::Cancel(v) => self.call(v, queue::cancel, queue::read_cancelled),
+            Request::ReleaseTasks(v) => self.call(v, queue::release_tasks, read_codes),
+            Request::ExtendTasks(v) => self.call(v, queue::extend, read_codes),
+            Request::Dequeue(v) => self.call(v, queue::dequeue, read_only_code),
+            Request::Cancel(v) => self.call(v, queue::cancel, read_only_code),
             Request::Reschedule(v) => self.call(v, queue::reschedule, queue::read_rescheduled),
             Request::UniqueUntil(v) => self.call(v, queue::unique_until, queue::read_unique_until),
             Request::ClearUnique(v) => self.call(v, queue::clear_unique, queue::read_unique_cleared),
@@ -95,12 +95,8 @@ impl Store for RedisStore {
             Request::DueSchedules(v) => self.call(v, schedule::due_schedules, schedule::read_due_schedules),
             Request::Fire(v) => self.call(v, schedule::fire, schedule::read_fired),
             // Workers
-            Request::Announce(v) if v.worker.lease.is_none() => {
-                self.call(v, worker::announce, worker::read_mode)
-            }
-            Request::Announce(v) => {
-                self.put(&v.queue, worker::announce(&v), worker::read_mode, Reply::Announce)
-            }
+            Request::Announce(v) if v.worker.lease.is_none() => self.call(v, worker::announce, read_code),
+            Request::Announce(v) => self.put(&v.queue, worker::announce(&v), read_code, Reply::Announce),
             Request::Workers(v) => self.call(v, |v| worker::workers(&v.queue, &v.page), worker::read_workers),
             Request::SetWorker(v) => self.call(v, worker::set_worker, worker::read_set),
             // Outboxes
@@ -110,8 +106,8 @@ impl Store for RedisStore {
             Request::Relay(v) => self.put(&v.queue, outbox::relay(&v), outbox::read_relayed, Reply::Relay),
             // Sales
             Request::Create(v) => self.run(inner.create(v.sale), Reply::Create),
-            Request::Open(v) => self.on_sale(v, sale::open, |_, _, raw| sale::read_status(raw)),
-            Request::End(v) => self.on_sale(v, sale::end, |_, _, raw| sale::read_status(raw)),
+            Request::Open(v) => self.on_sale(v, sale::open, |_, _, raw| read_code(raw)),
+            Request::End(v) => self.on_sale(v, sale::end, |_, _, raw| read_code(raw)),
             Request::Reserve(v) => self.on_sale(v, sale::reserve, sale::read_reserved),
             Request::Confirm(v) => {
                 self.on_sale(v, sale::confirm, |home, v, raw| sale::read_decision(home, v.id, raw))
@@ -131,8 +127,8 @@ impl Store for RedisStore {
             Request::BeginRebuild(v) => {
                 self.on_sale(v, sale::begin_rebuild, |_, _, raw| sale::read_begun(raw))
             }
-            Request::Load(v) => self.on_sale(v, sale::load, |_, _, raw| sale::read_rebuilt(raw)),
-            Request::Switch(v) => self.on_sale(v, sale::switch, |_, _, raw| sale::read_rebuilt(raw)),
+            Request::Load(v) => self.on_sale(v, sale::load, |_, _, raw| read_code(raw)),
+            Request::Switch(v) => self.on_sale(v, sale::switch, |_, _, raw| read_code(raw)),
             Request::Restore(v) => self.on_sale(v, sale::restore, sale::read_restored),
             Request::Stock(v) => self.on_sale(v, sale::stock, |_, v, raw| sale::read_stock(&v.sku, raw)),
             Request::Sale(v) => self.on_sale(v, sale::show, sale::read_state),

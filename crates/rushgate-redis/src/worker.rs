@@ -1,11 +1,11 @@
 //! Worker operations: encodes requests and decodes answers.
 
-use rushgate_core::{Coded, Page, QueueName, Result, Timestamp, WorkerId, WorkerInfo, WorkerMode, verb};
+use rushgate_core::{Coded, Page, QueueName, Result, Timestamp, WorkerId, WorkerInfo, verb};
 
 use crate::command::{Call, micros};
 use crate::function::Function;
 use crate::keys;
-use crate::reply::{Fields, Packed, Reply, coded, read_code, str_of};
+use crate::reply::{Fields, Packed, Reply, coded, str_of};
 
 fn call(function: Function, queue: &QueueName) -> Call {
     Call::new(function, [keys::workers(queue)])
@@ -20,10 +20,6 @@ pub(crate) fn announce(verb: &verb::Announce) -> Call {
         .number(worker.concurrency.into())
         .number(worker.running.into())
         .number(worker.lease.map_or(0, |lease| micros(lease.get())))
-}
-
-pub(crate) fn read_mode(reply: Reply) -> Result<WorkerMode> {
-    read_code(reply)
 }
 
 pub(crate) fn workers(queue: &QueueName, page: &Page) -> Call {

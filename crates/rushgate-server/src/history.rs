@@ -171,12 +171,7 @@ impl History {
         }
         for QueueReport { queue, stats } in &snapshot.queues {
             let gauges = [
-                stats.ready,
-                stats.scheduled,
-                stats.leased,
-                stats.blocked,
-                stats.dead,
-                stats.lag_ms,
+                stats.ready, stats.scheduled, stats.leased, stats.blocked, stats.dead, stats.lag_ms,
                 stats.done,
             ];
             let flow = snapshot.flows.iter().find(|flow| flow.queue == *queue);

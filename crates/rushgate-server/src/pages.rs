@@ -99,13 +99,7 @@ const FILES: &[File] = &[
 /// API reference at `/docs`, and the files that they load. `router.js` says which screen a path shows.
 pub(crate) fn all() -> impl Iterator<Item = (String, File)> {
     let screens = [
-        "/",
-        "/sales",
-        "/sales/{*screen}",
-        "/queues",
-        "/queues/{*screen}",
-        "/locks",
-        "/locks/{*screen}",
+        "/", "/sales", "/sales/{*screen}", "/queues", "/queues/{*screen}", "/locks", "/locks/{*screen}",
         "/log",
     ];
     let pages =

@@ -588,16 +588,8 @@ mod tests {
         assert_eq!(
             verbs,
             [
-                "sales",
-                "sale",
-                "metadata",
-                "room",
-                "join",
-                "enter",
-                "reserve",
-                "reservation",
-                "cancel_hold",
-                "restore"
+                "sales", "sale", "metadata", "room", "join", "enter", "reserve", "reservation",
+                "cancel_hold", "restore"
             ]
         );
     }

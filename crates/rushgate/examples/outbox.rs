@@ -20,16 +20,8 @@ fn order(shop: &mut rusqlite::Connection, buyer: &str, letter: &NewTask, pays: b
     transaction.execute(
         OutboxEntry::SQLITE,
         rusqlite::params![
-            row.queue,
-            row.id,
-            row.payload,
-            row.content_type,
-            row.due_at_ms,
-            row.priority,
-            row.max_attempts,
-            row.key,
-            row.on_duplicate,
-            row.max_wait_ms,
+            row.queue, row.id, row.payload, row.content_type, row.due_at_ms, row.priority, row.max_attempts,
+            row.key, row.on_duplicate, row.max_wait_ms,
         ],
     )?;
     if pays { transaction.commit() } else { transaction.rollback() }

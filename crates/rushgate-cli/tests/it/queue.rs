@@ -428,16 +428,7 @@ fn a_batch_is_closed_and_a_task_says_what_it_waits_for() {
     shop.ok(&["queue", "enqueue", "pages", "book", "--open"]);
     shop.ok(&["queue", "enqueue", "pages", "page:1", "--part-of", "book"]);
     shop.ok(&[
-        "queue",
-        "enqueue",
-        "pages",
-        "sent",
-        "--after",
-        "book",
-        "--after",
-        "page:1",
-        "--if-dead",
-        "fail",
+        "queue", "enqueue", "pages", "sent", "--after", "book", "--after", "page:1", "--if-dead", "fail",
     ]);
     let refused = shop.run(&["queue", "enqueue", "pages", "x", "--after", "typo"]);
     assert_eq!((refused.status, refused.out.as_str()), (1, "refused: typo does not exist\n"));

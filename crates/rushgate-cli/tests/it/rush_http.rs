@@ -60,21 +60,8 @@ fn a_crowd_over_http_buys_exactly_what_there_is_and_the_audit_holds() {
     let shop = Shop::new();
     let (server, url) = serve(&shop, &[&["--listen", "127.0.0.1:0"], &BOOKS[..]].concat());
     let crowd = shop.start(&[
-        "--json",
-        "--quiet",
-        "rush",
-        "--url",
-        &url,
-        "--stock",
-        "20",
-        "--buyers",
-        "1000",
-        "--within",
-        "1s",
-        "--hold",
-        "500ms",
-        "--concurrency",
-        "32",
+        "--json", "--quiet", "rush", "--url", &url, "--stock", "20", "--buyers", "1000", "--within", "1s",
+        "--hold", "500ms", "--concurrency", "32",
     ]);
     let report = report(crowd);
     assert_eq!((number(&report["confirmed"]), number(&report["free"])), (20, 0));

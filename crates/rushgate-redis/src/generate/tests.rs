@@ -8,22 +8,8 @@ use super::*;
 
 /// Commands that write nothing.
 const READS: [&str; 16] = [
-    "EXISTS",
-    "GET",
-    "HGET",
-    "HGETALL",
-    "HKEYS",
-    "HLEN",
-    "HMGET",
-    "LINDEX",
-    "LRANGE",
-    "TIME",
-    "ZCARD",
-    "ZRANGE",
-    "ZRANGEBYLEX",
-    "ZRANGEBYSCORE",
-    "ZSCORE",
-    "ZCOUNT",
+    "EXISTS", "GET", "HGET", "HGETALL", "HKEYS", "HLEN", "HMGET", "LINDEX", "LRANGE", "TIME", "ZCARD",
+    "ZRANGE", "ZRANGEBYLEX", "ZRANGEBYSCORE", "ZSCORE", "ZCOUNT",
 ];
 
 /// Functions whose argument is the position of the first of several keys, and the number of these keys.

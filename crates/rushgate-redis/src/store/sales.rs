@@ -8,7 +8,7 @@ use rushgate_core::{Created, ListedSale, Page, Result, SaleId, SaleSpec, Snapsho
 use super::Inner;
 use crate::command::{Call, Command};
 use crate::keys;
-use crate::reply::Reply;
+use crate::reply::{Reply, read_code};
 use crate::sale::{self, Home};
 
 /// The most specifications of sales that are cached.
@@ -70,7 +70,7 @@ impl Inner {
     pub(crate) async fn create(self: Arc<Self>, spec: SaleSpec) -> Result<Created> {
         let entry = Command::new("ZADD").arg(keys::SALES).arg("0").arg(spec.id.as_str());
         self.dispatcher.send(entry).await?;
-        sale::read_created(self.dispatcher.send(sale::create(&Home::new(spec))).await?)
+        read_code(self.dispatcher.send(sale::create(&Home::new(spec))).await?)
     }
 
     pub(crate) async fn sales(self: Arc<Self>, mut page: Page) -> Result<Vec<ListedSale>> {

@@ -181,7 +181,7 @@ impl Sale {
     }
 
     /// Signed receipt of a reservation. If the store loses the reservation, [`restore`](Self::restore) brings
-    /// it back. Handling the receipt to the buyer with the reservation.
+    /// it back. Hand the receipt to the buyer with the reservation.
     pub async fn receipt(&self, hold: &Hold) -> Result<String> {
         Ok(Receipt::of(self.id(), hold).sign(self.admission().await?.secret()))
     }

@@ -110,16 +110,8 @@ impl Shop {
         match self {
             Self::Sqlite { .. } => {
                 let params = rusqlite::params![
-                    row.queue,
-                    row.id,
-                    row.payload,
-                    row.content_type,
-                    row.due_at_ms,
-                    row.priority,
-                    row.max_attempts,
-                    row.key,
-                    row.on_duplicate,
-                    row.max_wait_ms
+                    row.queue, row.id, row.payload, row.content_type, row.due_at_ms, row.priority,
+                    row.max_attempts, row.key, row.on_duplicate, row.max_wait_ms
                 ];
                 rusqlite::Connection::open(self.path())
                     .unwrap()
@@ -128,16 +120,8 @@ impl Shop {
             }
             Self::Postgres { client, .. } => {
                 let params: [&(dyn tokio_postgres::types::ToSql + Sync); 10] = [
-                    &row.queue,
-                    &row.id,
-                    &row.payload,
-                    &row.content_type,
-                    &row.due_at_ms,
-                    &row.priority,
-                    &row.max_attempts,
-                    &row.key,
-                    &row.on_duplicate,
-                    &row.max_wait_ms,
+                    &row.queue, &row.id, &row.payload, &row.content_type, &row.due_at_ms, &row.priority,
+                    &row.max_attempts, &row.key, &row.on_duplicate, &row.max_wait_ms,
                 ];
                 client.execute(OutboxEntry::POSTGRES, &params).await.unwrap();
             }
