@@ -28,7 +28,16 @@ def peers(*roles: List[str]) -> List[Any]:
     ]
     texts = [process.communicate(timeout=120)[0] for process in started]
     assert [process.returncode for process in started] == [0] * len(started)
-    return [json.loads(text.strip().removeprefix("»")) if text.strip() else None for text in texts]
+    return [answer(text) for text in texts]
+
+
+def answer(text: str) -> Any:
+    """What a peer has printed: an answer behind a mark, if any."""
+    _, _, said = text.strip().partition("»")
+    try:
+        return json.loads(said) if said else None
+    except ValueError:
+        return pytest.fail(f"a peer has printed {text!r}")
 
 
 @pytest.mark.skipif(API != "threads", reason="the peers are the same")

@@ -41,6 +41,8 @@ use anyhow::Result;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, FromArgMatches};
+use rushgate::store::Effect;
+use rushgate::store::verb::{self, Verb as _};
 
 use crate::args::{Cli, Shared, Verb};
 use crate::config::Config;
@@ -54,12 +56,32 @@ use crate::settings::ServeOptions;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Commands that only read the store. A read of a mistyped path must not create a file.
-const READS: &[&str] = &[
-    "doctor", "top", "lock ls", "lock show", "queue top", "queue ls", "queue stats", "queue show",
-    "queue wait", "queue why", "queue watch", "queue events", "queue export", "queue dead ls",
-    "queue cron ls", "queue worker ls", "sale show", "sale events", "sale audit", "sale ls",
-    "sale room show", "sale orders ls",
+/// Commands that look at the store, with the effect of the verb that each sends. A command that only reads must not
+/// create the file of a mistyped path.
+const LOOKS: &[(&str, Effect)] = &[
+    // Its test write leaves nothing behind.
+    ("doctor", Effect::Read),
+    ("top", verb::Stats::EFFECT),
+    ("lock ls", verb::List::EFFECT),
+    ("lock show", verb::Show::EFFECT),
+    ("queue top", verb::Top::EFFECT),
+    ("queue ls", verb::Tasks::EFFECT),
+    ("queue stats", verb::Stats::EFFECT),
+    ("queue show", verb::Task::EFFECT),
+    ("queue wait", verb::Task::EFFECT),
+    ("queue why", verb::Task::EFFECT),
+    ("queue watch", verb::Stats::EFFECT),
+    ("queue events", verb::TaskEvents::EFFECT),
+    ("queue export", verb::Tasks::EFFECT),
+    ("queue dead ls", verb::Dead::EFFECT),
+    ("queue cron ls", verb::Schedules::EFFECT),
+    ("queue worker ls", verb::Workers::EFFECT),
+    ("sale show", verb::Sale::EFFECT),
+    ("sale events", verb::Events::EFFECT),
+    ("sale audit", verb::Snapshot::EFFECT),
+    ("sale ls", verb::Sales::EFFECT),
+    ("sale room show", verb::Room::EFFECT),
+    ("sale orders ls", verb::FailedOrders::EFFECT),
 ];
 
 /// Other commands whose output may be cut short, because it is not the only record of a change.
@@ -74,7 +96,7 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(exit) => return exit.into(),
     };
-    let only_reads = READS.contains(&&*command);
+    let only_reads = LOOKS.contains(&(&*command, Effect::Read));
     let only_shows = only_reads || SHOWS.contains(&&*command);
     let output = Output { only_shows, ..Output::new(&cli.shared.output) };
     let exit = carry_out(cli, only_reads, output).unwrap_or_else(|error| output.error(&error));
@@ -224,7 +246,7 @@ mod tests {
     #[test]
     fn the_tables_name_commands() {
         let command = args::command();
-        for name in READS.iter().chain(SHOWS) {
+        for name in LOOKS.iter().map(|(name, _)| name).chain(SHOWS) {
             let found = name.split(' ').try_fold(&command, |command, word| command.find_subcommand(word));
             assert!(found.is_some_and(|command| !command.has_subcommands()), "{name}");
         }

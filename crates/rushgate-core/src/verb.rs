@@ -18,7 +18,7 @@ use crate::{
 
 /// A store of locks, queues, schedules, outbox positions, sales and waiting rooms: what a backend implements.
 ///
-/// Callers use the methods of [`Verbs`](crate::Verbs), which every store has.
+/// Callers use the methods of [`Verbs`], which every store has.
 pub trait Store: Send + Sync {
     /// Carries out a request whose limits were checked, in one atomic step. See [`Answer`].
     fn step(&self, request: Request) -> Answer<'static, Reply>;

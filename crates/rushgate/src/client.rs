@@ -5,8 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Waker};
 
+use futures_util::FutureExt;
 use rushgate_core::{
     Answer, ClientId, Holder, ListedSale, LockName, LockState, Op, Owner, Page, QueueName, Result, SaleId,
     Store, StoreCalls, StoreInfo, Token, Verbs, Warning,
@@ -279,9 +279,7 @@ impl Background {
     fn carry_on(&self, mut work: Pin<Box<dyn Future<Output = ()> + Send>>) {
         let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
         let _context = runtime.as_ref().map(Handle::enter);
-        let first = catch_unwind(AssertUnwindSafe(|| {
-            work.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending()
-        }));
+        let first = catch_unwind(AssertUnwindSafe(|| work.as_mut().now_or_never().is_none()));
         if let (Ok(true), Some(runtime)) = (first, &runtime) {
             self.tasks.spawn_on(work, runtime);
         }

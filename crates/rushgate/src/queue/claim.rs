@@ -1,7 +1,7 @@
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use rushgate_core::{Answer, Claim, Claimed, Error, Lease, Op, QueueName, Result, Task, TaskRelease, Verbs};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
@@ -175,8 +175,7 @@ impl Drop for Ready {
         if self.heard {
             return;
         }
-        let told = self.next.as_mut().poll(&mut Context::from_waker(Waker::noop()));
-        if matches!(told, Poll::Ready(Ok(()))) {
+        if matches!(self.next.as_mut().now_or_never(), Some(Ok(()))) {
             self.relay.notify_one();
         }
     }
