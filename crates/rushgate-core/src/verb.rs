@@ -175,7 +175,8 @@ verbs! {
     /// Buyers join the waiting room of a sale, get a position, and are admitted at a steady rate.
     ///
     /// A room has at most one entry per buyer: a serial (0, 1, 2, … by arrival) and the time of admission. How many
-    /// positions have been **served** follows from the store's clock and the room's [`AdmissionSchedule`](crate::AdmissionSchedule) alone: no
+    /// positions have been **served** follows from the store's clock and the room's
+    /// [`AdmissionSchedule`](crate::AdmissionSchedule) alone: no
     /// background work is needed. Positions of buyers who left are passed over, and idle capacity is not saved up.
     ///
     /// In a [`RoomOrder::FirstCome`](crate::RoomOrder::FirstCome) room the position is the serial. In a

@@ -139,7 +139,7 @@ impl Recently {
     ) -> Vec<AttemptsView> {
         let mut seen = Vec::new();
         let mut before = std::mem::take(&mut self.looks);
-        for (sale, client) in sales {
+        for (sale, cache) in sales {
             let Some(figures) = attempts.of(sale.as_str()) else { continue };
             // Before the first snapshot there is no base. A sale that is new since then had no attempts
             // before.
@@ -154,7 +154,7 @@ impl Recently {
             seen.push(AttemptsView {
                 sale: sale.to_string(),
                 answers: figures.answers,
-                at_store: client.at_store,
+                at_store: cache.at_store,
                 p50_us: latest.quantile_us(0.5),
                 p99_us: latest.quantile_us(0.99),
             });

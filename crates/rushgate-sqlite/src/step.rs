@@ -110,6 +110,10 @@ fn weight(reply: &Reply) -> usize {
         Reply::Pop(tasks) | Reply::Claim(Claimed { tasks, .. }) => {
             tasks.iter().map(|task| 100 + task.payload.bytes().len()).sum()
         }
+        Reply::Enqueue(answers) => answers.len(),
+        Reply::Complete(answers) => answers.len(),
+        Reply::Retry(answers) => answers.len(),
+        Reply::ReleaseTasks(answers) => answers.len(),
         _ => 1,
     }
 }

@@ -16,7 +16,8 @@ use crate::sql::sql;
 
 /// A notification for listeners, sent after the commit.
 pub(crate) enum Wakeup {
-    /// For a topic, and the maximum number of its listeners to wake. The topic of a log has the number of the log's latest event.
+    /// For a topic, and the maximum number of its listeners to wake. The topic of a log has the number of the log's
+    /// latest event.
     Topic(Topic, Option<Notification>, usize),
     /// Any task of the queue may have finished.
     AllFinished(QueueName),

@@ -24,7 +24,8 @@ pub(crate) struct Renewals {
     store: Arc<dyn Store>,
     closing: CancellationToken,
     state: Mutex<Keep>,
-    /// Locks whose listeners have a notification. A waker may be called while anything else is locked, so it locks only this.
+    /// Locks whose listeners have a notification. A waker may be called while anything else is locked, so it locks only
+    /// this.
     heard: Mutex<Vec<Token>>,
     changed: Notify,
 }

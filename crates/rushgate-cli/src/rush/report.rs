@@ -137,14 +137,14 @@ impl Report<'_> {
         let more = match &stage.site {
             Site::Store { ledger } => {
                 json["payments"]["expired"] = workers.sweeps.expired.into();
-                let (store, client) = (stage.client.calls(), stage.sale.admission_stats());
+                let (store, cache) = (stage.client.calls(), stage.sale.admission_stats());
                 let orders = ledger.as_ref().map(|ledger| (ledger.info().url, ledger.counters()));
                 let (orders, counters) = orders.unwrap_or_default();
                 json!({
                     "store": info.url,
                     "orders": orders,
                     "files": self.files(),
-                    "from_memory": client.from_memory,
+                    "from_memory": cache.from_memory,
                     "from_memory_per_second": per_second(wave.from_memory, wave.took),
                     "lost_writes": workers.orders.lost_writes,
                     "rebuilds": workers.orders.rebuilds,
@@ -256,7 +256,7 @@ impl fmt::Display for Report<'_> {
         let [latency, served] = self.latency();
         match &stage.site {
             Site::Store { ledger } => {
-                let (store, client) = (stage.client.calls(), stage.sale.admission_stats());
+                let (store, cache) = (stage.client.calls(), stage.sale.admission_stats());
                 let orders = ledger.as_ref().map(|ledger| ledger.counters()).unwrap_or_default();
                 writeln!(f, "  Latency     {latency}")?;
                 writeln!(
@@ -265,7 +265,7 @@ impl fmt::Display for Report<'_> {
                     many(store.calls, "call"),
                     many(store.transactions, "write transaction"),
                     many(store.statements, "statement"),
-                    many(client.from_memory, "answer")
+                    many(cache.from_memory, "answer")
                 )?;
                 writeln!(
                     f,

@@ -145,8 +145,8 @@ impl Waiting<'_> {
         let lock = self.lock;
         let owner = lock.client.owner(&lock.label);
         let mut sent = Boot::now();
-        let patient_until = self.give_up_at.max(Instant::now() + RETRY_BUDGET);
-        let answer = ask(patient_until, lock.client.closing(), || {
+        let retry_until = self.give_up_at.max(Instant::now() + RETRY_BUDGET);
+        let answer = ask(retry_until, lock.client.closing(), || {
             sent = Boot::now();
             lock.client.store().acquire(Acquire {
                 name: lock.name.clone(),

@@ -490,8 +490,8 @@ impl Sale {
     /// Records a change by this process: waiters read again, and the next request reaches the store.
     fn nudge(&self) {
         self.shared.moved.notify_waiters();
-        if let Some(client) = self.shared.admission.get() {
-            client.nudge();
+        if let Some(admission) = self.shared.admission.get() {
+            admission.nudge();
         }
     }
 }
